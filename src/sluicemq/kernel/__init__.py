@@ -1,0 +1,1 @@
+"""The smallest parts: the World's faces, an inbox, a run queue."""

@@ -1,0 +1,127 @@
+"""The outside, as the broker sees it: five faces, entered at one place, `Node(world, config)`.
+
+`host/` implements them over asyncio, `sim/` over a seeded event queue. Nothing below `host/` and
+`sim/` reads a clock, throws dice, opens a file or a socket in any other way. Nothing here blocks:
+what takes time comes back as a message in the asking actor's inbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+
+
+class Clock:
+    """Time as an answer, timers as messages."""
+
+    def now_ns(self) -> int:
+        """Monotonic nanoseconds."""
+        raise NotImplementedError
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, for people and for the `timestamp` of reports."""
+        raise NotImplementedError
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        """Post `message` to `actor` once, `delay_ms` from now."""
+        raise NotImplementedError
+
+
+class Dice:
+    """Chance."""
+
+    def below(self, limit: int) -> int:
+        """A whole number, 0 <= n < limit."""
+        raise NotImplementedError
+
+    def token(self, size: int) -> bytes:
+        """`size` random bytes, unpredictable on the real host."""
+        raise NotImplementedError
+
+
+class Disk:
+    """What is durable. In this step: one group commit, nothing is read back."""
+
+    def sync(self, actor: Actor, message: object) -> None:
+        """Make everything written so far durable; then post `message` to `actor`."""
+        raise NotImplementedError
+
+
+class Net:
+    """Sockets. A connection is an int the World chose; an actor owns it.
+
+    The owner receives `Received(data)`, `Writable()` after a write said no, `Closed()`.
+    """
+
+    def write(self, connection: int, data: bytes) -> bool:
+        """Queue `data`. False: the socket's buffer is over its high-water mark; `Writable` will
+        come to the connection's writer when it has drained. The data is queued either way."""
+        raise NotImplementedError
+
+    def pause_reading(self, connection: int) -> None:
+        """Do not read the socket until `resume_reading`: TCP holds the peer up."""
+        raise NotImplementedError
+
+    def resume_reading(self, connection: int) -> None:
+        raise NotImplementedError
+
+    def close(self, connection: int, linger_ms: int = 0) -> None:
+        """Write out what is queued, then close; give up after `linger_ms` (0: the default)."""
+        raise NotImplementedError
+
+
+class Memory:
+    """The process's memory, for the alarm."""
+
+    def total_bytes(self) -> int:
+        """What this process may use at most: RAM or the control group's limit."""
+        raise NotImplementedError
+
+    def resident_bytes(self) -> int:
+        """RSS now."""
+        raise NotImplementedError
+
+    def trim(self) -> None:
+        """Give freed memory back to the system, so that RSS tells the truth."""
+        raise NotImplementedError
+
+
+class World:
+    """The five faces together."""
+
+    def __init__(self, clock: Clock, dice: Dice, disk: Disk, net: Net, memory: Memory) -> None:
+        self.clock = clock
+        self.dice = dice
+        self.disk = disk
+        self.net = net
+        self.memory = memory
+
+
+class Received:
+    """Bytes came in."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Writable:
+    """The socket's buffer has drained below its low-water mark."""
+
+    __slots__ = ()
+
+
+class Closed:
+    """The connection is gone; `reason` is for the log."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+Parts = Sequence[bytes]
