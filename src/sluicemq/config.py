@@ -1,0 +1,365 @@
+"""Everything a user may set, declared once: the type, the default, the bounds, the words.
+
+From these fields come the configuration file, the SLUICEMQ_* variables, `--set`, and
+docs/configuration.md. What nobody should set is in limits.py instead. A `Config` is made at the
+edge (`cli/config_file.py`), checked as it is made, and passed down; nothing looks one up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Final, TypeGuard, cast
+
+from sluicemq.errors import Refused
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+GIB: Final = 1024 * MIB
+
+PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Option:
+    """What is known about one field besides its type and default.
+
+    `keys` are further names a user may write: RabbitMQ's first, where it has one.
+    """
+
+    kind: str
+    """How the value is written: text, choice, names, count, bytes, fraction, credit."""
+    help: str
+    unit: str = ""
+    keys: tuple[str, ...] = ()
+    low: float = 0
+    high: float = 0
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    """None is a value: `default_words` says what it means."""
+    default_words: str = ""
+    secret: bool = False
+    """Never shown in an error, a log or a repr."""
+
+    def allowed(self) -> str:
+        """What a value may be, in words that end an error message."""
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.choices)
+        if self.kind == "names":
+            return "names separated by spaces or commas, or none"
+        if self.kind == "text":
+            return "a text that is not empty"
+        if self.kind == "fraction":
+            return f"a number from {self.low:g} to {self.high:g}"
+        if self.kind == "credit":
+            return (
+                "two whole numbers FIRST,SECOND such as 400,200: initial credit, then how many"
+                f" to handle before more is granted; {self.low} <= SECOND <= FIRST <= {self.high}"
+            )
+        unit = f" of {self.unit}" if self.unit else ""
+        sizes = "; a unit such as kB, MB or MiB may follow" if self.kind == "bytes" else ""
+        return f"a whole number{unit} from {self.low} to {self.high}{sizes}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value of the field's type is within the bounds."""
+        if value is None:
+            return self.optional
+        if self.kind == "choice":
+            return value in self.choices
+        if self.kind == "names":
+            return isinstance(value, tuple) and all(isinstance(v, str) and v for v in value)
+        if self.kind == "text":
+            return isinstance(value, str) and value != ""
+        if self.kind == "credit":
+            return _is_credit(value) and self.low <= value[1] <= value[0] <= self.high
+        numbers = (int, float) if self.kind == "fraction" else (int,)
+        if not isinstance(value, numbers) or isinstance(value, bool):
+            return False
+        return self.low <= value <= self.high
+
+
+def _is_credit(value: object) -> TypeGuard[tuple[int, int]]:
+    return isinstance(value, tuple) and len(value) == 2 and all(type(n) is int for n in value)
+
+
+def _option(default: Any, kind: str, help: str, **more: Any) -> Any:  # noqa: A002 (its name)
+    option = Option(kind=kind, help=help, optional=default is None, **more)
+    return field(default=default, repr=not option.secret, metadata={"option": option})
+
+
+class Section:
+    """Base of the sections: checks every field as the object is made."""
+
+    def __post_init__(self) -> None:
+        for each, option in options_of(type(self)):
+            value = getattr(self, each.name)
+            if not option.accepts(value):
+                shown = "(hidden)" if option.secret else repr(value)
+                raise Refused(f"{each.name} = {shown}: must be {option.allowed()}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetConfig(Section):
+    """Listening, and what is agreed with a client when it connects."""
+
+    host: str = _option("127.0.0.1", "text", "The address to listen on.", keys=("host",))
+    port: int = _option(
+        5672,
+        "count",
+        "The TCP port to listen on; 0 lets the system choose one. RabbitMQ's key also takes"
+        " `address:port`.",
+        keys=("listeners.tcp.default", "listeners.tcp.1", "port"),
+        high=65535,
+    )
+    heartbeat: int = _option(
+        60,
+        "count",
+        "The heartbeat interval offered to clients; 0 turns heartbeats off. A peer that is silent"
+        " for two to three intervals is closed.",
+        unit="seconds",
+        keys=("heartbeat",),
+        high=65535,
+    )
+    frame_max: int = _option(
+        131072,
+        "bytes",
+        "The largest frame, head and end included, offered to clients.",
+        unit="bytes",
+        keys=("frame_max",),
+        low=4096,
+        high=16 * MIB,
+    )
+    channel_max: int = _option(
+        2047,
+        "count",
+        "The highest channel number on one connection, offered to clients.",
+        keys=("channel_max",),
+        low=1,
+        high=65535,
+    )
+    handshake_timeout_ms: int = _option(
+        10_000,
+        "count",
+        "How long a client may take from connecting to an open connection.",
+        unit="milliseconds",
+        keys=("handshake_timeout",),
+        low=100,
+        high=600_000,
+    )
+    max_message_size: int = _option(
+        128 * MIB,
+        "bytes",
+        "The largest message body a client may publish.",
+        unit="bytes",
+        keys=("max_message_size",),
+        low=1,
+        high=512 * MIB,
+    )
+    backlog: int = _option(
+        128,
+        "count",
+        "How many connections may wait to be accepted.",
+        keys=("tcp_listen_options.backlog",),
+        low=1,
+        high=65535,
+    )
+    data_dir: str | None = _option(
+        None,
+        "text",
+        "The directory this broker owns; a second broker on it is refused. Messages are in memory"
+        " for now: nothing else is kept there.",
+        keys=("data_dir",),
+        default_words="none",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowConfig(Section):
+    """Flow control along the chain reader, channel, queue, message store."""
+
+    profile: str = _option(
+        "adaptive",
+        "choice",
+        "Where credits come from: RabbitMQ's fixed numbers of 3.5 or 3.8, or `adaptive`, which"
+        " shares one budget among the senders that are active.",
+        choices=PROFILES,
+    )
+    credit_flow_default_credit: tuple[int, int] | None = _option(
+        None,
+        "credit",
+        "Credit on the links reader to channel and channel to queue: what a sender starts with,"
+        " and how many messages the receiver handles before it grants that many more.",
+        unit="messages",
+        keys=("credit_flow_default_credit",),
+        low=1,
+        high=1_000_000,
+        default_words="the profile's",
+    )
+    msg_store_credit_disc_bound: tuple[int, int] | None = _option(
+        None,
+        "credit",
+        "The same on the link queue to message store.",
+        unit="messages",
+        keys=("msg_store_credit_disc_bound",),
+        low=1,
+        high=1_000_000,
+        default_words="the profile's",
+    )
+    chain_budget_messages: int = _option(
+        20_000,
+        "count",
+        "`adaptive`: messages that all senders together may have in the chain.",
+        unit="messages",
+        low=1,
+        high=10_000_000,
+    )
+    chain_budget_bytes: int = _option(
+        64 * MIB,
+        "bytes",
+        "`adaptive`: bytes that all senders together may have in the chain.",
+        unit="bytes",
+        low=4 * KIB,
+        high=64 * GIB,
+    )
+    window_floor: int = _option(
+        4,
+        "count",
+        "`adaptive`: the smallest window of a link, however many senders share the budget.",
+        unit="messages",
+        low=1,
+        high=1_000_000,
+    )
+    window_ceiling: int = _option(
+        200,
+        "count",
+        "`adaptive`: the largest window of a link, however few senders share the budget.",
+        unit="messages",
+        low=1,
+        high=1_000_000,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window_floor > self.window_ceiling:
+            raise Refused(
+                f"window_floor = {self.window_floor}: must be at most window_ceiling,"
+                f" which is {self.window_ceiling}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryConfig(Section):
+    """The memory alarm: above the limit publishers are blocked, consumers go on."""
+
+    vm_memory_high_watermark_relative: float = _option(
+        0.4,
+        "fraction",
+        "The limit as a part of the memory this process may use (the machine's, or its control"
+        " group's). 0 blocks publishers always.",
+        keys=("vm_memory_high_watermark.relative",),
+        high=1,
+    )
+    vm_memory_high_watermark_absolute: int | None = _option(
+        None,
+        "bytes",
+        "The limit in bytes; it takes precedence over the relative one.",
+        unit="bytes",
+        keys=("vm_memory_high_watermark.absolute",),
+        high=2**48,
+        default_words="none",
+    )
+    total_memory_available_override_value: int | None = _option(
+        None,
+        "bytes",
+        "Take this as the memory this process may use instead of asking the system.",
+        unit="bytes",
+        keys=("total_memory_available_override_value",),
+        low=1,
+        high=2**48,
+        default_words="ask the system",
+    )
+    clear_ratio: float = _option(
+        0.9,
+        "fraction",
+        "The alarm clears when memory in use has fallen to this part of the limit.",
+        low=0.1,
+        high=1,
+    )
+    check_interval_ms: int = _option(
+        1000,
+        "count",
+        "How often memory in use is read.",
+        unit="milliseconds",
+        low=10,
+        high=60_000,
+    )
+
+    def limit_bytes(self, system_total: int) -> int:
+        """The limit, when the system says this process may use `system_total` bytes."""
+        total = self.total_memory_available_override_value or system_total
+        if self.vm_memory_high_watermark_absolute is not None:
+            return min(self.vm_memory_high_watermark_absolute, total)
+        return int(self.vm_memory_high_watermark_relative * total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthConfig(Section):
+    """Who may connect. One user and one virtual host, for now."""
+
+    default_user: str = _option("guest", "text", "The user's name.", keys=("default_user",))
+    default_pass: str = _option(
+        "guest", "text", "The user's password.", keys=("default_pass",), secret=True
+    )
+    default_vhost: str = _option("/", "text", "The virtual host.", keys=("default_vhost",))
+    loopback_users: tuple[str, ...] = _option(
+        ("guest",),
+        "names",
+        "Users who may connect from this machine only; `none` lifts the rule.",
+        keys=("loopback_users",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All of it. Made once, never changed."""
+
+    net: NetConfig = field(default_factory=NetConfig)
+    flow: FlowConfig = field(default_factory=FlowConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
+    auth: AuthConfig = field(default_factory=AuthConfig)
+
+    @classmethod
+    def tiny(cls) -> Config:
+        """Sizes for tests and simulation: every edge is reached after a few messages."""
+        return cls(
+            net=NetConfig(frame_max=4096, channel_max=7, max_message_size=64 * KIB),
+            flow=FlowConfig(
+                credit_flow_default_credit=(4, 2),
+                msg_store_credit_disc_bound=(8, 4),
+                chain_budget_messages=32,
+                chain_budget_bytes=64 * KIB,
+                window_floor=1,
+                window_ceiling=4,
+            ),
+        )
+
+
+SECTIONS: Final[dict[str, type[Section]]] = {
+    "net": NetConfig,
+    "flow": FlowConfig,
+    "memory": MemoryConfig,
+    "auth": AuthConfig,
+}
+"""The sections by the name of their field in Config, in the order of the documents."""
+
+
+def options_of(section: type[Section]) -> Iterator[tuple[Field[Any], Option]]:
+    """The fields of a section, each with its declaration."""
+    for each in fields(cast(Any, section)):
+        yield each, each.metadata["option"]
+
+
+def names_of(section: str, field_name: str, option: Option) -> Sequence[str]:
+    """Every name a user may write for an option, ours last."""
+    ours = f"{section}.{field_name}"
+    return (*option.keys, ours)
