@@ -1,0 +1,288 @@
+"""From what a user wrote to a Config: files, variables, `--set`, in that order of growing weight.
+
+A file is TOML, with our tables or RabbitMQ's dotted keys, or rabbitmq.conf. Every source becomes
+entries (origin, key, value); the last entry for an option wins. Whatever is wrong is refused with
+its origin, the option, the value and what is allowed; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from sluicemq.config import (
+    SECTIONS,
+    AuthConfig,
+    Config,
+    FlowConfig,
+    MemoryConfig,
+    NetConfig,
+    Option,
+    names_of,
+    options_of,
+)
+from sluicemq.errors import Refused
+
+ENVIRONMENT_PREFIX: Final = "SLUICEMQ_"
+ONE_LOOPBACK_USER: Final = "loopback_users."
+NOT_OPTIONS: Final = frozenset({"SLUICEMQ_CONFIG"})
+"""Variables of the command line itself."""
+
+DIGITS: Final = re.compile("[0-9]{1,18}")
+SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
+UNITS: Final[dict[str, int]] = {
+    "": 1,
+    "b": 1,
+    **{
+        prefix + ending: base**power
+        for power, prefix in enumerate("kmgtp", start=1)
+        for ending, base in (("", 1024), ("b", 1000), ("ib", 1024))
+    },
+}
+"""RabbitMQ's: kB is 1000 bytes, k and kiB are 1024."""
+
+
+class Entry(NamedTuple):
+    """One thing somebody wrote, and where."""
+
+    origin: str
+    key: str
+    value: object
+
+
+class Target(NamedTuple):
+    """The field an entry is about."""
+
+    section: str
+    field: str
+    option: Option
+
+
+def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Config:
+    """The configuration: `sets` over `env` over `file` over the defaults."""
+    entries = [*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)]
+    targets = _targets()
+    chosen: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    for entry in entries:
+        target = _find(entry, targets)
+        into = chosen[target.section]
+        for name, value in _values(entry, target, into):
+            into[name] = value
+    return Config(
+        net=NetConfig(**chosen["net"]),
+        flow=FlowConfig(**chosen["flow"]),
+        memory=MemoryConfig(**chosen["memory"]),
+        auth=AuthConfig(**chosen["auth"]),
+    )
+
+
+def read_sets(sets: Sequence[str]) -> Iterator[Entry]:
+    """`key=value` from the command line."""
+    for text in sets:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise Refused(f"--set {text}: must be KEY=VALUE, such as --set heartbeat=30")
+        yield Entry("--set", key.strip(), value.strip())
+
+
+def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
+    """SLUICEMQ_HEARTBEAT=30, SLUICEMQ_FLOW_PROFILE=adaptive: a key in capitals, _ for every dot."""
+    names = {environment_name(key): key for key in _targets()}
+    for variable in sorted(env):
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in NOT_OPTIONS:
+            if variable not in names:
+                raise Refused(
+                    f"environment: {variable} is not an option{_nearest(variable, names)}"
+                )
+            yield Entry(variable, names[variable], env[variable])
+
+
+def environment_name(key: str) -> str:
+    """The variable for a key."""
+    return ENVIRONMENT_PREFIX + key.replace(".", "_").upper()
+
+
+def read_file(path: Path) -> Iterator[Entry]:
+    """The entries of a configuration file, TOML or rabbitmq.conf by its name or its content."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{path}: cannot be read: {error}") from error
+    if path.suffix == ".toml" or (path.suffix != ".conf" and _looks_like_toml(text)):
+        return _read_toml(path, text)
+    return _read_conf(path, text)
+
+
+def _looks_like_toml(text: str) -> bool:
+    import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
+
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return any(line.lstrip().startswith("[") for line in text.splitlines())
+    return True
+
+
+def _read_toml(path: Path, text: str) -> Iterator[Entry]:
+    import tomllib  # noqa: PLC0415 (as above)
+
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Refused(f"{path}: is not TOML: {error}") from error
+    yield from _flatten(str(path), "", tree)
+
+
+def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[Entry]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flatten(origin, f"{prefix}{key}.", value)
+        else:
+            yield Entry(origin, prefix + key, value)
+
+
+def _read_conf(path: Path, text: str) -> Iterator[Entry]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        kept = _without_comment(line).strip()
+        if not kept:
+            continue
+        key, equals, value = kept.partition("=")
+        if not equals or not key.strip():
+            raise Refused(f"{path}:{number}: {kept!r} is not of the form key = value")
+        yield Entry(f"{path}:{number}", key.strip(), _unquoted(value.strip()))
+
+
+def _without_comment(line: str) -> str:
+    """A # begins a comment, except in single quotes or after a backslash (RabbitMQ's rules)."""
+    kept: list[str] = []
+    quoted = False
+    for position, char in enumerate(line):
+        if char == "'":
+            quoted = not quoted
+        elif char == "#" and not quoted:
+            if position and line[position - 1] == "\\":
+                kept.pop()
+            else:
+                break
+        kept.append(char)
+    return "".join(kept)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
+
+
+def _targets() -> dict[str, Target]:
+    """Every name a user may write; a RabbitMQ name may also stand in its section's table."""
+    targets: dict[str, Target] = {}
+    for section, declared in SECTIONS.items():
+        for each, option in options_of(declared):
+            target = Target(section, each.name, option)
+            for name in names_of(section, each.name, option):
+                targets[name] = target
+                targets.setdefault(f"{section}.{name}", target)
+    return targets
+
+
+def _find(entry: Entry, targets: Mapping[str, Target]) -> Target:
+    key = "loopback_users" if entry.key.startswith(ONE_LOOPBACK_USER) else entry.key
+    target = targets.get(key)
+    if target is None:
+        raise Refused(f"{entry.origin}: {entry.key} is not an option{_nearest(key, targets)}")
+    return target
+
+
+def _nearest(word: str, known: Mapping[str, object]) -> str:
+    import difflib  # noqa: PLC0415 (only on the way out)
+
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else "; docs/configuration.md lists them all"
+
+
+def _values(
+    entry: Entry, target: Target, so_far: Mapping[str, Any]
+) -> Iterator[tuple[str, object]]:
+    """The fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
+    value = entry.value
+    if entry.key.startswith("listeners.tcp.") and isinstance(value, str) and ":" in value:
+        host, _, value = value.rpartition(":")
+        yield "host", host.strip("[]")
+    elif entry.key.startswith(ONE_LOOPBACK_USER):
+        value = _with_loopback_user(entry, so_far.get("loopback_users", ()))
+    try:
+        parsed = PARSERS[target.option.kind](value)
+    except (ValueError, TypeError):
+        raise _refusal(entry, target.option) from None
+    if not target.option.accepts(parsed):
+        raise _refusal(entry, target.option)
+    yield target.field, parsed
+
+
+def _with_loopback_user(entry: Entry, users: Sequence[str]) -> list[str]:
+    """`loopback_users.guest = false`, the form in most rabbitmq.conf files."""
+    user = entry.key.removeprefix(ONE_LOOPBACK_USER)
+    written = str(entry.value).lower()
+    if written not in ("true", "false"):
+        raise Refused(f"{entry.origin}: {entry.key} = {entry.value}: must be true or false")
+    others = [name for name in users if name != user]
+    return [*others, user] if written == "true" else others
+
+
+def _refusal(entry: Entry, option: Option) -> Refused:
+    shown = "(hidden)" if option.secret else entry.value
+    return Refused(f"{entry.origin}: {entry.key} = {shown}: must be {option.allowed()}")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise TypeError(value)
+    if isinstance(value, str) and not DIGITS.fullmatch(value):
+        raise ValueError(value)
+    return int(value)
+
+
+def _bytes(value: object) -> int:
+    if not isinstance(value, str):
+        return _count(value)
+    found = SIZE.fullmatch(value)
+    if not found or found[2].lower() not in UNITS:
+        raise ValueError(value)
+    return int(found[1]) * UNITS[found[2].lower()]
+
+
+def _fraction(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise TypeError(value)
+    return float(value)
+
+
+def _credit(value: object) -> tuple[int, int]:
+    parts = value if isinstance(value, list) else _text(value).strip("{}").split(",")
+    first, second = (_count(part.strip() if isinstance(part, str) else part) for part in parts)
+    return first, second
+
+
+def _names(value: object) -> tuple[str, ...]:
+    words = [_text(v) for v in value] if isinstance(value, list) else _text(value).split()
+    names = tuple(part for word in words for part in word.split(",") if part)
+    return () if names == ("none",) else names
+
+
+PARSERS: Final[dict[str, Callable[[object], Any]]] = {
+    "text": _text,
+    "choice": _text,
+    "names": _names,
+    "count": _count,
+    "bytes": _bytes,
+    "fraction": _fraction,
+    "credit": _credit,
+}
+"""How a written value of each kind is read; ValueError and TypeError mean it is not one."""
