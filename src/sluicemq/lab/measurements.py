@@ -1,0 +1,207 @@
+"""The raw measurements: what a run directory holds. The contract between the lab and the pipeline.
+
+    DIR/run.json                   one object: `RunInfo`
+    DIR/published/part-*.parquet   a row a message (or a sample of them): what its publisher saw
+    DIR/delivered/part-*.parquet   a row a delivery (or a sample of them): what its consumer saw
+    DIR/counters/part-*.parquet    a row a worker and second: exact counts, never sampled
+    DIR/broker/part-*.parquet      a row a second: the broker from outside
+
+All times are whole nanoseconds since the start of the run, on one monotonic clock; they can be
+negative for what happened before it (setting up). Service latency counts from `written_ns`,
+response latency from `intended_ns`: the difference is the time a publisher was held up.
+
+Sampling: with `sample_every` k > 1 only messages with `seq % k == 0` have rows, each standing for
+`weight` = k messages. The same messages are chosen on both sides, so the two tables join on
+(publisher, seq).
+
+The message body: 40 bytes of stamp, then filler up to `body_bytes`.
+
+     0    4         8              16             24            32     34      36       40
+     |magic|publisher|     seq      | intended_ns  | written_ns  | step | queue |reserved|
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+import pyarrow as pa
+
+STAMP: Final = struct.Struct(">IIQQQHHI")
+MAGIC: Final = 0x51_4C_41_42
+"""First word of every lab message."""
+
+STEP_OUTSIDE: Final = -1
+"""`step` of counter rows outside all steps: the drain at the end."""
+
+PUBLISHED: Final = pa.schema(
+    [
+        pa.field("publisher", pa.int32(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("queue", pa.int32(), nullable=False),
+        # the step the message was intended in
+        pa.field("step", pa.int16(), nullable=False),
+        pa.field("intended_ns", pa.int64(), nullable=False),
+        # handed to the socket
+        pa.field("written_ns", pa.int64(), nullable=False),
+        # null: confirms are off, or none came
+        pa.field("confirmed_ns", pa.int64()),
+        pa.field("nacked", pa.bool_(), nullable=False),
+        pa.field("weight", pa.int32(), nullable=False),
+    ]
+)
+
+DELIVERED: Final = pa.schema(
+    [
+        pa.field("publisher", pa.int32(), nullable=False),
+        pa.field("seq", pa.int64(), nullable=False),
+        pa.field("queue", pa.int32(), nullable=False),
+        pa.field("consumer", pa.int32(), nullable=False),
+        pa.field("step", pa.int16(), nullable=False),
+        pa.field("intended_ns", pa.int64(), nullable=False),
+        pa.field("written_ns", pa.int64(), nullable=False),
+        # read from the socket
+        pa.field("delivered_ns", pa.int64(), nullable=False),
+        # the ack that covers it was written; null: automatic acks, or none was sent
+        pa.field("acked_ns", pa.int64()),
+        pa.field("redelivered", pa.bool_(), nullable=False),
+        pa.field("weight", pa.int32(), nullable=False),
+    ]
+)
+
+COUNTERS: Final = pa.schema(
+    [
+        # 'publisher' or 'consumer'
+        pa.field("role", pa.string(), nullable=False),
+        # the worker's number within its role
+        pa.field("index", pa.int32(), nullable=False),
+        # whole seconds since the run began: the row covers [second, second + 1)
+        pa.field("second", pa.int32(), nullable=False),
+        pa.field("step", pa.int16(), nullable=False),
+        # counts of this second alone
+        pa.field("intended", pa.int64(), nullable=False),
+        pa.field("written", pa.int64(), nullable=False),
+        pa.field("confirmed", pa.int64(), nullable=False),
+        pa.field("delivered", pa.int64(), nullable=False),
+        pa.field("acked", pa.int64(), nullable=False),
+        # levels at the end of the second
+        pa.field("unconfirmed", pa.int32(), nullable=False),
+        pa.field("unacked", pa.int32(), nullable=False),
+        # summed over the worker's connections: time between connection.blocked and unblocked
+        pa.field("blocked_ns", pa.int64(), nullable=False),
+    ]
+)
+
+BROKER: Final = pa.schema(
+    [
+        pa.field("second", pa.int32(), nullable=False),
+        # CPU time the broker process used since the run began; null: its pid is not known
+        pa.field("cpu_ns", pa.int64()),
+        pa.field("rss_bytes", pa.int64()),
+        # summed over the scenario's queues, by passive declare
+        pa.field("messages_ready", pa.int64(), nullable=False),
+    ]
+)
+
+TABLES: Final = {
+    "published": PUBLISHED,
+    "delivered": DELIVERED,
+    "counters": COUNTERS,
+    "broker": BROKER,
+}
+
+
+class StepInfo(TypedDict):
+    """One step of a run: an in-flight limit and the time it was in force."""
+
+    step: int
+    in_flight_limit: int | None
+    in_flight_percent: int | None
+    start_ns: int
+    end_ns: int
+    # a point in time like start_ns: what was intended before it is warm-up
+    warm_ns: int
+    # messages the schedule asked for, and those of them whose turn had not come at the step's end
+    # because their publisher was held up: these were never written
+    intended: int
+    abandoned: int
+
+
+class Verification(TypedDict):
+    """Exact counts over all messages of the run, sampled or not."""
+
+    published: int
+    confirmed: int
+    nacked: int
+    returned: int
+    # deliveries, all of them
+    delivered: int
+    redelivered: int
+    # promised (confirmed, or written where confirms are off) and never delivered, and no longer
+    # in a queue either
+    lost: int
+    # promised, not delivered, but still in the queues when the drain timeout ended
+    left_in_queues: int
+    # delivered again without the redelivered flag
+    duplicates: int
+    # behind a later message of the same publisher at the same consumer, not flagged redelivered
+    out_of_order: int
+    # deliveries that no publisher of this run wrote
+    foreign: int
+    # False: the drain timeout ended before everything promised was delivered
+    drained: bool
+
+
+class Machine(TypedDict):
+    """Where the load ran."""
+
+    cores: int
+    ram: int
+
+
+class RunInfo(TypedDict):
+    """run.json."""
+
+    scenario: int
+    name: str
+    target: list[str]
+    product: str
+    version: str
+    queue_type: str
+    queue_arguments: dict[str, Any]
+    durable: bool
+    persistent: bool
+    confirms: bool
+    ack_interval: int
+    scale: float
+    publishers: int
+    queues: int
+    consumers: int
+    rate_per_publisher: float
+    # the table's own rate, so that both can be stated
+    rate_unscaled: int
+    prefetch: int
+    body_bytes: int
+    workers: int
+    steps: list[StepInfo]
+    sample_every: int
+    drain_timeout_s: float
+    started_at: str
+    machine: Machine
+    verification: Verification
+    claims: list[str]
+    # why the run ended early; null when it ran to its end
+    stopped: str | None
+
+
+def write_run_info(directory: Path, info: RunInfo) -> None:
+    """Write run.json."""
+    (directory / "run.json").write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+
+
+def read_run_info(directory: Path) -> RunInfo:
+    """Read run.json back."""
+    info: RunInfo = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    return info
