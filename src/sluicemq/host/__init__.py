@@ -1,0 +1,1 @@
+"""The real World: asyncio, sockets, the clock, the process."""
