@@ -1,0 +1,185 @@
+"""The x-arguments of a queue: which there are, what values they take, what a wrong one is told.
+
+One row an argument, in the order in which RabbitMQ looks at them (the first wrong one is named).
+Arguments nobody knows are accepted and kept, as RabbitMQ does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from sluicemq.errors import ChannelViolation
+
+TIMER_MAX_MS: Final = 315_360_000_000
+"""RabbitMQ's longest timer: ten years of 365 days."""
+PRIORITY_MAX: Final = 255
+SIGNEDINT_MIN: Final = -(2**31)
+SIGNEDINT_MAX: Final = 2**31 - 1
+
+TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "bool"),
+    (float, "double"),
+    (str, "longstr"),
+    (bytes, "binary"),
+    (dict, "table"),
+    (list, "array"),
+    (datetime, "timestamp"),
+    (Decimal, "decimal"),
+    (type(None), "void"),
+)
+
+Check = Callable[[object, Mapping[str, object]], str | None]
+"""Takes a value and all arguments; gives RabbitMQ's complaint, or None."""
+
+
+def type_name(value: object) -> str:
+    """RabbitMQ's word for the field type of `value`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "signedint" if SIGNEDINT_MIN <= value <= SIGNEDINT_MAX else "long"
+    for python_type, name in TYPE_NAMES:
+        if isinstance(value, python_type):
+            return name
+    return type(value).__name__
+
+
+def show(value: object) -> str:
+    """A value inside an error text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def same_value(one: object, other: object) -> bool:
+    """Equal, and of the same class of types: 5 is 5 in every width, but never 5.0 or true."""
+    return type(one) is type(other) and one == other
+
+
+def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
+    """Refuse (406) the first argument that does not fit; `where` names the queue."""
+    if not arguments:
+        return
+    kind = arguments.get("x-queue-type", "classic")
+    if kind == "classic":
+        for key in NOT_FOR_CLASSIC:
+            if key in arguments:
+                text = f"invalid arg '{key}' for {where} of queue type rabbit_classic_queue"
+                raise ChannelViolation(406, text)
+    for key, check in QUEUE_ARGUMENTS.items():
+        if key in arguments:
+            complaint = check(arguments[key], arguments)
+            if complaint is not None:
+                raise ChannelViolation(406, _refusal(key, arguments[key], complaint, where))
+
+
+def _refusal(key: str, value: object, complaint: str, where: str) -> str:
+    if key == "x-dead-letter-exchange":
+        return f"invalid type '{type_name(value)}' for arg '{key}' in {where}"
+    return f"invalid arg '{key}' for {where}: {complaint}"
+
+
+def _integer(value: object, _: Mapping[str, object]) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return None
+    return f'"expected integer, got {type_name(value)}"'
+
+
+def _non_negative(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _integer(value, arguments)
+    if complaint is None and isinstance(value, int) and value < 0:
+        return f"{{value_negative,{value}}}"
+    return complaint
+
+
+def _timer(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _non_negative(value, arguments)
+    if complaint is None and isinstance(value, int) and value > TIMER_MAX_MS:
+        return f"{{value_too_large,{value}}}"
+    return complaint
+
+
+def _expires(value: object, arguments: Mapping[str, object]) -> str | None:
+    if type(value) is int and value == 0:
+        return "{value_zero,0}"
+    return _timer(value, arguments)
+
+
+def _priorities(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _non_negative(value, arguments)
+    if complaint is None and isinstance(value, int) and value > PRIORITY_MAX:
+        return f"{{max_value_exceeded,{value}}}"
+    return complaint
+
+
+def _text(value: object, _: Mapping[str, object]) -> str | None:
+    return None if isinstance(value, str) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _boolean(value: object, _: Mapping[str, object]) -> str | None:
+    return None if isinstance(value, bool) else f"{{unacceptable_type,{type_name(value)}}}"
+
+
+def _dead_letter_key(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and "x-dead-letter-exchange" not in arguments:
+        return "routing_key_but_no_dlx_defined"
+    return complaint
+
+
+def _overflow(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and value not in ("drop-head", "reject-publish", "reject-publish-dlx"):
+        return "invalid_overflow"
+    return complaint
+
+
+def _queue_mode(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and value not in ("default", "lazy"):
+        return f"\"unsupported queue mode '{value}'\""
+    return complaint
+
+
+def _queue_version(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _integer(value, arguments)
+    if complaint is None and value not in (1, 2):
+        return f"\"unsupported queue version '{value}'\""
+    return complaint
+
+
+def _queue_type(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and value not in ("classic", "quorum", "stream"):
+        return f"\"unsupported queue type '{value}'\""
+    return complaint
+
+
+QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
+    "x-expires": _expires,
+    "x-message-ttl": _timer,
+    "x-dead-letter-exchange": _text,
+    "x-dead-letter-routing-key": _dead_letter_key,
+    "x-max-length": _non_negative,
+    "x-max-length-bytes": _non_negative,
+    "x-max-priority": _priorities,
+    "x-overflow": _overflow,
+    "x-queue-mode": _queue_mode,
+    "x-queue-version": _queue_version,
+    "x-single-active-consumer": _boolean,
+    "x-queue-type": _queue_type,
+    "x-queue-master-locator": _text,
+}
+
+NOT_FOR_CLASSIC: Final = (
+    "x-delivery-limit",
+    "x-dead-letter-strategy",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+    "x-max-age",
+    "x-stream-max-segment-size-bytes",
+    "x-initial-cluster-size",
+    "x-queue-leader-locator",
+)

@@ -1,0 +1,207 @@
+"""What a client declares: exchanges, queues, bindings; and when two declarations are the same.
+
+Declaring again what exists is allowed as long as it asks for the same thing (`check_equivalent`);
+arguments must make sense (`validate_queue`). The texts are RabbitMQ 3.10's, because people search
+the web for them. Errors carry no class and method ids: who owns the channel fills them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from sluicemq.errors import ChannelViolation
+from sluicemq.model.arguments import (
+    QUEUE_ARGUMENTS,
+    check_queue_arguments,
+    same_value,
+    show,
+    type_name,
+)
+
+Arguments = Mapping[str, object]
+
+QUEUE: Final = "queue"
+EXCHANGE: Final = "exchange"
+ALTERNATE_EXCHANGE: Final = "alternate-exchange"
+RESERVED_PREFIX: Final = "amq."
+
+Identity = tuple[str, str, str, str, str]
+
+
+class Destination(NamedTuple):
+    """Where a binding leads: `kind` is QUEUE or EXCHANGE."""
+
+    kind: str
+    name: str
+
+
+@dataclass(slots=True)
+class ExchangeDefinition:
+    """An exchange as declared."""
+
+    name: str
+    type: str = "direct"
+    durable: bool = False
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Arguments = field(default_factory=dict)
+
+    @property
+    def alternate(self) -> str | None:
+        """Where messages go that this exchange cannot route."""
+        name = self.arguments.get(ALTERNATE_EXCHANGE)
+        return name if isinstance(name, str) else None
+
+
+@dataclass(slots=True)
+class QueueDefinition:
+    """A queue as declared; `owner` is the connection an exclusive queue lives and dies with."""
+
+    name: str
+    durable: bool = False
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Arguments = field(default_factory=dict)
+    owner: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.exclusive:
+            self.durable = False  # it cannot outlive its connection, whatever was asked for
+
+    @property
+    def type(self) -> str:
+        """classic, quorum or stream."""
+        return str(self.arguments.get("x-queue-type", "classic"))
+
+
+@dataclass(slots=True)
+class BindingDefinition:
+    """From the exchange `source` to a queue or an exchange."""
+
+    source: str
+    destination: str
+    destination_type: str = QUEUE
+    routing_key: str = ""
+    arguments: Arguments = field(default_factory=dict)
+
+    @property
+    def target(self) -> Destination:
+        return Destination(self.destination_type, self.destination)
+
+    @property
+    def identity(self) -> Identity:
+        """Equal for two bindings that are the same one; the order of arguments does not count."""
+        arguments = canonical(self.arguments) if self.arguments else ""
+        return self.source, self.destination_type, self.destination, self.routing_key, arguments
+
+
+def canonical(value: object) -> str:
+    """Text that is equal for equal field values."""
+    if isinstance(value, Mapping):
+        parts = (f"{key!r}:{canonical(item)}" for key, item in sorted(value.items()))
+        return "{" + ",".join(parts) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return repr(value)
+
+
+def check_name(kind: str, name: str) -> None:
+    """Refuse a new queue or exchange in the broker's own part of the name space."""
+    if name.startswith(RESERVED_PREFIX):
+        raise ChannelViolation(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def check_access(queue: QueueDefinition, owner: str | None, vhost: str) -> None:
+    """Refuse whoever is not the connection that declared this exclusive queue."""
+    if queue.owner is not None and queue.owner != owner:
+        raise locked(queue.name, vhost)
+
+
+def locked(name: str, vhost: str) -> ChannelViolation:
+    """The answer to who touches somebody else's exclusive queue."""
+    return ChannelViolation(
+        405,
+        f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. "
+        "It could be originally declared on another connection or the exclusive property "
+        "value does not match that of the original declaration.",
+    )
+
+
+def validate_queue(queue: QueueDefinition, vhost: str) -> None:
+    """Refuse arguments that make no sense, and queue types this broker does not have."""
+    where = f"queue '{queue.name}' in vhost '{vhost}'"
+    check_queue_arguments(queue.arguments, where)
+    if queue.type == "classic":
+        return
+    for wrong, what in (
+        (queue.exclusive, "exclusive-owner"),
+        (queue.auto_delete, "auto-delete"),
+        (not queue.durable, "non-durable"),
+    ):
+        if wrong:
+            raise ChannelViolation(406, f"invalid property '{what}' for {where}")
+    text = f"queue type '{queue.type}' is not supported yet"
+    raise ChannelViolation(406, f"invalid arg 'x-queue-type' for {where}: \"{text}\"")
+
+
+def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:
+    """Refuse an alternate exchange that is no name."""
+    alternate = exchange.arguments.get(ALTERNATE_EXCHANGE, "")
+    if not isinstance(alternate, str):
+        raise ChannelViolation(
+            406,
+            f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE_EXCHANGE}' "
+            f"in exchange '{exchange.name}' in vhost '{vhost}'",
+        )
+
+
+def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vhost: str) -> None:
+    """Refuse a declaration of `existing` that asks for something else."""
+    if existing.owner != asked.owner:
+        raise locked(existing.name, vhost)
+    where = f"queue '{existing.name}' in vhost '{vhost}'"
+    _check_property("durable", existing.durable, asked.durable, where)
+    _check_property("auto_delete", existing.auto_delete, asked.auto_delete, where)
+    for key in QUEUE_ARGUMENTS:
+        if key != "x-queue-type" or existing.type != asked.type:
+            _check_argument(key, existing.arguments, asked.arguments, where)
+
+
+def check_equivalent_exchange(
+    existing: ExchangeDefinition, asked: ExchangeDefinition, vhost: str
+) -> None:
+    """Refuse a declaration of `existing` that asks for something else."""
+    where = f"exchange '{existing.name}' in vhost '{vhost}'"
+    _check_property("type", existing.type, asked.type, where)
+    _check_property("durable", existing.durable, asked.durable, where)
+    _check_property("auto_delete", existing.auto_delete, asked.auto_delete, where)
+    _check_property("internal", existing.internal, asked.internal, where)
+    _check_argument(ALTERNATE_EXCHANGE, existing.arguments, asked.arguments, where)
+
+
+def _check_property(key: str, current: object, received: object, where: str) -> None:
+    if current != received:
+        raise _inequivalent(key, where, f"'{show(received)}'", f"'{show(current)}'")
+
+
+def _check_argument(key: str, existing: Arguments, asked: Arguments, where: str) -> None:
+    if key in existing and key in asked:
+        if not same_value(existing[key], asked[key]):
+            raise _inequivalent(key, where, f"'{show(asked[key])}'", f"'{show(existing[key])}'")
+    elif key in existing or key in asked:
+        raise _inequivalent(key, where, _described(key, asked), _described(key, existing))
+
+
+def _described(key: str, arguments: Arguments) -> str:
+    if key not in arguments:
+        return "none"
+    value = arguments[key]
+    return f"the value '{show(value)}' of type '{type_name(value)}'"
+
+
+def _inequivalent(key: str, where: str, received: str, current: str) -> ChannelViolation:
+    return ChannelViolation(
+        406, f"inequivalent arg '{key}' for {where}: received {received} but current is {current}"
+    )

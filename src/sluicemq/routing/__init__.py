@@ -1,0 +1,1 @@
+"""From an exchange and a routing key to queues: exchange types, bindings, and their topology."""

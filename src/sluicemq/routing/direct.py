@@ -1,0 +1,29 @@
+"""The direct exchange: the routing key equals the binding's key."""
+
+from __future__ import annotations
+
+from sluicemq.model.definitions import Destination, ExchangeDefinition
+from sluicemq.routing.exchange import Exchange, Targets, distinct
+
+
+class DirectExchange(Exchange):
+    """One dict look-up a message."""
+
+    __slots__ = ("table",)
+
+    def __init__(self, definition: ExchangeDefinition) -> None:
+        super().__init__(definition)
+        self.table: dict[str, Targets] = {}
+
+    def match(self, key: str) -> list[Destination]:
+        targets = self.table.get(key)
+        return distinct(targets) if targets else []
+
+    def _insert(self, key: str, number: int, target: Destination) -> None:
+        self.table.setdefault(key, {})[number] = target
+
+    def _discard(self, key: str, number: int) -> None:
+        targets = self.table[key]
+        del targets[number]
+        if not targets:
+            del self.table[key]

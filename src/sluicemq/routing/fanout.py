@@ -1,0 +1,25 @@
+"""The fanout exchange: every destination, whatever the key."""
+
+from __future__ import annotations
+
+from sluicemq.model.definitions import Destination, ExchangeDefinition
+from sluicemq.routing.exchange import Exchange, Targets, distinct
+
+
+class FanoutExchange(Exchange):
+    """The keys of its bindings only tell them apart."""
+
+    __slots__ = ("targets",)
+
+    def __init__(self, definition: ExchangeDefinition) -> None:
+        super().__init__(definition)
+        self.targets: Targets = {}
+
+    def match(self, key: str) -> list[Destination]:  # noqa: ARG002
+        return distinct(self.targets)
+
+    def _insert(self, key: str, number: int, target: Destination) -> None:  # noqa: ARG002
+        self.targets[number] = target
+
+    def _discard(self, key: str, number: int) -> None:  # noqa: ARG002
+        del self.targets[number]

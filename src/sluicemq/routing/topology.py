@@ -1,0 +1,225 @@
+"""The exchanges, bindings and queue names of one virtual host, and the way from a key to queues.
+
+Nothing here holds a message. `epoch` rises with every change that can alter a route, so that
+whoever remembers routes knows when to ask again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.model.definitions import (
+    EXCHANGE,
+    QUEUE,
+    RESERVED_PREFIX,
+    BindingDefinition,
+    Destination,
+    ExchangeDefinition,
+    Identity,
+    check_equivalent_exchange,
+    check_name,
+    validate_exchange,
+)
+from sluicemq.routing.direct import DirectExchange
+from sluicemq.routing.exchange import Exchange
+from sluicemq.routing.fanout import FanoutExchange
+from sluicemq.routing.topic import TopicExchange
+
+DEFAULT: Final = ""
+TYPES: Final[dict[str, type[Exchange]]] = {
+    "direct": DirectExchange,
+    "fanout": FanoutExchange,
+    "topic": TopicExchange,
+}
+
+
+class Topology:
+    """Who is bound to whom in one virtual host."""
+
+    __slots__ = ("epoch", "exchanges", "inbound", "queues", "vhost")
+
+    def __init__(self, vhost: str = "/") -> None:
+        self.vhost = vhost
+        self.epoch = 0
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, None] = {}
+        self.inbound: dict[Destination, dict[Identity, BindingDefinition]] = {}
+        for kind, exchange_type in TYPES.items():
+            name = RESERVED_PREFIX + kind
+            self.exchanges[name] = exchange_type(ExchangeDefinition(name, kind, durable=True))
+
+    def route(self, exchange_name: str, routing_key: str) -> tuple[str, ...]:
+        """The queues a message goes to, each once, in order of binding."""
+        if exchange_name == DEFAULT:
+            return (routing_key,) if routing_key in self.queues else ()
+        visited = {exchange_name: None}
+        queues: dict[str, None] = {}
+        ahead = [self.existing(exchange_name)]
+        for exchange in ahead:
+            for kind, name in self._matches(exchange, routing_key):
+                if kind == QUEUE:
+                    queues[name] = None
+                elif name not in visited:
+                    visited[name] = None
+                    ahead.append(self.exchanges[name])
+        return tuple(queues)
+
+    def _matches(self, exchange: Exchange, routing_key: str) -> list[Destination]:
+        found = exchange.match(routing_key)
+        if found:
+            return found
+        alternate = exchange.definition.alternate
+        if alternate == DEFAULT and routing_key in self.queues:
+            return [Destination(QUEUE, routing_key)]
+        if alternate in self.exchanges:
+            return [Destination(EXCHANGE, alternate)]
+        return []
+
+    def check_publish(self, exchange_name: str) -> None:
+        """Refuse a client's publish to an exchange that is missing or internal."""
+        if exchange_name != DEFAULT and self.existing(exchange_name).definition.internal:
+            text = f"cannot publish to internal exchange {self._place(exchange_name)}"
+            raise ChannelViolation(403, text)
+
+    def existing(self, name: str) -> Exchange:
+        """The exchange of that name, or 404."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            raise ChannelViolation(404, f"no exchange {self._place(name)}")
+        return exchange
+
+    def declare_exchange(self, asked: ExchangeDefinition, passive: bool) -> bool:
+        """Create the exchange, or check that it is what is asked for. True when it is new."""
+        if not passive:
+            _check_type(asked.type)
+        _check_not_default(asked.name)
+        if passive:
+            self.existing(asked.name)
+            return False
+        exchange = self.exchanges.get(asked.name)
+        if exchange is not None:
+            check_equivalent_exchange(exchange.definition, asked, self.vhost)
+            return False
+        check_name(EXCHANGE, asked.name)
+        validate_exchange(asked, self.vhost)
+        self.exchanges[asked.name] = TYPES[asked.type](asked)
+        self.epoch += 1
+        return True
+
+    def delete_exchange(self, name: str, if_unused: bool) -> tuple[str, ...]:
+        """Delete an exchange and its bindings; a missing one is fine.
+
+        Returns the names of all exchanges that are gone, the auto-delete ones included.
+        """
+        _check_not_default(name)
+        if name.startswith(RESERVED_PREFIX):
+            text = f"deletion of system exchange {self._place(name)} not allowed"
+            raise ChannelViolation(403, text)
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return ()
+        if if_unused and not exchange.is_empty:
+            raise ChannelViolation(406, f"exchange {self._place(name)} in use")
+        return self._drop([name])
+
+    def bind(self, binding: BindingDefinition) -> bool:
+        """True when the binding is new."""
+        _check_binding_ends(binding)
+        source = self.existing(binding.source)
+        target = binding.target
+        if target.kind == EXCHANGE:
+            self.existing(target.name)
+        elif target.name not in self.queues:
+            raise ChannelViolation(404, f"no queue {self._place(target.name)}")
+        if not source.add(binding):
+            return False
+        self.inbound.setdefault(target, {})[binding.identity] = binding
+        self.epoch += 1
+        return True
+
+    def unbind(self, binding: BindingDefinition) -> tuple[str, ...]:
+        """Take a binding away; that there is none is fine. Returns the exchanges that went with
+        their last binding."""
+        _check_binding_ends(binding)
+        source = self.exchanges.get(binding.source)
+        if source is None or binding.identity not in source.bindings:
+            return ()
+        return self._drop(self._detach([binding]))
+
+    def add_queue(self, name: str) -> None:
+        """A queue exists now; the default exchange reaches it at once."""
+        assert name not in self.queues
+        self.queues[name] = None
+        self.epoch += 1
+
+    def remove_queue(self, name: str) -> tuple[str, ...]:
+        """A queue is gone, with its bindings. Returns the auto-delete exchanges that went too."""
+        del self.queues[name]
+        self.epoch += 1
+        return self._drop(self._detach(self._leading_to(Destination(QUEUE, name))))
+
+    def list_exchanges(self) -> list[ExchangeDefinition]:
+        """All exchanges, the default one first."""
+        default = ExchangeDefinition(DEFAULT, "direct", durable=True)
+        return [default, *(exchange.definition for exchange in self.exchanges.values())]
+
+    def list_bindings(self) -> list[BindingDefinition]:
+        """All bindings, those of the default exchange first."""
+        implicit = [BindingDefinition(DEFAULT, name, QUEUE, name) for name in self.queues]
+        for exchange in self.exchanges.values():
+            implicit.extend(exchange.bindings.values())
+        return implicit
+
+    def _drop(self, doomed: list[str]) -> tuple[str, ...]:
+        """Delete exchanges; others go with them when that takes their last binding."""
+        for name in doomed:
+            exchange = self.exchanges.pop(name)
+            for binding in exchange.bindings.values():
+                self._forget(binding)
+            doomed.extend(self._detach(self._leading_to(Destination(EXCHANGE, name))))
+            self.epoch += 1
+        return tuple(doomed)
+
+    def _detach(self, bindings: list[BindingDefinition]) -> list[str]:
+        """Take bindings from their sources. Returns the auto-delete ones that are left bare."""
+        touched: dict[str, None] = {}
+        for binding in bindings:
+            self._forget(binding)
+            if binding.source in self.exchanges:
+                self.exchanges[binding.source].remove(binding)
+                touched[binding.source] = None
+                self.epoch += 1
+        return [name for name in touched if self._is_spent(self.exchanges[name])]
+
+    def _forget(self, binding: BindingDefinition) -> None:
+        others = self.inbound[binding.target]
+        del others[binding.identity]
+        if not others:
+            del self.inbound[binding.target]
+
+    def _leading_to(self, target: Destination) -> list[BindingDefinition]:
+        return list(self.inbound.get(target, {}).values())
+
+    def _is_spent(self, exchange: Exchange) -> bool:
+        return exchange.definition.auto_delete and exchange.is_empty
+
+    def _place(self, name: str) -> str:
+        return f"'{name}' in vhost '{self.vhost}'"
+
+
+def _check_type(kind: str) -> None:
+    if kind not in TYPES:
+        flaw = "unknown" if kind else "invalid"
+        raise ConnectionViolation(503, f"{flaw} exchange type '{kind}'")
+
+
+def _check_not_default(name: str) -> None:
+    if name == DEFAULT:
+        raise ChannelViolation(403, "operation not permitted on the default exchange")
+
+
+def _check_binding_ends(binding: BindingDefinition) -> None:
+    _check_not_default(binding.source)
+    if binding.destination_type == EXCHANGE:
+        _check_not_default(binding.destination)

@@ -1,0 +1,95 @@
+"""The topic exchange against a recursive oracle, and its order, pruning and cost."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
+from sluicemq.routing.topic import TopicExchange, split
+
+WORDS = st.sampled_from(["a", "b", "", "*", "#", "long"])
+KEYS = st.lists(WORDS, max_size=6).map(".".join)
+NAMES = st.sampled_from(["q1", "q2", "q3", "q4"])
+
+
+def topic() -> TopicExchange:
+    return TopicExchange(ExchangeDefinition("t", "topic"))
+
+
+def binding(pattern: str, queue: str) -> BindingDefinition:
+    return BindingDefinition("t", queue, routing_key=pattern)
+
+
+def matched(exchange: TopicExchange, key: str) -> list[str]:
+    return [destination.name for destination in exchange.match(key)]
+
+
+def oracle(pattern: list[str], words: list[str]) -> bool:
+    """The text of AMQP 0-9-1, 3.1.3.3, word by word."""
+    if not pattern:
+        return not words
+    head, rest = pattern[0], pattern[1:]
+    if head == "#":
+        return any(oracle(rest, words[taken:]) for taken in range(len(words) + 1))
+    return bool(words) and head in ("*", words[0]) and oracle(rest, words[1:])
+
+
+@given(st.lists(st.tuples(KEYS, NAMES), max_size=12), st.lists(KEYS, min_size=1, max_size=6))
+def test_matches_like_the_oracle_and_in_order_of_binding(
+    bindings: list[tuple[str, str]], keys: list[str]
+) -> None:
+    exchange = topic()
+    for pattern, queue in bindings:
+        exchange.add(binding(pattern, queue))
+    for key in keys:
+        fitting = [queue for pattern, queue in bindings if oracle(split(pattern), split(key))]
+        assert matched(exchange, key) == list(dict.fromkeys(fitting))
+
+
+@given(st.lists(st.tuples(KEYS, NAMES), max_size=12), st.data())
+def test_leaves_no_trace_of_removed_bindings(
+    bindings: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    exchange = topic()
+    for pattern, queue in bindings:
+        exchange.add(binding(pattern, queue))
+    for pattern, queue in data.draw(st.permutations(list(dict.fromkeys(bindings)))):
+        assert exchange.remove(binding(pattern, queue))
+    assert exchange.is_empty
+    assert exchange.root.children == {}
+    assert exchange.root.targets == {}
+
+
+def test_add_and_remove_say_whether_they_changed_anything() -> None:
+    exchange = topic()
+    assert exchange.add(binding("a.#", "q1"))
+    assert not exchange.add(binding("a.#", "q1"))
+    assert not exchange.remove(binding("a.*", "q1"))
+    assert exchange.remove(binding("a.#", "q1"))
+    assert not exchange.remove(binding("a.#", "q1"))
+
+
+def test_the_empty_key_has_no_words() -> None:
+    exchange = topic()
+    for pattern, queue in (("#", "q1"), ("*", "q2"), ("", "q3"), ("#.#", "q4")):
+        exchange.add(binding(pattern, queue))
+    assert matched(exchange, "") == ["q1", "q3", "q4"]
+    assert matched(exchange, ".") == ["q1", "q4"]
+
+
+def test_queue_and_exchange_of_one_name_are_two_destinations() -> None:
+    exchange = topic()
+    exchange.add(BindingDefinition("t", "same", "queue", "#"))
+    exchange.add(BindingDefinition("t", "same", "exchange", "#"))
+    assert exchange.match("k") == [Destination("queue", "same"), Destination("exchange", "same")]
+
+
+def test_many_hashes_cost_no_more_than_their_length() -> None:
+    """A backtracking matcher would need longer than the universe has."""
+    exchange = topic()
+    exchange.add(binding(".".join(["#", "a"] * 60 + ["end"]), "q1"))
+    exchange.add(binding(".".join(["#"] * 120), "q2"))
+    begun = time.perf_counter()
+    assert matched(exchange, ".".join(["a"] * 125)) == ["q2"]
+    assert time.perf_counter() - begun < 1
