@@ -1,0 +1,156 @@
+"""When a connection is not read, what its client is told about it, and how it is shown.
+
+A connection stops for two reasons: a credit gate is shut (flow), or there is an alarm and it
+publishes. An alarm alone does not stop it: one that only consumes is never blocked. A publish that
+arrives in `blocking` is let through and stops the reading after it.
+
+                   reading   alarm gate   told to a client which can hear it
+    running        yes       open
+    blocking       yes       open
+    flow           no        open         (never told)
+    blocked        no        shut         connection.blocked on the way in,
+    blocked_flow   no        shut         connection.unblocked on the way out
+
+All credit gates of a reader and this alarm gate have one keeper, so the reader's rule is: do not
+read while `keeper.gates_shut`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.limits import CONNECTION_FLOW_STICKY_NS
+
+MOVES: Final[dict[str, dict[str, str]]] = {
+    "running": {
+        "publish": "running",
+        "alarm": "blocking",
+        "all_clear": "running",
+        "credit_spent": "flow",
+    },
+    "blocking": {
+        "publish": "blocked",
+        "alarm": "blocking",
+        "all_clear": "running",
+        "credit_spent": "blocked_flow",
+    },
+    "flow": {
+        "publish": "flow",
+        "alarm": "blocked_flow",
+        "all_clear": "flow",
+        "credit_granted": "running",
+    },
+    "blocked": {
+        "publish": "blocked",
+        "alarm": "blocked",
+        "all_clear": "running",
+        "credit_spent": "blocked_flow",
+    },
+    "blocked_flow": {
+        "publish": "blocked_flow",
+        "alarm": "blocked_flow",
+        "all_clear": "flow",
+        "credit_granted": "blocked",
+    },
+}
+"""state -> input -> state. What is missing cannot happen: credit is spent once, granted once."""
+
+STATES: Final = tuple(MOVES)
+INPUTS: Final = ("publish", "alarm", "all_clear", "credit_spent", "credit_granted")
+
+RUNNING: Final = STATES.index("running")
+BLOCKING: Final = STATES.index("blocking")
+FLOW: Final = STATES.index("flow")
+BLOCKED: Final = STATES.index("blocked")
+BLOCKED_FLOW: Final = STATES.index("blocked_flow")
+
+_PUBLISH: Final = INPUTS.index("publish")
+_ALARM: Final = INPUTS.index("alarm")
+_ALL_CLEAR: Final = INPUTS.index("all_clear")
+_CREDIT_SPENT: Final = INPUTS.index("credit_spent")
+_CREDIT_GRANTED: Final = INPUTS.index("credit_granted")
+
+_IMPOSSIBLE: Final = 255
+
+
+def _matrix() -> bytes:
+    cells = bytearray()
+    for moves in MOVES.values():
+        for name in INPUTS:
+            cells.append(STATES.index(moves[name]) if name in moves else _IMPOSSIBLE)
+    return bytes(cells)
+
+
+_NEXT: Final = _matrix()
+_WIDTH: Final = len(INPUTS)
+
+# What to send to the client.
+NOTHING: Final = 0
+SEND_BLOCKED: Final = 1
+"""connection.blocked with `Throttle.reason`."""
+SEND_UNBLOCKED: Final = 2
+
+
+class Throttle:
+    """One connection's. Every input returns what to send to the client."""
+
+    __slots__ = ("alarm_gate", "flow_since_ns", "keeper", "notify", "reason", "state")
+
+    def __init__(self, keeper: GateKeeper, notify: bool) -> None:
+        self.keeper = keeper
+        self.alarm_gate = Gate(keeper, "alarm")
+        self.notify = notify
+        """Did the client announce the capability connection.blocked?"""
+        self.reason = ""
+        self.state = RUNNING
+        self.flow_since_ns: int | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Not read now; the heartbeats of the client must not be missed."""
+        return self.state >= FLOW
+
+    def publish_received(self) -> int:
+        """Content has come in. Cheap: call it for each run of publishes."""
+        if self.state == RUNNING:
+            return NOTHING
+        return self._move(_PUBLISH)
+
+    def alarms_changed(self, reason: str) -> int:
+        """`reason` names the alarms there are; "" when there is none."""
+        self.reason = reason
+        return self._move(_ALARM if reason else _ALL_CLEAR)
+
+    def credit_changed(self) -> int:
+        """Credit was spent or granted, or a channel is gone: look at the credit gates."""
+        spent = self.keeper.gates_shut > self.alarm_gate.is_shut
+        state = self.state
+        if spent == (state in (FLOW, BLOCKED_FLOW)):
+            return NOTHING
+        if state == RUNNING:
+            self.flow_since_ns = self.keeper.shut_since_ns
+        return self._move(_CREDIT_SPENT if spent else _CREDIT_GRANTED)
+
+    def shown(self, now_ns: int) -> str:
+        """The state as users know it: running, flow, blocking or blocked."""
+        state = self.state
+        if state == RUNNING:
+            since_ns = self.flow_since_ns
+            if since_ns is not None and now_ns - since_ns < CONNECTION_FLOW_STICKY_NS:
+                return "flow"
+        return "blocked" if state == BLOCKED_FLOW else STATES[state]
+
+    def _move(self, what: int) -> int:
+        before = self.state
+        after = _NEXT[before * _WIDTH + what]
+        assert after != _IMPOSSIBLE, f"{STATES[before]}: {INPUTS[what]}"
+        self.state = after
+        was_blocked = before >= BLOCKED
+        if was_blocked == (after >= BLOCKED):
+            return NOTHING
+        if was_blocked:
+            self.alarm_gate.open()
+            return SEND_UNBLOCKED if self.notify else NOTHING
+        self.alarm_gate.shut()
+        return SEND_BLOCKED if self.notify else NOTHING
