@@ -2,7 +2,8 @@
 
 RabbitMQ raises and clears at the same figure; here the alarm clears only when both figures are
 below nine tenths of the limit, so a broker at its limit does not switch a thousand publishers
-on and off. Bytes counted at admission react at once; the RSS is the backstop for what nobody counted.
+on and off. Bytes counted at admission react at once; the RSS is the backstop for what nobody
+counted.
 """
 
 from __future__ import annotations
