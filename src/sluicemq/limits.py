@@ -31,11 +31,3 @@ UNSENT_MESSAGE_LIMIT): bounds what a consumer that does not read can make the br
 UNSENT_MESSAGES_NOTIFY: Final = 50
 """The writer tells the queue each time it has sent this many (RabbitMQ's
 MORE_CONSUMER_CREDIT_AFTER)."""
-
-# flow: memory
-
-MEMORY_ADDRESSABLE_BYTES: Final = 2**48
-"""Upper end of any memory limit: what a 64-bit process can address (RabbitMQ's bound)."""
-
-MEMORY_CHECK_INTERVAL_MS: Final = 1000
-"""How often the memory alarm looks at the RSS (RabbitMQ: 1 s)."""

@@ -1,4 +1,4 @@
-"""Memory: how much there may be, when to raise the alarm, and who must know.
+"""Memory: when to raise the alarm, when to clear it, and who must know.
 
 RabbitMQ raises and clears at the same figure; here the alarm clears only when both figures are
 below nine tenths of the limit, so a broker at its limit does not switch a thousand publishers
@@ -8,45 +8,13 @@ counted.
 
 from __future__ import annotations
 
-import re
 from typing import Final, Literal
 
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
-from sluicemq.limits import MEMORY_ADDRESSABLE_BYTES
 
 MEMORY: Final = "memory"
-
-_SIZE: Final = re.compile(r"([0-9]+)\s*(?:([kmgtp])(i?b)?|b)?", re.IGNORECASE)
-_POWER: Final = {"k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-
-
-def parse_size(size: int | str) -> int:
-    """Bytes from a number or a text with RabbitMQ's units: kB is 1000, k and kiB are 1024."""
-    if isinstance(size, int):
-        if size < 0:
-            raise Refused(f"{size} is not a size: it is negative")
-        return size
-    found = _SIZE.fullmatch(size.strip())
-    if found is None:
-        raise Refused(f"{size!r} is not a size: give bytes, or a number with a unit such as 512MiB")
-    number, prefix, suffix = found.groups()
-    if prefix is None:
-        return int(number)
-    base = 1000 if (suffix or "").lower() == "b" else 1024
-    return int(number) * int(base ** _POWER[prefix.lower()])
-
-
-def relative_limit(fraction: float, total_bytes: int) -> int:
-    """vm_memory_high_watermark as a fraction; above 1 it is 1, and 0 blocks all publishers."""
-    if not fraction >= 0:
-        raise Refused(f"memory watermark {fraction}: a fraction cannot be negative")
-    return int(min(float(fraction), 1.0) * min(total_bytes, MEMORY_ADDRESSABLE_BYTES))
-
-
-def absolute_limit(size: int | str, total_bytes: int) -> int:
-    """vm_memory_high_watermark in bytes; never above what the machine has."""
-    return min(parse_size(size), total_bytes, MEMORY_ADDRESSABLE_BYTES)
+"""The alarm's source, as RabbitMQ names it."""
 
 
 def _mib(size_bytes: int) -> str:
