@@ -113,7 +113,7 @@ class Inflow(GrantHolder):
         """Taken out of circulation; only an adaptive link does that."""
         self.attached = True
 
-    def settle(self, n: int, size_bytes: int = 0) -> None:  # noqa: ARG002 - adaptive links weigh it
+    def settle(self, n: int, size_bytes: int = 0) -> None:
         """`n` messages (n >= 1), together `size_bytes`, were taken out of the inbox."""
         self.owed += n
         if self.owed >= self.more_after:
