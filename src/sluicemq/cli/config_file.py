@@ -84,7 +84,7 @@ def read_sets(sets: Sequence[str]) -> Iterator[Entry]:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise Refused(f"--set {text}: must be KEY=VALUE, such as --set heartbeat=30")
-        yield Entry("--set", key.strip(), value.strip())
+        yield Entry("command line", key.strip(), value.strip())
 
 
 def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:

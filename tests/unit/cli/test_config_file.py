@@ -155,12 +155,13 @@ def test_loopback_users_in_every_form(text: str, users: tuple[str, ...]) -> None
 def test_a_bad_value_names_origin_option_value_and_what_is_allowed(text: str, message: str) -> None:
     key, _, value = text.partition("=")
     said = refusal([text])
-    assert said.startswith(f"--set: {key} = {value}: "), said
+    assert said.startswith(f"command line: {key} = {value}: "), said
     assert message in said
 
 
 def test_an_unknown_key_suggests_the_nearest() -> None:
-    assert refusal(["hartbeat=1"]) == "--set: hartbeat is not an option; did you mean heartbeat?"
+    said = refusal(["hartbeat=1"])
+    assert said == "command line: hartbeat is not an option; did you mean heartbeat?"
     assert refusal(["zzz=1"]).endswith("; docs/configuration.md lists them all")
     said = refusal([], {"SLUICEMQ_HEARTBEET": "1"})
     assert said.endswith("SLUICEMQ_HEARTBEET is not an option; did you mean SLUICEMQ_HEARTBEAT?")

@@ -1,0 +1,5 @@
+"""`python -m sluicemq` is `sluicemq`."""
+
+from sluicemq.cli.main import main
+
+main()

@@ -1,0 +1,256 @@
+"""The chain as a picture in text: reader -> channel -> queue -> message store, with live numbers.
+
+Pure: rows in (see manage/tables.py), lines out. Of each stage the rows that are held up longest
+come first; those left out are counted. Below the picture stands, for everyone who is held up and
+holds up nobody before him, by whom, and by whom that one in turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Final, NamedTuple
+
+from sluicemq.manage.tables import Link, Stage
+
+COLUMNS: Final = (
+    ("reader", "READERS"),
+    ("channel", "CHANNELS"),
+    ("queue", "QUEUES"),
+    ("message_store", "MESSAGE STORE"),
+)
+GAP: Final = 2
+NOUNS: Final = {
+    "reader": "connection",
+    "channel": "channel",
+    "queue": "queue",
+    "writer": "writer of",
+    "message_store": "the",
+    "alarm": "the",
+}
+
+
+class Chain:
+    """The rows, and what follows from them: who is held up, and the links by their sender."""
+
+    def __init__(self, stages: Sequence[Stage], links: Sequence[Link]) -> None:
+        self.by_id = {stage["id"]: stage for stage in stages}
+        self.by_kind: dict[str, list[Stage]] = {}
+        for stage in stages:
+            self.by_kind.setdefault(stage["kind"], []).append(stage)
+        self.out: dict[str, list[Link]] = {}
+        for link in links:
+            if link["sender"] in self.by_id and link["receiver"] in self.by_id:
+                self.out.setdefault(link["sender"], []).append(link)
+        for rows in self.by_kind.values():
+            rows.sort(key=lambda stage: (-stage["blocked_ms"], -stage["inbox"], stage["name"]))
+
+    def shut_links(self, stage_id: str) -> list[Link]:
+        """The links a stage waits for, longest first."""
+        shut = [link for link in self.out.get(stage_id, ()) if link["shut"]]
+        return sorted(shut, key=lambda link: (-link["blocked_ms"], link["receiver"]))
+
+
+def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max: int) -> list[str]:
+    """All lines; none is longer than `width`, except the sentences about who holds up whom."""
+    chain = Chain(stages, links)
+    columns = [column_of(chain, kind, rows_max) for kind, _ in COLUMNS]
+    counts = [summary(chain.by_kind.get(kind, [])) for kind, _ in COLUMNS]
+    widths = shared_out(columns, width)
+    wrapped_counts = [wrapped(text, cell) for text, cell in zip(counts, widths, strict=True)]
+    lines = [arrows(widths), *beside(wrapped_counts, widths), "", *beside(columns, widths)]
+    for kind, title in (("writer", "WRITERS"), ("alarm", "ALARMS")):
+        rows = chain.by_kind.get(kind, [])
+        if rows:
+            lines += ["", f"{title} ({summary(rows)})", *listed(rows, width, rows_max)]
+    return [*lines, "", *held_up(chain, rows_max)]
+
+
+def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The width of each column: what it needs; when that is too much the widest give way."""
+    widths = [
+        max(len(title) + 4, *map(len, column), 0)
+        for (_, title), column in zip(COLUMNS, columns, strict=True)
+    ]
+    room = width - GAP * (len(widths) - 1)
+    while sum(widths) > room:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def arrows(widths: Sequence[int]) -> str:
+    """The titles of the four stages, joined."""
+    line = ""
+    for (_, title), cell in zip(COLUMNS[:-1], widths[:-1], strict=True):
+        shaft = max(cell + GAP - len(title) - 3, 0)
+        line += f"{title} {'-' * shaft}> "[: cell + GAP].ljust(cell + GAP)
+    return line + COLUMNS[-1][1]
+
+
+def summary(rows: Sequence[Stage]) -> str:
+    """`3: 2 flow, 1 running`; a single one is only its state."""
+    if not rows:
+        return "none"
+    return rows[0]["state"] if len(rows) == 1 else f"{len(rows)}: {states_of(rows)}"
+
+
+def states_of(rows: Sequence[Stage]) -> str:
+    """`2 flow, 1 running`; only the state when all are in the same."""
+    states = Counter(stage["state"] for stage in rows)
+    if len(states) == 1:
+        return rows[0]["state"]
+    most_first = sorted(states.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count} {state}" for state, count in most_first)
+
+
+def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
+    """The lines of one stage's rows."""
+    rows = chain.by_kind.get(kind, [])
+    lines = [line for stage in rows[:rows_max] for line in stage_lines(chain, stage)]
+    if len(rows) > rows_max:
+        lines += [f"... and {len(rows) - rows_max} more", f" {states_of(rows[rows_max:])}"]
+    return lines
+
+
+def stage_lines(chain: Chain, stage: Stage) -> list[str]:
+    """A row: its name; its inbox; how it is; its tightest link; what it owes and holds back."""
+    held = f" {seconds(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
+    lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
+    if stage["gates_shut"] > 1:
+        lines.append(f" {stage['gates_shut']} gates shut")
+    links = [link for link in chain.out.get(stage["id"], ()) if link["initial"]]
+    if links:
+        lines.append(f" {credit_words(links)}")
+    if stage["deferred"]:
+        lines.append(f" holds back {stage['deferred']}")
+    return lines
+
+
+def beside(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    """Columns beside each other, each line cut to its column's width."""
+    lines = []
+    for cells in zip_longest(*columns, fillvalue=""):
+        fitted = [
+            shortened(text, cell).ljust(cell) for text, cell in zip(cells, widths, strict=True)
+        ]
+        lines.append((" " * GAP).join(fitted).rstrip())
+    return lines
+
+
+def credit_words(links: Sequence[Link]) -> str:
+    """The credit left on the tightest of a stage's links, and how many links there are."""
+    tightest = min(links, key=lambda link: (link["credit"] / link["initial"], link["receiver"]))
+    several = f" ({len(links)})" if len(links) > 1 else ""
+    return f"credit {tightest['credit']}/{tightest['initial']}{several} >"
+
+
+def listed(rows: Sequence[Stage], width: int, rows_max: int) -> list[str]:
+    """Stages beside the chain, a line each."""
+    lines = []
+    for stage in rows[:rows_max]:
+        held = f", {seconds(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
+        inbox = f", inbox {stage['inbox']}" if stage["inbox"] else ""
+        lines.append(shortened(f" {stage['name']}: {stage['state']}{held}{inbox}", width))
+    if len(rows) > rows_max:
+        lines.append(f" ... and {len(rows) - rows_max} more, {states_of(rows[rows_max:])}")
+    return lines
+
+
+class Hold(NamedTuple):
+    """A stage that is held up, and the links that hold it, nearest first."""
+
+    stage: Stage
+    links: tuple[Link, ...]
+
+
+def held_up(chain: Chain, rows_max: int) -> list[str]:
+    """One line for each holder (or chain of holders), with everybody it holds."""
+    holds = list(all_holds(chain))
+    if not holds:
+        return ["Nobody is held up."]
+    groups: dict[tuple[str, ...], list[Hold]] = {}
+    for hold in holds:
+        holders = tuple(link["receiver"] for link in hold.links)
+        groups.setdefault(holders, []).append(hold)
+    ordered = sorted(groups.values(), key=longest, reverse=True)
+    lines = [sentence(chain, group) for group in ordered[:rows_max]]
+    if len(ordered) > rows_max:
+        lines.append(f"... and {len(ordered) - rows_max} more holders")
+    return lines
+
+
+def all_holds(chain: Chain) -> Iterable[Hold]:
+    """The paths along shut links, from everybody whom nobody before waits for."""
+    waited_for = {link["receiver"] for sender in chain.out for link in chain.shut_links(sender)}
+    for stage_id, stage in chain.by_id.items():
+        if stage_id not in waited_for:
+            for links in paths(chain, stage_id, ()):
+                yield Hold(stage, told(chain, links))
+
+
+def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tuple[Link, ...]]:
+    """Every way along shut links to where it ends. Stages have an order, so there are no rings."""
+    shut = chain.shut_links(stage_id)
+    if not shut and so_far:
+        yield so_far
+    for link in shut:
+        yield from paths(chain, link["receiver"], (*so_far, link))
+
+
+def told(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
+    """A channel that is itself held up only passes that on: it is left out."""
+    passes_on = len(links) > 1 and chain.by_id[links[0]["receiver"]]["kind"] == "channel"
+    return links[1:] if passes_on else links
+
+
+def longest(group: Sequence[Hold]) -> int:
+    """How long the one that waits longest has waited, in milliseconds."""
+    return max(hold.links[0]["blocked_ms"] for hold in group)
+
+
+def sentence(chain: Chain, group: Sequence[Hold]) -> str:
+    """`connection A is held up by queue B (credit 0/200, 1.2 s), which is held up by ...`."""
+    first = max(group, key=lambda hold: hold.links[0]["blocked_ms"])
+    if len(group) == 1:
+        subject, verb = named(first.stage), "is"
+    else:
+        noun = NOUNS[first.stage["kind"]]
+        subject = f"{len(group)} {noun}s ({first.stage['name']} longest)"
+        verb = "are"
+    parts = [holder(chain.by_id, link) for link in first.links]
+    return f"{subject} {verb} held up by " + ", which is held up by ".join(parts)
+
+
+def holder(by_id: Mapping[str, Stage], link: Link) -> str:
+    """Who holds, with the credit left and for how long; an alarm has no credit."""
+    credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
+    return f"{named(by_id[link['receiver']])} ({credit}{seconds(link['blocked_ms'])})"
+
+
+def named(stage: Stage) -> str:
+    """`queue orders`, `the message store`."""
+    return f"{NOUNS[stage['kind']]} {stage['name']}"
+
+
+def seconds(blocked_ms: int) -> str:
+    """`0.4 s`, `12 s`."""
+    return f"{blocked_ms / 1000:.1f} s" if blocked_ms < 10_000 else f"{blocked_ms // 1000} s"
+
+
+def shortened(text: str, width: int) -> str:
+    """`text` in `width` characters; what is cut is cut in the middle, where names differ least."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width`, broken at spaces."""
+    lines = [""]
+    for word in text.split(" "):
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines

@@ -1,0 +1,88 @@
+"""One question to a running broker over its control socket: a JSON line there, a JSON line back.
+
+{"command": "list_queues", "arguments": {"columns": ["name", "messages"]}}
+{"ok": true, "rows": [{"name": "orders", "messages": 12}]}      or
+{"ok": false, "error": "there is no virtual host /other"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sluicemq.errors import Refused
+from sluicemq.host.control_path import runtime_dirs, socket_name, sockets_to_try
+
+ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A broker with a million queues answers well below this; anything more is not our broker."""
+
+Row = dict[str, Any]
+
+
+class Unavailable(Refused):
+    """No broker answers."""
+
+
+def ask(port: int, command: str, arguments: Mapping[str, object], timeout_s: float) -> list[Row]:
+    """The rows the broker on `port` answers with, or Refused with the broker's own words."""
+    request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
+    with _connected(port, timeout_s) as connection:
+        try:
+            connection.sendall(request)
+            line = _read_line(connection)
+        except TimeoutError:
+            raise Unavailable(
+                f"the broker on port {port} did not answer within {timeout_s:g} s"
+            ) from None
+        except OSError as error:
+            raise Unavailable(
+                f"the broker on port {port} broke the connection off: {error.strerror}"
+            ) from error
+    return _rows(port, line)
+
+
+def _connected(port: int, timeout_s: float) -> socket.socket:
+    for path in sockets_to_try(port, os.environ, os.getuid()):
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            connection.close()
+            continue
+        return connection
+    places = ", ".join(str(p / socket_name(port)) for p in runtime_dirs(os.environ, os.getuid()))
+    raise Unavailable(
+        f"no SluiceMQ broker of this user answers on port {port} (looked for {places}).\n"
+        f"Start one with `sluicemq serve --port {port}`, or name another port with --port"
+        " or SLUICEMQ_PORT."
+    )
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while not (parts and parts[-1].endswith(b"\n")):
+        part = connection.recv(1 << 18)
+        size += len(part)
+        if not part or size > ANSWER_BYTES_MAX:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _rows(port: int, line: bytes) -> list[Row]:
+    try:
+        answer = json.loads(line)
+        if answer["ok"]:
+            rows: list[Row] = answer["rows"]
+            return rows
+        error = answer["error"]
+    except (ValueError, KeyError, TypeError):
+        raise Unavailable(
+            f"what answers on port {port} does not speak as this SluiceMQ does"
+        ) from None
+    raise Refused(str(error))

@@ -1,0 +1,172 @@
+"""`sluicemq ctl`: rabbitmqctl's daily commands, answered by the running broker."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import click
+
+from sluicemq.cli.control_client import ask
+from sluicemq.cli.formats import FORMATTERS, escaped, plain, write
+from sluicemq.errors import Refused
+from sluicemq.manage.tables import COLUMNS, DEFAULTS
+
+LISTS: Final = {
+    "list_queues": "List the queues.",
+    "list_connections": "List the connections.",
+    "list_channels": "List the channels.",
+    "list_consumers": "List the consumers.",
+    "list_exchanges": "List the exchanges.",
+    "list_bindings": "List the bindings.",
+}
+PER_VHOST: Final = ("list_queues", "list_consumers", "list_exchanges", "list_bindings")
+
+
+@click.group()
+def ctl() -> None:
+    """Look into a running broker.
+
+    The commands and columns are rabbitmqctl's. They talk to the broker of this user on this
+    machine, over a socket only this user can reach.
+    """
+
+
+def reach(command: Callable[..., None]) -> Callable[..., None]:
+    """The options every command has: which broker, and for how long to wait."""
+    command = click.option(
+        "--timeout",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for the answer.",
+    )(command)
+    return click.option(
+        "--port",
+        type=click.IntRange(1, 65535),
+        default=5672,
+        show_default=True,
+        envvar="SLUICEMQ_PORT",
+        show_envvar=True,
+        help="The AMQP port of the broker to ask.",
+    )(command)
+
+
+def output(command: Callable[..., None]) -> Callable[..., None]:
+    """How rows are written."""
+    command = click.option(
+        "-s", "--silent", is_flag=True, help="No header line and no word about an empty list."
+    )(command)
+    command = click.option(
+        "-q", "--quiet", is_flag=True, help="No word about an empty list, only rows."
+    )(command)
+    return click.option(
+        "--formatter",
+        type=click.Choice(FORMATTERS),
+        default=None,
+        help="How to write rows; a drawn table on a terminal, tab-separated otherwise.",
+    )(command)
+
+
+def _checked(command: str, columns: Sequence[str]) -> Sequence[str]:
+    known = COLUMNS[command]
+    for column in columns:
+        if column not in known:
+            raise Refused(f"{command} has no column {column}; it has: {' '.join(known)}")
+    return columns or DEFAULTS[command]
+
+
+def _list_command(name: str, help_line: str) -> click.Command:
+    """One list_* command; they differ by name and columns only."""
+
+    def run(
+        columns: tuple[str, ...],
+        port: int,
+        timeout: float,
+        formatter: str | None,
+        quiet: bool,
+        silent: bool,
+        **arguments: Any,
+    ) -> None:
+        chosen = _checked(name, columns)
+        wanted = {**arguments, "columns": list(dict.fromkeys(chosen))}
+        rows = ask(port, name, wanted, timeout)
+        formatter = formatter or ("table" if sys.stdout.isatty() else "tsv")
+        write(rows, chosen, formatter, not silent, sys.stdout)
+        if not rows and sys.stdout.isatty() and not (quiet or silent):
+            click.echo("(none)")
+
+    if name in PER_VHOST:
+        run = click.option(
+            "-p", "--vhost", default=None, help="The virtual host; the broker's own if left out."
+        )(run)
+    run = click.argument("columns", nargs=-1, metavar="[COLUMN]...")(output(reach(run)))
+    default = " ".join(DEFAULTS[name])
+    text = f"{help_line}\n\nWithout columns: {default}.\n\nColumns: {', '.join(COLUMNS[name])}."
+    return click.command(name, help=text, short_help=help_line)(run)
+
+
+for _name, _help in LISTS.items():
+    ctl.add_command(_list_command(_name, _help))
+
+
+@ctl.command()
+@reach
+@click.option(
+    "--formatter",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to write it.",
+)
+def status(port: int, timeout: float, formatter: str) -> None:
+    """Show what the broker is, its limits, alarms and totals."""
+    sections = ask(port, "status", {}, timeout)[0]
+    if formatter == "json":
+        write([sections], list(sections), "json", True, sys.stdout)
+        return
+    for title, facts in sections.items():
+        click.echo(f"{title}\n")
+        for key, value in facts.items():
+            click.echo(f"    {key}: {plain(value)}")
+        click.echo()
+
+
+@ctl.command()
+@reach
+@click.option(
+    "--rows",
+    type=click.IntRange(1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="The most rows to show of one stage.",
+)
+@click.option(
+    "--width",
+    type=click.IntRange(40),
+    default=None,
+    metavar="COLUMNS",
+    help="How wide the picture may be; the terminal's width if left out.",
+)
+@click.option(
+    "--formatter",
+    type=click.Choice(["picture", "json"]),
+    default="picture",
+    show_default=True,
+    help="How to write it.",
+)
+def chain(port: int, timeout: float, rows: int, width: int | None, formatter: str) -> None:
+    """Draw the chain from readers to the message store, and say who holds up whom."""
+    from sluicemq.cli.chain_picture import picture  # noqa: PLC0415 (start-up time)
+
+    answer = ask(port, "chain", {}, timeout)[0]
+    if formatter == "json":
+        write([answer], list(answer), "json", True, sys.stdout)
+        return
+    columns = width or shutil.get_terminal_size((100, 24)).columns
+    for line in picture(answer["stages"], answer["links"], columns, rows):
+        click.echo(escaped(line))

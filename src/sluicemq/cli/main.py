@@ -1,0 +1,40 @@
+"""The command `sluicemq`: which subcommands there are, and what becomes of errors."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import click
+
+from sluicemq import __version__
+from sluicemq.cli.lazy import Later, LazyGroup
+from sluicemq.errors import Refused
+
+COMMANDS: Final = {
+    "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
+    "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker."),
+    "lab": Later("sluicemq.cli.lab", "lab", "Put a broker under load, measure, report."),
+    "sim": Later("sluicemq.cli.sim", "sim", "Replay one simulated run from its seed."),
+}
+
+EXIT_REFUSED: Final = 2
+
+
+@click.group(
+    cls=LazyGroup,
+    later=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def sluicemq() -> None:
+    """SluiceMQ: an AMQP 0-9-1 broker, and a lab that measures any AMQP broker."""
+
+
+def main() -> None:
+    """The entry point. A Refused is the user's to mend: one message, no traceback."""
+    try:
+        sluicemq(prog_name="sluicemq")
+    except Refused as refused:
+        click.echo(f"Error: {refused}", err=True)
+        sys.exit(EXIT_REFUSED)

@@ -1,0 +1,60 @@
+"""`sluicemq serve`: from options to a configuration, then the broker until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from sluicemq.cli.config_file import load
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", help="The address to listen on [default: 127.0.0.1].")
+@click.option("--port", metavar="PORT", help="The AMQP port; 0 takes a free one [default: 5672].")
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    help="The directory this broker owns: made if missing, refused if another broker has"
+    " it. Messages are in memory in this version; nothing else is kept there.",
+)
+@click.option(
+    "--config",
+    "file",
+    metavar="FILE",
+    envvar="SLUICEMQ_CONFIG",
+    show_envvar=True,
+    type=click.Path(path_type=Path),
+    help="TOML, or RabbitMQ's rabbitmq.conf.",
+)
+@click.option(
+    "--set",
+    "sets",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set one option; may be given often. See docs/configuration.md.",
+)
+def serve(
+    host: str | None,
+    port: str | None,
+    data_dir: str | None,
+    file: Path | None,
+    sets: tuple[str, ...],
+) -> None:
+    """Run the broker until SIGTERM or ^C.
+
+    Prints one line, `ready amqp://HOST:PORT`, when it accepts connections. Options win over
+    SLUICEMQ_* variables, those over the file, the file over the defaults.
+    """
+    flags = {"host": host, "port": port, "data_dir": data_dir}
+    given = [f"net.{key}={value}" for key, value in flags.items() if value is not None]
+    config = load(file, [*sets, *given], os.environ)
+
+    from sluicemq.host.data_dir import held  # noqa: PLC0415 (a bad option is told at once)
+    from sluicemq.host.run import serve as run  # noqa: PLC0415
+
+    with held(Path(config.net.data_dir)) if config.net.data_dir else nullcontext():
+        sys.exit(run(config))

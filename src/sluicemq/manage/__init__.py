@@ -1,0 +1,1 @@
+"""The running broker as rows for people: what `sluicemq ctl` shows."""

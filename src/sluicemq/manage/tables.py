@@ -1,0 +1,167 @@
+"""What the control commands answer: columns with RabbitMQ's names, and the rows of the chain.
+
+Both ends use it, `views.py` in the broker and the command line, so that an unknown column is told
+without asking a broker. `DEFAULTS` are rabbitmqctl's.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypedDict
+
+COLUMNS: Final[dict[str, dict[str, str]]] = {
+    "list_queues": {
+        "name": "the queue's name",
+        "durable": "whether its declaration outlives a restart",
+        "auto_delete": "whether it goes with its last consumer",
+        "exclusive": "whether it belongs to one connection",
+        "arguments": "the arguments it was declared with",
+        "type": "the queue type",
+        "policy": "the policy in force (none yet)",
+        "owner_pid": "the connection an exclusive queue belongs to",
+        "messages_ready": "messages waiting",
+        "messages_unacknowledged": "messages delivered and not settled",
+        "messages": "the sum of both",
+        "messages_ram": "messages held in memory",
+        "messages_persistent": "messages that were published as persistent",
+        "message_bytes": "bytes of all messages",
+        "message_bytes_ready": "bytes of the messages waiting",
+        "message_bytes_unacknowledged": "bytes of the messages not settled",
+        "consumers": "how many consumers it has",
+        "state": "running, or flow: held up by the message store within the last second",
+        "memory": "bytes accounted for it",
+    },
+    "list_connections": {
+        "pid": "the connection's name (there are no Erlang processes)",
+        "name": "client address -> broker address",
+        "host": "the broker's address",
+        "port": "the broker's port",
+        "peer_host": "the client's address",
+        "peer_port": "the client's port",
+        "state": "running, flow, blocking, blocked, or a phase of the handshake or the close",
+        "channels": "how many channels are open",
+        "protocol": "the protocol's version",
+        "auth_mechanism": "how the client authenticated",
+        "user": "who it is",
+        "vhost": "the virtual host",
+        "timeout": "the heartbeat agreed on, in seconds",
+        "frame_max": "the largest frame agreed on",
+        "channel_max": "the highest channel number agreed on",
+        "client_properties": "what the client said about itself",
+        "recv_oct": "bytes received",
+        "recv_cnt": "reads from the socket",
+        "send_oct": "bytes sent",
+        "send_cnt": "writes to the socket",
+        "send_pend": "bytes waiting to be sent",
+        "connected_at": "when it connected, in milliseconds since the epoch",
+    },
+    "list_channels": {
+        "pid": "the channel's name (there are no Erlang processes)",
+        "name": "the connection's name and the channel's number",
+        "connection": "the connection's name",
+        "number": "the number within the connection",
+        "user": "who opened it",
+        "vhost": "the virtual host",
+        "transactional": "whether it is in transactional mode",
+        "confirm": "whether it confirms publishes",
+        "consumer_count": "how many consumers it has",
+        "messages_unacknowledged": "messages delivered and not settled",
+        "messages_uncommitted": "publishes waiting for a commit",
+        "messages_unconfirmed": "publishes waiting for a confirm",
+        "acks_uncommitted": "acknowledgements waiting for a commit",
+        "prefetch_count": "the limit for each new consumer (0: none)",
+        "global_prefetch_count": "the limit for all its consumers together (0: none)",
+        "state": "running, or flow: held up by a queue within the last second",
+    },
+    "list_consumers": {
+        "queue_name": "the queue",
+        "channel_pid": "the channel's name",
+        "consumer_tag": "the consumer's tag",
+        "ack_required": "whether it settles what it gets",
+        "prefetch_count": "how many messages it may hold unsettled (0: no limit)",
+        "active": "whether it is served",
+        "arguments": "the arguments it was registered with",
+        "exclusive": "whether it has the queue for itself",
+    },
+    "list_exchanges": {
+        "name": "the exchange's name (empty: the default one)",
+        "type": "direct, fanout, topic or headers",
+        "durable": "whether its declaration outlives a restart",
+        "auto_delete": "whether it goes with its last binding",
+        "internal": "whether clients may not publish to it",
+        "arguments": "the arguments it was declared with",
+    },
+    "list_bindings": {
+        "source_name": "the exchange (empty: the default one)",
+        "source_kind": "always exchange",
+        "destination_name": "the queue or exchange it leads to",
+        "destination_kind": "queue or exchange",
+        "routing_key": "the binding key",
+        "arguments": "the arguments it was bound with",
+    },
+}
+
+DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
+    "list_queues": ("name", "messages"),
+    "list_connections": ("user", "peer_host", "peer_port", "state"),
+    "list_channels": ("pid", "user", "consumer_count", "messages_unacknowledged"),
+    "list_consumers": (
+        "queue_name",
+        "channel_pid",
+        "consumer_tag",
+        "ack_required",
+        "prefetch_count",
+        "active",
+        "arguments",
+    ),
+    "list_exchanges": ("name", "type"),
+    "list_bindings": (
+        "source_name",
+        "source_kind",
+        "destination_name",
+        "destination_kind",
+        "routing_key",
+        "arguments",
+    ),
+}
+
+STAGE_KINDS: Final = ("reader", "channel", "queue", "message_store", "writer", "alarm")
+
+
+class Stage(TypedDict):
+    """One actor of the chain, or one alarm that is raised."""
+
+    id: str
+    kind: str
+    name: str
+    inbox: int
+    """Messages (publishes, for a chain actor) waiting in its inbox."""
+    state: str
+    gates_shut: int
+    blocked_ms: int
+    """Since it was last held up, 0 when it is not."""
+    deferred: int
+    """Credit it owes upstream and holds back while one of its own gates is shut."""
+
+
+class Link(TypedDict):
+    """Credit between two stages: `from` sends, `to` grants. With an alarm, `initial` is 0."""
+
+    sender: str
+    receiver: str
+    credit: int
+    initial: int
+    owed: int
+    """Handled by the receiver and not granted yet."""
+    withheld: int
+    """Kept back by the receiver to make the window smaller (profile `adaptive`)."""
+    deferred: int
+    """Due, but held back because the receiver is itself held up."""
+    shut: bool
+    blocked_ms: int
+
+
+class Chain(TypedDict):
+    """The one row that `chain` answers."""
+
+    stages: list[Stage]
+    links: list[Link]
