@@ -31,3 +31,29 @@ UNSENT_MESSAGE_LIMIT): bounds what a consumer that does not read can make the br
 UNSENT_MESSAGES_NOTIFY: Final = 50
 """The writer tells the queue each time it has sent this many (RabbitMQ's
 MORE_CONSUMER_CREDIT_AFTER)."""
+
+# amqp
+
+TABLE_DEPTH_MAX: Final = 32
+"""Tables and arrays inside one another in a field table: far more than anyone means to send, far
+less than Python's stack holds."""
+
+TABLE_VALUES_MAX: Final = 4096
+"""Values in one decoded field table with all that is nested in it: a value costs a byte on the
+wire and some hundred in RAM."""
+
+UNTUNED_FRAME_MAX_BYTES: Final = 131_072
+"""Largest frame before frame_max is negotiated (RabbitMQ takes a start-ok with 100 kB in it)."""
+
+MESSAGE_SIZE_MAX_BYTES: Final = 134_217_728
+"""Largest body (RabbitMQ's max_message_size, 128 MiB); also the largest frame without frame_max."""
+
+RUN_MESSAGES_MAX: Final = 200
+"""Contents cut from the buffer at a time: one credit window of RabbitMQ's, so that credit is looked
+at between two runs."""
+
+RUN_ACKS_MAX: Final = 4096
+"""Acks cut from the buffer at a time."""
+
+PUBLISH_METHODS_MAX: Final = 1024
+"""Different basic.publish frames a connection remembers; the table is emptied when full."""
