@@ -63,7 +63,8 @@ def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max
     for kind, title in (("writer", "WRITERS"), ("alarm", "ALARMS")):
         rows = chain.by_kind.get(kind, [])
         if rows:
-            lines += ["", f"{title} ({summary(rows)})", *listed(rows, width, rows_max)]
+            count = f" ({summary(rows)})" if len(rows) > 1 else ""
+            lines += ["", f"{title}{count}", *listed(rows, width, rows_max)]
     return [*lines, "", *held_up(chain, rows_max)]
 
 

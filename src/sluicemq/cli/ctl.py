@@ -147,7 +147,7 @@ def status(port: int, timeout: float, formatter: str) -> None:
 )
 @click.option(
     "--width",
-    type=click.IntRange(40),
+    type=click.IntRange(60),
     default=None,
     metavar="COLUMNS",
     help="How wide the picture may be; the terminal's width if left out.",
