@@ -111,7 +111,7 @@ class AdaptiveInflow(Inflow):
         super().__init__(keeper, sender, outflow, spec)
         self.spec = spec
         self.budget = budget
-        self.epoch = 0
+        self.epoch = -1
         self.average_bytes = 0
         self.sharers = 0
         """How many were active when `window` was computed."""
