@@ -1,0 +1,1 @@
+"""Tests of one module each; the folders mirror src/sluicemq."""
