@@ -1,0 +1,314 @@
+"""The basic types of AMQP 0-9-1, and field tables as RabbitMQ writes them.
+
+A decoder takes the buffer, where to begin and where the enclosing frame (or table) ends. It
+returns the value and the position after it, or raises `Malformed`. Every length is checked
+against that end before anything is cut out or allocated.
+
+    field   in Python         field   in Python           field   in Python
+    t       bool              l       int, 64 bits        S       str
+    b B     int, 8 bits       f d     float               x       bytes
+    s u     int, 16 bits      D       decimal.Decimal     A       list
+    I i     int, 32 bits      T       Timestamp           F       dict
+                                                          V       None
+
+Whole numbers are written as `I` or, when too large for it, `l`. So the width may change when a
+decoded table is encoded again; the broker therefore passes headers on as the bytes that came.
+Text that is not UTF-8 survives as surrogate escapes (RabbitMQ takes any bytes for text there).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+from sluicemq.limits import TABLE_DEPTH_MAX, TABLE_VALUES_MAX
+
+FieldValue: TypeAlias = (
+    "bool | int | float | str | bytes | Decimal | Timestamp"
+    " | Sequence[FieldValue] | Mapping[str, FieldValue] | None"
+)
+Table: TypeAlias = dict[str, FieldValue]
+
+SHORTSTR_MAX: Final = 255
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+UINT32_MAX: Final = 2**32 - 1
+
+SHORT: Final = struct.Struct(">H")
+LONG: Final = struct.Struct(">I")
+LONGLONG: Final = struct.Struct(">Q")
+SIGNED: Final = struct.Struct(">ci")
+SIGNED_LONG: Final = struct.Struct(">cq")
+DOUBLE: Final = struct.Struct(">cd")
+DECIMAL: Final = struct.Struct(">BI")
+
+NUMBERS: Final[dict[int, struct.Struct]] = {
+    ord(tag): struct.Struct(">" + code)
+    for tag, code in zip("tbBsuIilfd", "?bBhHiIqfd", strict=True)
+}
+"""The field types whose value is what `struct` makes of it."""
+
+
+class Malformed(ValueError):  # noqa: N818 - it says what the bytes are
+    """Bytes that are no AMQP, or a value AMQP cannot carry."""
+
+
+class MalformedText(Malformed):
+    """A short string of a method that is not UTF-8; RabbitMQ has an answer of its own for it."""
+
+
+class Timestamp:
+    """Seconds since the epoch, 64 bits: more than `datetime` can hold, so a class of its own."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: int) -> None:
+        self.seconds = seconds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Timestamp) and self.seconds == other.seconds
+
+    def __hash__(self) -> int:
+        return hash(self.seconds)
+
+    def __repr__(self) -> str:
+        return f"Timestamp({self.seconds})"
+
+
+def decode_octet(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    if pos >= end:
+        raise Malformed("an octet is missing")
+    return buf[pos], pos + 1
+
+
+def decode_short(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    if end - pos < 2:
+        raise Malformed("a short is cut")
+    value: int = SHORT.unpack_from(buf, pos)[0]
+    return value, pos + 2
+
+
+def decode_long(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    if end - pos < 4:
+        raise Malformed("a long is cut")
+    value: int = LONG.unpack_from(buf, pos)[0]
+    return value, pos + 4
+
+
+def decode_longlong(buf: bytes, pos: int, end: int) -> tuple[int, int]:
+    if end - pos < 8:
+        raise Malformed("a longlong is cut")
+    value: int = LONGLONG.unpack_from(buf, pos)[0]
+    return value, pos + 8
+
+
+def skip_shortstr(buf: bytes, pos: int, end: int) -> int:
+    """Where the short string at `pos` ends."""
+    if pos >= end or pos + 1 + buf[pos] > end:
+        raise Malformed("a short string is cut")
+    return pos + 1 + buf[pos]
+
+
+def skip_longstr(buf: bytes, pos: int, end: int) -> int:
+    """Where the long string, table or array at `pos` ends."""
+    size, pos = decode_long(buf, pos, end)
+    if size > end - pos:
+        raise Malformed("a long string, table or array is cut")
+    return pos + size
+
+
+def decode_shortstr(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """A short string of a method: must be UTF-8."""
+    after = skip_shortstr(buf, pos, end)
+    try:
+        return buf[pos + 1 : after].decode(), after
+    except UnicodeDecodeError as error:
+        raise MalformedText(f"Malformed UTF-8 in shortstr: {error.reason}") from error
+
+
+def decode_label(buf: bytes, pos: int, end: int) -> tuple[str, int]:
+    """A short string of a table or of the properties: any bytes."""
+    after = skip_shortstr(buf, pos, end)
+    return buf[pos + 1 : after].decode("utf-8", "surrogateescape"), after
+
+
+def decode_longstr(buf: bytes, pos: int, end: int) -> tuple[bytes, int]:
+    after = skip_longstr(buf, pos, end)
+    return buf[pos + 4 : after], after
+
+
+def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Table, int]:
+    """A table with its length before it."""
+    decoder = _TableDecoder(buf)
+    table = decoder.table(pos, len(buf) if end is None else end, TABLE_DEPTH_MAX)
+    return table, decoder.pos
+
+
+class _TableDecoder:
+    """One table with all that is nested in it; `pos` is after what was decoded last."""
+
+    __slots__ = ("buf", "pos", "values_left")
+
+    def __init__(self, buf: bytes) -> None:
+        self.buf = buf
+        self.pos = 0
+        self.values_left = TABLE_VALUES_MAX
+
+    def table(self, pos: int, end: int, depth: int) -> Table:
+        buf = self.buf
+        end = skip_longstr(buf, pos, end)
+        pos += 4
+        table: Table = {}
+        while pos < end:
+            key, pos = decode_label(buf, pos, end)
+            # Of two equal keys RabbitMQ finds the first.
+            table.setdefault(key, self.value(pos, end, depth))
+            pos = self.pos
+        self.pos = pos
+        return table
+
+    def array(self, pos: int, end: int, depth: int) -> list[FieldValue]:
+        end = skip_longstr(self.buf, pos, end)
+        self.pos = pos + 4
+        values: list[FieldValue] = []
+        while self.pos < end:
+            values.append(self.value(self.pos, end, depth))
+        return values
+
+    def value(self, pos: int, end: int, depth: int) -> FieldValue:
+        """The field value at `pos`: a letter for its type, then the value."""
+        buf = self.buf
+        tag, pos = decode_octet(buf, pos, end)
+        self.values_left -= 1
+        if self.values_left < 0:
+            raise Malformed(f"a table of more than {TABLE_VALUES_MAX} values")
+        form = NUMBERS.get(tag)
+        if form is not None:
+            if form.size > end - pos:
+                raise Malformed("a number is cut")
+            self.pos = pos + form.size
+            number: FieldValue = form.unpack_from(buf, pos)[0]
+            return number
+        if tag in b"FA":
+            if depth == 0:
+                raise Malformed(f"a table nested more than {TABLE_DEPTH_MAX} deep")
+            return (self.table if tag == ord("F") else self.array)(pos, end, depth - 1)
+        return self.other(tag, pos, end)
+
+    def other(self, tag: int, pos: int, end: int) -> FieldValue:
+        """The types that are neither a plain number nor nested."""
+        if tag == ord("S"):
+            raw, self.pos = decode_longstr(self.buf, pos, end)
+            return raw.decode("utf-8", "surrogateescape")
+        if tag == ord("V"):
+            self.pos = pos
+            return None
+        if tag == ord("x"):
+            raw, self.pos = decode_longstr(self.buf, pos, end)
+            return raw
+        if tag == ord("T"):
+            seconds, self.pos = decode_longlong(self.buf, pos, end)
+            return Timestamp(seconds)
+        if tag == ord("D"):
+            scale, pos = decode_octet(self.buf, pos, end)
+            unscaled, self.pos = decode_long(self.buf, pos, end)
+            return Decimal((0, tuple(map(int, str(unscaled))), -scale))
+        raise Malformed(f"unknown field type {chr(tag)!r}")
+
+
+def encode_octet(value: int) -> bytes:
+    return bytes((value,))
+
+
+def encode_short(value: int) -> bytes:
+    return SHORT.pack(value)
+
+
+def encode_long(value: int) -> bytes:
+    return LONG.pack(value)
+
+
+def encode_longlong(value: int) -> bytes:
+    return LONGLONG.pack(value)
+
+
+def encode_bits(*bits: bool) -> bytes:
+    """Neighbouring bit arguments share an octet, the first is its lowest bit."""
+    return bytes((sum([bit << n for n, bit in enumerate(bits)]),))
+
+
+def encode_text(text: str) -> bytes:
+    """UTF-8; surrogate escapes become the bytes they stand for."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Malformed(f"{text!r} is no text: {error.reason}") from error
+
+
+def encode_shortstr(text: str) -> bytes:
+    raw = encode_text(text)
+    if len(raw) > SHORTSTR_MAX:
+        raise Malformed(f"a short string of {len(raw)} bytes, at most {SHORTSTR_MAX} are possible")
+    return bytes((len(raw),)) + raw
+
+
+def encode_longstr(raw: bytes) -> bytes:
+    return LONG.pack(len(raw)) + raw
+
+
+def encode_table(table: Mapping[str, FieldValue], depth: int = TABLE_DEPTH_MAX) -> bytes:
+    """`table` with its length before it."""
+    parts: list[bytes] = []
+    for key, value in table.items():
+        parts.append(encode_shortstr(key))
+        parts.append(encode_value(value, depth))
+    return encode_longstr(b"".join(parts))
+
+
+def encode_value(value: FieldValue, depth: int = TABLE_DEPTH_MAX) -> bytes:
+    """A field value: a letter for its type, then the value."""
+    if isinstance(value, str):
+        return b"S" + encode_longstr(encode_text(value))
+    if isinstance(value, bool):
+        return b"t\x01" if value else b"t\x00"
+    if isinstance(value, int):
+        return _encode_int(value)
+    if isinstance(value, float):
+        return DOUBLE.pack(b"d", value)
+    if value is None:
+        return b"V"
+    if isinstance(value, bytes):
+        return b"x" + encode_longstr(value)
+    if isinstance(value, Timestamp):
+        return b"T" + LONGLONG.pack(value.seconds)
+    if isinstance(value, Decimal):
+        return _encode_decimal(value)
+    if depth == 0:
+        raise Malformed(f"a table nested more than {TABLE_DEPTH_MAX} deep")
+    if isinstance(value, Mapping):
+        return b"F" + encode_table(value, depth - 1)
+    if isinstance(value, Sequence):
+        return b"A" + encode_longstr(b"".join([encode_value(item, depth - 1) for item in value]))
+    raise Malformed(f"a table cannot carry a {type(value).__name__}")
+
+
+def _encode_int(value: int) -> bytes:
+    if INT32_MIN <= value <= INT32_MAX:
+        return SIGNED.pack(b"I", value)
+    if INT64_MIN <= value <= INT64_MAX:
+        return SIGNED_LONG.pack(b"l", value)
+    raise Malformed(f"{value} does not fit in 64 bits")
+
+
+def _encode_decimal(value: Decimal) -> bytes:
+    sign, digits, exponent = value.as_tuple()
+    if sign or not isinstance(exponent, int) or not -255 <= exponent <= 0:
+        raise Malformed(f"AMQP has no decimal for {value}")
+    unscaled = int("".join(map(str, digits)))
+    if unscaled > UINT32_MAX:
+        raise Malformed(f"the decimal {value} has more than 32 bits")
+    return b"D" + DECIMAL.pack(-exponent, unscaled)

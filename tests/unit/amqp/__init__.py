@@ -1,0 +1,1 @@
+"""Tests of the codec, module by module."""
