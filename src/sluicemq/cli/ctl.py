@@ -47,6 +47,7 @@ def reach(command: Callable[..., None]) -> Callable[..., None]:
     return click.option(
         "--port",
         type=click.IntRange(1, 65535),
+        metavar="PORT",
         default=5672,
         show_default=True,
         envvar="SLUICEMQ_PORT",

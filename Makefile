@@ -1,0 +1,51 @@
+# Everything is done in .venv, made from requirements.lock. `make` alone lists what there is.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO_OUT ?= out/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format generated serve java clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## make .venv with every pinned package and .venv/bin/sluicemq
+
+$(READY): requirements.lock pyproject.toml tools/prepare.py
+	@$(PYTHON) tools/prepare.py $(VENV)
+	@touch $@
+
+demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
+	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
+
+test: java check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## ruff, mypy --strict, import contracts
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff mend what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+generated: $(READY)  ## write the generated code and documents anew
+	$(BIN)/python tools/generate_methods.py
+	$(BIN)/python tools/generate_configuration.py
+	$(BIN)/python tools/generate_cli_docs.py
+
+serve: $(READY)  ## run the broker on 127.0.0.1:5672
+	@$(BIN)/sluicemq serve
+
+java:
+	@$(PYTHON) tools/check_java.py
+
+clean:  ## remove .venv and whatever tools left behind
+	rm -rf $(VENV) build out spark-warehouse src/*.egg-info
+	rm -rf .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

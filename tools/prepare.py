@@ -1,0 +1,57 @@
+"""Make the project's virtual environment: `python3 tools/prepare.py .venv`.
+
+Run by `make` with the system's Python, so nothing but the standard library is used, and the check
+of the version comes before anything that an old Python would stumble over.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PYTHON_MIN = (3, 11)
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def fail(message: str) -> None:
+    """Say it and stop."""
+    sys.exit("sluicemq: " + message)
+
+
+def make_venv(venv: Path) -> Path:
+    """The environment's Python; made anew when there is none that works."""
+    python = venv / "bin" / "python"
+    works = (
+        python.exists()
+        and subprocess.run(
+            [str(python), "-m", "pip", "--version"], capture_output=True, check=False
+        ).returncode
+        == 0
+    )
+    if not works:
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=False)
+        if made.returncode:
+            fail("python3 -m venv failed; on Debian and Ubuntu: apt install python3-venv")
+    return python
+
+
+def install(python: Path) -> None:
+    """Every pinned package, then this one from its sources."""
+    count = len((ROOT / "requirements.lock").read_text().split())
+    print(f"Installing {count} packages (about 600 MB to fetch, once) ...", flush=True)
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install"]
+    ours = ["--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
+    for arguments in (["--requirement", str(ROOT / "requirements.lock")], ours):
+        if subprocess.run(pip + arguments, check=False).returncode:
+            fail("pip could not install the packages; its message stands above")
+
+
+def main() -> None:
+    """Check, make, install."""
+    if sys.version_info < PYTHON_MIN:
+        found = ".".join(str(part) for part in sys.version_info[:3])
+        fail("Python 3.11 or newer is needed, this is " + found + "; try: make PYTHON=python3.11")
+    install(make_venv(Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
