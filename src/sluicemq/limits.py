@@ -57,3 +57,65 @@ RUN_ACKS_MAX: Final = 4096
 
 PUBLISH_METHODS_MAX: Final = 1024
 """Different basic.publish frames a connection remembers; the table is emptied when full."""
+
+# queues and deliveries
+
+DELIVERY_WINDOW: Final = 1024
+"""Cost units of deliveries a queue hands to one channel before the writer has sent any of them:
+what a consumer that does not read can make the broker hold is this many started
+DELIVERY_COST_BYTES. RabbitMQ's UNSENT_MESSAGE_LIMIT is 200 messages of any size."""
+
+DELIVERY_WINDOW_NOTIFY: Final = 256
+"""The channel tells the queue each time this much of the window was written (RabbitMQ: 50)."""
+
+DELIVERY_COST_BYTES: Final = 4096
+"""A delivery costs one unit of the window for each started 4 KiB: one number bounds both."""
+
+CHUNK_MESSAGES: Final = 1024
+"""Batches of one kind are joined up to this many messages, so that single publishes of many
+connections are delivered in runs."""
+
+TRIM_MESSAGES: Final = 256
+"""So many delivered messages may linger at the front of a chunk before it is cut: the cut is
+spread over them, and little memory is kept for nothing."""
+
+# channels and connections
+
+ROUTES_MAX: Final = 4096
+"""Raw publish frames a channel remembers the route of; then it starts anew. A producer with more
+live routing keys than this pays a parse a run."""
+
+KINDS_MAX: Final = 1024
+"""Raw property sets a channel remembers the persistence of; unique message ids fill it fast."""
+
+ADDRESSES_MAX: Final = 1024
+"""Exchange and key pairs for which a consumer's frame ends are kept ready."""
+
+WRITE_BYTES: Final = 1 << 20
+"""Most bytes joined for one socket write: more saves no calls and costs copies."""
+
+WRITER_BACKLOG_BYTES: Final = 4 << 20
+"""Unwritten bytes (confirms, replies, got messages) at which a connection is no longer read."""
+
+HELD_METHODS_MAX: Final = 4096
+"""Methods a client may pipeline behind one that waits for its queue; then the connection is not
+read until the answer is there."""
+
+STORE_GROUP_BYTES: Final = 64 << 20
+"""Bytes waiting for one sync at which the message store stops granting credit."""
+
+CLOSING_TIMEOUT_MS: Final = 30_000
+"""How long a peer may take to answer connection.close (RabbitMQ: 30 s)."""
+
+SILENT_CLOSE_DELAY_MS: Final = 3_000
+"""A failed login is closed this late, to slow down guessing (RabbitMQ: 3 s)."""
+
+LINGER_MS: Final = 5_000
+"""How long a closing socket may take to write out what is queued."""
+
+TURNS_PER_POLL: Final = 256
+"""Turns of actors between two looks at the sockets: bounds the latency of a busy node."""
+
+ACCOUNT_STEP_BYTES: Final = 1 << 20
+"""A change of the accounted bytes by this much makes the memory alarm look at once: a flood must
+not run for a whole check interval."""

@@ -1,1 +1,1 @@
-"""The real World: asyncio, sockets, the clock, the process."""
+"""The real World: asyncio (uvloop when present), the machine's clock, dice and memory."""

@@ -1,0 +1,252 @@
+"""reader ---batch---> CHANNEL ---batch---> queues; queues ---deliver---> CHANNEL ---frames---> writer.
+
+A channel handles its inbox in order. A method that must ask a queue makes it wait: what the client
+sends meanwhile is held, so that answers leave in the order of the questions. Everything due to
+the client is gathered in `out` and leaves once, at the turn's end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.connection import Acks, MethodFrame, Publishes
+from sluicemq.amqp.methods import BasicCancel, ChannelClose
+from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
+from sluicemq.chain.consuming import Consuming
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.publishing import BASIC_PUBLISH, Publishing
+from sluicemq.chain.queue import QueueGone
+from sluicemq.chain.writer import Flushed, Frames
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.limits import HELD_METHODS_MAX
+from sluicemq.queues.commands import Down
+from sluicemq.queues.effects import Cancelled, Confirm, Deliver
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.reader import Reader
+    from sluicemq.flow.credit import Inflow
+
+
+class ChannelDown:
+    """From the reader: the channel has ended, whoever ended it. `method` None: no more answers."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: Method | None) -> None:
+        self.reply = reply
+
+
+class TooLarge:
+    """From the reader: a message was announced that may not be; its body is being skipped."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class ConnectionFault:
+    """To the reader: a method on a channel broke a rule of the connection."""
+
+    __slots__ = ("violation",)
+
+    def __init__(self, violation: ConnectionViolation) -> None:
+        self.violation = violation
+
+
+FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
+
+
+class Channel(FlowActor):
+    """One channel of one connection."""
+
+    kind = "channel"
+
+    def __init__(self, broker: Broker, reader: Reader, number: int) -> None:
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.broker = broker
+        self.reader = reader
+        self.number = number
+        self.name = f"{reader.name} ({number})"
+        self.deliveries = GateKeeper(broker.world.clock)
+        self.publishing = Publishing(self)
+        self.consuming = Consuming(self)
+        self.inflow: Inflow
+        self.crowded = Gate(reader.keeper, f"methods held on channel {number}")
+        self.question: Question | None = None
+        self.held: deque[object] = deque()
+        self.last_queue = ""
+        self.closing = False
+        self.gone = False
+        self.out: list[bytes] = []
+        self.out_cost = 0
+
+    def receive(self, message: object) -> None:
+        """What the client sends is held while an answer is due; the rest is handled at once."""
+        if isinstance(message, Publishes):
+            self.inflow.settle(len(message.contents), message.size)
+            self.from_client(message)
+        elif isinstance(message, Deliver):
+            if not self.closing:
+                self.consuming.deliver(message)
+        elif isinstance(message, FROM_CLIENT):
+            self.from_client(message)
+        elif isinstance(message, Confirm):
+            self.publishing.confirm(message.first_seq, message.count)
+        elif isinstance(message, Flushed):
+            self.consuming.flushed(message.cost)
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Answers of queues, ends of things, grants."""
+        if isinstance(message, Cancelled) and message.by_broker:
+            self.cancelled_by_broker(message)
+        elif isinstance(message, ANSWERS):
+            self.answered(message)
+        elif isinstance(message, QueueGone):
+            self.publishing.forget(message.queue)
+        elif isinstance(message, ChannelDown):
+            self.down(message)
+        else:
+            super().receive(message)
+
+    def from_client(self, message: object) -> None:
+        """In order: behind what is held, after the answer that is waited for."""
+        if self.closing:
+            return
+        if self.question is not None:
+            self.held.append(message)
+            if len(self.held) >= HELD_METHODS_MAX:
+                self.crowded.shut()
+            return
+        try:
+            self.handle(message)
+        except ChannelViolation as violation:
+            self.fail(violation)
+        except ConnectionViolation as violation:
+            self.stop()
+            self.reader.post(ConnectionFault(violation))
+
+    def handle(self, message: object) -> None:
+        """One event of the client."""
+        if isinstance(message, Publishes):
+            self.publishing.publish(message)
+        elif isinstance(message, Acks):
+            self.consuming.ack_run(message.tags, 80)
+        elif isinstance(message, TooLarge):
+            limit = self.broker.config.net.max_message_size
+            text = f"message size {message.size} is larger than configured max size {limit}"
+            raise ChannelViolation(406, text, *BASIC_PUBLISH)
+        else:
+            assert isinstance(message, MethodFrame)
+            method = message.method
+            handler = METHODS.get(type(method))
+            if handler is None:
+                text = "unimplemented method"
+                raise ConnectionViolation(503, text, method.class_id, method.method_id)
+            try:
+                handler(self, method)
+            except (ChannelViolation, ConnectionViolation) as violation:
+                if not violation.class_id:
+                    violation.class_id = method.class_id
+                    violation.method_id = method.method_id
+                raise
+
+    def ask(self, question: Question) -> None:
+        """Send the question's command to its queue and wait for the answer."""
+        assert self.question is None
+        self.question = question
+        question.queue.post(question.command)
+
+    def answered(self, answer: object) -> None:
+        """The queue has answered: reply, then go on with what was held."""
+        question = self.question
+        if question is None or self.closing:
+            return
+        self.question = None
+        try:
+            question.answer(self, answer)
+        except ChannelViolation as violation:
+            violation.class_id = question.class_id
+            violation.method_id = question.method_id
+            self.fail(violation)
+        while self.held and self.question is None and not self.closing:
+            self.from_client(self.held.popleft())
+        if len(self.held) < HELD_METHODS_MAX:
+            self.crowded.open()
+
+    def reply(self, method: Method) -> None:
+        """To the client, in order."""
+        self.out.append(method.frame(self.number))
+
+    def cancelled_by_broker(self, message: Cancelled) -> None:
+        """The queue of a consumer was deleted: tell a client that can hear it."""
+        tag = message.consumer.tag
+        if self.consuming.subscriptions.pop(tag, None) is None or self.closing:
+            return
+        if self.reader.client_can("consumer_cancel_notify"):
+            self.reply(BasicCancel(consumer_tag=tag, nowait=True))
+
+    def fail(self, violation: ChannelViolation) -> None:
+        """Close the channel; what the client still sends on it is dropped."""
+        self.flush_confirms()
+        self.stop()
+        self.reply(
+            ChannelClose(
+                reply_code=violation.code,
+                reply_text=violation.reply_text[:255],
+                failed_class_id=violation.class_id,
+                failed_method_id=violation.method_id,
+            )
+        )
+        self.reader.channel_closing(self)
+
+    def down(self, message: ChannelDown) -> None:
+        """The end, by the client's wish or with the connection."""
+        if self.gone:
+            return
+        if not self.closing:
+            self.flush_confirms()
+        self.stop()
+        self.gone = True
+        if message.reply is not None:
+            self.reply(message.reply)
+
+    def stop(self) -> None:
+        """Give everything back: what was delivered to its queues, credit to those who hold it."""
+        if self.closing:
+            return
+        self.closing = True
+        self.question = None
+        self.held.clear()
+        self.crowded.open()
+        queues: dict[object, None] = dict.fromkeys(self.publishing.close())
+        for queue in [*queues, *self.consuming.close()]:
+            queues[queue] = None
+        for queue in queues:
+            queue.post(Down(self))  # type: ignore[attr-defined]
+
+    def flush_confirms(self) -> None:
+        """Gather the confirms that are due behind what is in `out`."""
+        if self.publishing.unconfirmed.has_answers:
+            self.out.extend(self.publishing.acknowledgements())
+
+    def turn_ended(self) -> None:
+        """Confirms last, then everything to the writer at once."""
+        if not self.closing:
+            self.flush_confirms()
+        out = self.out
+        if out:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            self.reader.writer.post(Frames(data, self if self.out_cost else None, self.out_cost))
+            self.out = []
+            self.out_cost = 0
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        return "closing" if self.closing else self.flow_state(now_ns)

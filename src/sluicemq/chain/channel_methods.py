@@ -1,0 +1,382 @@
+"""What each method of a client does on its channel: one function a method, one table of them.
+
+A function that needs a queue's word asks a Question; its `answer` runs when the word is there.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.method import Method
+from sluicemq.chain.deliveries import Outlet
+from sluicemq.chain.consuming import Subscription
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.flow.prefetch import Prefetch
+from sluicemq.model.definitions import (
+    EXCHANGE,
+    QUEUE,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    check_access,
+    check_equivalent_queue,
+    check_name,
+    validate_queue,
+)
+from sluicemq.queues.commands import Cancel, Command, Consume, Delete, Get, Inspect, Purge
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import (
+    Cancelled,
+    Consumed,
+    Deleted,
+    Got,
+    Inspected,
+    Purged,
+    Refuse,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.queue import Queue
+
+ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse)
+
+TOKEN_BYTES: Final = 16
+"""Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
+
+
+class Question:
+    """A command to a queue, and what to do with its answer."""
+
+    __slots__ = ("answer_with", "class_id", "command", "method_id", "queue")
+
+    def __init__(
+        self, method: Method, queue: Queue, command: Command, answer_with: Callable[[Any], None]
+    ) -> None:
+        self.class_id = method.class_id
+        self.method_id = method.method_id
+        self.queue = queue
+        self.command = command
+        self.answer_with = answer_with
+
+    def answer(self, channel: Channel, answer: object) -> None:
+        """A refusal closes the channel; anything else is what was asked for."""
+        if isinstance(answer, Refuse):
+            raise ChannelViolation(answer.code, answer.text)
+        self.answer_with(answer)
+
+
+def token(channel: Channel, prefix: str) -> str:
+    """A name nobody else has."""
+    raw = channel.broker.world.dice.token(TOKEN_BYTES)
+    return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def queue_named(channel: Channel, name: str) -> Queue:
+    """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
+    broker = channel.broker
+    if not name:
+        name = channel.last_queue
+        if not name:
+            raise ChannelViolation(404, "no previously declared queue")
+    queue = broker.queues.get(name)
+    if queue is None:
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{broker.vhost}'")
+    check_access(queue.definition, channel.reader.name, broker.vhost)
+    return queue
+
+
+def channel_flow(channel: Channel, method: m.ChannelFlow) -> None:
+    """RabbitMQ refuses to stop sending by this method; prefetch is for that."""
+    if not method.active:
+        raise ConnectionViolation(540, "active=false")
+    channel.reply(m.ChannelFlowOk(active=True))
+
+
+def access_request(channel: Channel, _: m.AccessRequest) -> None:
+    """A left-over of AMQP 0-8 that old clients still send."""
+    channel.reply(m.AccessRequestOk(ticket=1))
+
+
+def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
+    definition = ExchangeDefinition(
+        method.exchange,
+        method.type,
+        method.durable,
+        method.auto_delete,
+        method.internal,
+        method.arguments,
+    )
+    channel.broker.topology.declare_exchange(definition, method.passive)
+    if not method.nowait:
+        channel.reply(m.ExchangeDeclareOk())
+
+
+def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
+    channel.broker.topology.delete_exchange(method.exchange, method.if_unused)
+    if not method.nowait:
+        channel.reply(m.ExchangeDeleteOk())
+
+
+def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
+    channel.broker.topology.bind(binding_of_exchange(method))
+    if not method.nowait:
+        channel.reply(m.ExchangeBindOk())
+
+
+def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
+    channel.broker.topology.unbind(binding_of_exchange(method))
+    if not method.nowait:
+        channel.reply(m.ExchangeUnbindOk())
+
+
+def binding_of_exchange(method: m.ExchangeBind | m.ExchangeUnbind) -> BindingDefinition:
+    return BindingDefinition(
+        method.source, method.destination, EXCHANGE, method.routing_key, method.arguments
+    )
+
+
+def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
+    broker = channel.broker
+    name = method.queue
+    if method.passive:
+        queue = queue_named(channel, name)
+    else:
+        owner = channel.reader.name if method.exclusive else None
+        definition = QueueDefinition(
+            name or token(channel, "amq.gen-"),
+            method.durable,
+            method.exclusive,
+            method.auto_delete,
+            method.arguments,
+            owner,
+        )
+        known = broker.queues.get(definition.name)
+        if known is not None:
+            check_access(known.definition, channel.reader.name, broker.vhost)
+            check_equivalent_queue(known.definition, definition, broker.vhost)
+            queue = known
+        else:
+            if name:
+                check_name(QUEUE, name)
+            validate_queue(definition, broker.vhost)
+            queue = broker.declare_queue(definition)
+    channel.last_queue = queue.name
+    if method.nowait:
+        return
+
+    def declared(answer: Inspected) -> None:
+        channel.reply(
+            m.QueueDeclareOk(
+                queue=queue.name, message_count=answer.ready, consumer_count=answer.consumers
+            )
+        )
+
+    channel.ask(Question(method, queue, Inspect(channel), declared))
+
+
+def queue_bind(channel: Channel, method: m.QueueBind) -> None:
+    queue = queue_named(channel, method.queue)
+    channel.broker.topology.bind(binding_of_queue(method, queue, channel))
+    if not method.nowait:
+        channel.reply(m.QueueBindOk())
+
+
+def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
+    queue = queue_named(channel, method.queue)
+    channel.broker.topology.unbind(binding_of_queue(method, queue, channel))
+    channel.reply(m.QueueUnbindOk())
+
+
+def binding_of_queue(
+    method: m.QueueBind | m.QueueUnbind, queue: Queue, channel: Channel
+) -> BindingDefinition:
+    """An empty key with the empty queue name means the name of the queue declared last."""
+    key = method.routing_key
+    if not method.queue and not key:
+        key = channel.last_queue
+    return BindingDefinition(method.exchange, queue.name, QUEUE, key, method.arguments)
+
+
+def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
+    def purged(answer: Purged) -> None:
+        if not method.nowait:
+            channel.reply(m.QueuePurgeOk(message_count=answer.count))
+
+    queue = queue_named(channel, method.queue)
+    channel.ask(Question(method, queue, Purge(channel), purged))
+
+
+def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
+    """Deleting a queue that is not there is fine, as in RabbitMQ since 3.2."""
+
+    def deleted(answer: Deleted) -> None:
+        if not method.nowait:
+            channel.reply(m.QueueDeleteOk(message_count=answer.count))
+
+    if method.queue and method.queue not in channel.broker.queues:
+        deleted(Deleted(channel, 0))
+        return
+    queue = queue_named(channel, method.queue)
+    command = Delete(channel, method.if_unused, method.if_empty)
+    channel.ask(Question(method, queue, command, deleted))
+
+
+def basic_qos(channel: Channel, method: m.BasicQos) -> None:
+    if method.prefetch_size:
+        raise ConnectionViolation(540, f"prefetch_size!=0 ({method.prefetch_size})")
+    consuming = channel.consuming
+    if method.global_:
+        consuming.limiter.set_limit(method.prefetch_count, consuming.unacked.count)
+    else:
+        consuming.prefetch_count = method.prefetch_count
+    channel.reply(m.BasicQosOk())
+
+
+def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
+    consuming = channel.consuming
+    tag = method.consumer_tag or token(channel, "amq.ctag-")
+    if tag in consuming.subscriptions:
+        raise ConnectionViolation(530, f"attempt to reuse consumer tag '{tag}'")
+    queue = queue_named(channel, method.queue)
+    consumer = Consumer(
+        channel,
+        tag,
+        method.no_ack,
+        method.exclusive,
+        priority_of(method.arguments),
+        Prefetch(consuming.prefetch_count),
+        consuming.limiter,
+        consuming.window(queue)[0],
+        method.arguments,
+    )
+
+    def consumed(_: Consumed) -> None:
+        frame_max = channel.reader.frame_max
+        refit = frame_max < channel.broker.config.net.frame_max
+        outlet = Outlet(channel.number, tag, frame_max, refit)
+        consuming.subscriptions[tag] = Subscription(consumer, queue, outlet)
+        if not method.nowait:
+            channel.reply(m.BasicConsumeOk(consumer_tag=tag))
+
+    channel.ask(Question(method, queue, Consume(consumer), consumed))
+
+
+def priority_of(arguments: dict[str, Any]) -> int:
+    """x-priority, 0 when absent; 406 when it is no whole number."""
+    priority = arguments.get("x-priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        text = f"invalid arg 'x-priority': expected integer, got {priority!r}"
+        raise ChannelViolation(406, text)
+    return priority
+
+
+def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
+    """Cancelling what is not there is fine."""
+    tag = method.consumer_tag
+    subscriptions = channel.consuming.subscriptions
+
+    def cancelled(_: object) -> None:
+        subscriptions.pop(tag, None)
+        if not method.nowait:
+            channel.reply(m.BasicCancelOk(consumer_tag=tag))
+
+    subscription = subscriptions.get(tag)
+    if subscription is None:
+        cancelled(None)
+        return
+    command = Cancel(subscription.consumer)
+    channel.ask(Question(method, subscription.queue, command, cancelled))
+
+
+def basic_get(channel: Channel, method: m.BasicGet) -> None:
+    queue = queue_named(channel, method.queue)
+
+    def got(answer: Got) -> None:
+        if answer.content is None:
+            channel.reply(m.BasicGetEmpty())
+        else:
+            channel.consuming.got(answer, queue)
+
+    channel.ask(Question(method, queue, Get(channel, method.no_ack), got))
+
+
+def basic_ack(channel: Channel, method: m.BasicAck) -> None:
+    channel.consuming.acknowledge(method.delivery_tag, method.multiple, False, method.method_id)
+
+
+def basic_reject(channel: Channel, method: m.BasicReject) -> None:
+    channel.consuming.acknowledge(method.delivery_tag, False, method.requeue, method.method_id)
+
+
+def basic_nack(channel: Channel, method: m.BasicNack) -> None:
+    channel.consuming.acknowledge(
+        method.delivery_tag, method.multiple, method.requeue, method.method_id
+    )
+
+
+def basic_recover(channel: Channel, method: m.BasicRecover) -> None:
+    if not method.requeue:
+        raise ConnectionViolation(540, "requeue=false")
+    channel.consuming.recover()
+    channel.reply(m.BasicRecoverOk())
+
+
+def basic_recover_async(channel: Channel, method: m.BasicRecoverAsync) -> None:
+    if not method.requeue:
+        raise ConnectionViolation(540, "requeue=false")
+    channel.consuming.recover()
+
+
+def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:
+    channel.publishing.confirming = True
+    if not method.nowait:
+        channel.reply(m.ConfirmSelectOk())
+
+
+def tx_select(channel: Channel, _: m.TxSelect) -> None:
+    """Transactions belong to a later step; on a confirming channel RabbitMQ's own refusal."""
+    if channel.publishing.confirming:
+        raise ChannelViolation(406, "cannot switch from confirm to tx mode")
+    raise ConnectionViolation(540, "tx.select: transactions are not supported, use confirms")
+
+
+def tx_end(_: Channel, __: Method) -> None:
+    raise ChannelViolation(406, "channel is not transactional")
+
+
+def ignored(_: Channel, __: Method) -> None:
+    """RabbitMQ takes no notice of these."""
+
+
+METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
+    m.ChannelFlow: channel_flow,
+    m.ChannelFlowOk: ignored,
+    m.AccessRequest: access_request,
+    m.ExchangeDeclare: exchange_declare,
+    m.ExchangeDelete: exchange_delete,
+    m.ExchangeBind: exchange_bind,
+    m.ExchangeUnbind: exchange_unbind,
+    m.QueueDeclare: queue_declare,
+    m.QueueBind: queue_bind,
+    m.QueueUnbind: queue_unbind,
+    m.QueuePurge: queue_purge,
+    m.QueueDelete: queue_delete,
+    m.BasicQos: basic_qos,
+    m.BasicConsume: basic_consume,
+    m.BasicCancel: basic_cancel,
+    m.BasicCancelOk: ignored,
+    m.BasicGet: basic_get,
+    m.BasicAck: basic_ack,
+    m.BasicReject: basic_reject,
+    m.BasicNack: basic_nack,
+    m.BasicRecover: basic_recover,
+    m.BasicRecoverAsync: basic_recover_async,
+    m.ConfirmSelect: confirm_select,
+    m.TxSelect: tx_select,
+    m.TxCommit: tx_end,
+    m.TxRollback: tx_end,
+}

@@ -1,0 +1,142 @@
+"""The consuming half of a channel: consumers, delivery tags, acknowledgements, windows."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.deliveries import Outlet, got_frames
+from sluicemq.chain.unacked import Settlement, Unacked
+from sluicemq.errors import ChannelViolation
+from sluicemq.flow.prefetch import Limiter
+from sluicemq.queues.commands import Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.queue import Queue
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.effects import Deliver, Got
+
+
+class Subscription:
+    """A consumer as its channel sees it."""
+
+    __slots__ = ("consumer", "outlet", "queue")
+
+    def __init__(self, consumer: Consumer, queue: Queue, outlet: Outlet) -> None:
+        self.consumer = consumer
+        self.queue = queue
+        self.outlet = outlet
+
+
+class Consuming:
+    """What one channel receives and owes answers for."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.subscriptions: dict[str, Subscription] = {}
+        self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.unwritten: deque[tuple[Inflow, int]] = deque()
+        self.limiter = Limiter()
+        self.prefetch_count = 0
+        self.unacked = Unacked()
+        self.got_from: dict[Actor, None] = {}
+        self.next_tag = 1
+
+    def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
+        """The one delivery link from that queue to this channel."""
+        halves = self.windows.get(queue)
+        if halves is None:
+            halves = self.channel.broker.link_deliveries(queue, self.channel)
+            self.windows[queue] = halves
+        return halves
+
+    def deliver(self, deliver: Deliver) -> None:
+        """Number the messages, remember what must be acknowledged, write the frames."""
+        subscription = self.subscriptions[deliver.consumer.tag]
+        count = len(deliver.contents)
+        first = self.next_tag
+        self.next_tag = first + count
+        if deliver.lot:
+            self.unacked.add(first, count, subscription.queue, deliver.lot)
+        channel = self.channel
+        channel.broker.counters.delivered += count
+        channel.out.append(subscription.outlet.frames(deliver, first))
+        channel.out_cost += deliver.cost
+        self.unwritten.append((self.windows[subscription.queue][1], deliver.cost))
+
+    def flushed(self, cost: int) -> None:
+        """The writer has handed deliveries of this cost to the socket, oldest first."""
+        while cost:
+            inflow, spent = self.unwritten.popleft()
+            cost -= spent
+            inflow.settle(spent)
+        assert cost == 0
+
+    def got(self, got: Got, queue: Queue) -> None:
+        """A message for basic.get."""
+        tag = self.next_tag
+        self.next_tag += 1
+        if got.lot:
+            self.unacked.add(tag, 1, queue, got.lot)
+            self.got_from[queue] = None
+        channel = self.channel
+        channel.broker.counters.delivered += 1
+        channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
+
+    def ack_run(self, tags: Sequence[int], method_id: int) -> None:
+        """Single acknowledgements, as they came."""
+        settlement = Settlement()
+        first = tags[0]
+        last = tags[-1]
+        unknown = 0
+        if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
+            unknown = self.unacked.settle_run(first, last, settlement)
+        else:
+            for tag in tags:
+                unknown = self.unacked.settle_run(tag, tag, settlement)
+                if unknown or not tag:
+                    break
+        self.settle(settlement, requeue=False)
+        if unknown or not first:
+            raise unknown_tag(unknown, method_id)
+
+    def acknowledge(self, tag: int, multiple: bool, requeue: bool, method_id: int) -> None:
+        """basic.ack, nack and reject in their general form."""
+        settlement = Settlement()
+        if multiple:
+            unknown = self.unacked.settle_upto(tag, settlement)
+        else:
+            unknown = self.unacked.settle_run(tag, tag, settlement) if tag else 0
+        self.settle(settlement, requeue)
+        if unknown or not (tag or multiple):
+            raise unknown_tag(tag, method_id)
+
+    def recover(self) -> None:
+        """Everything unacknowledged returns to its queues."""
+        settlement = Settlement()
+        self.unacked.settle_upto(0, settlement)
+        self.settle(settlement, requeue=True)
+
+    def settle(self, settlement: Settlement, requeue: bool) -> None:
+        """Tell each queue its part."""
+        if not requeue:
+            self.channel.broker.counters.acknowledged += settlement.count
+        for queue, parts in settlement.by_queue.items():
+            queue.post(Settle(parts, requeue))
+
+    def close(self) -> list[Actor]:
+        """The channel ends; returns the queues that must hear of it."""
+        queues: dict[Actor, None] = dict.fromkeys(self.windows)
+        queues.update(self.got_from)
+        self.subscriptions.clear()
+        return list(queues)
+
+
+def unknown_tag(tag: int, method_id: int) -> ChannelViolation:
+    """RabbitMQ's answer to an acknowledgement of what is not outstanding."""
+    return ChannelViolation(406, f"unknown delivery tag {tag}", 60, method_id)

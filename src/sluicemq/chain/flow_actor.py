@@ -1,0 +1,50 @@
+"""What reader, channel, queue and store have in common: gates, grants, a state for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.flow.credit import Grant
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.limits import CHANNEL_FLOW_STICKY_NS
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.world import Clock
+
+
+class ActorKeeper(GateKeeper):
+    """The gates of one actor; it is told when the last one opens."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, clock: Clock, owner: FlowActor) -> None:
+        super().__init__(clock)
+        self.owner = owner
+
+    def flow_resumed(self) -> None:
+        self.owner.flow_resumed()
+
+
+class FlowActor(Actor):
+    """An actor of the chain. `kind` is its stage in the picture."""
+
+    kind = ""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        super().__init__(scheduler)
+        self.keeper = ActorKeeper(clock, self)
+
+    def receive(self, message: object) -> None:
+        """Grants are the same for all; anything else here is a bug of ours."""
+        if isinstance(message, Grant):
+            message.outflow.refill(message.amount)
+        else:
+            raise AssertionError(f"{type(self).__name__} got {message!r}")
+
+    def flow_resumed(self) -> None:
+        """The last shut gate has opened, the deferred grants are on their way."""
+
+    def flow_state(self, now_ns: int) -> str:
+        """`flow` or `running`, as RabbitMQ shows channels and queues."""
+        return "flow" if self.keeper.in_flow(now_ns, CHANNEL_FLOW_STICKY_NS) else "running"

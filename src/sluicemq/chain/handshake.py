@@ -1,0 +1,178 @@
+"""From connection.start to connection.open: who is it, how large may frames be, which host.
+
+    start -> start-ok -> tune -> tune-ok, open -> open-ok
+
+What goes wrong before tune-ok ends the socket without a word, as in RabbitMQ; a refused login is
+told to clients that announce the capability authentication_failure_close.
+"""
+
+from __future__ import annotations
+
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq import __version__
+from sluicemq.amqp.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from sluicemq.amqp.types import Malformed, decode_table
+from sluicemq.errors import ConnectionViolation, HandshakeFailed
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.config import Config
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+)
+FRAME_MAX_LEAST: Final = 4096
+"""AMQP 0-9-1 section 4.2.2: every peer must take frames of this size."""
+
+
+class Handshake:
+    """One connection's negotiation. `receive` takes the client's methods in order."""
+
+    def __init__(self, config: Config, from_loopback: bool) -> None:
+        self.config = config
+        self.from_loopback = from_loopback
+        self.awaits: type[Method] = ConnectionStartOk
+        self.client_properties: dict[str, Any] = {}
+        self.mechanism = ""
+        self.user = ""
+        self.vhost = ""
+        self.frame_max = config.net.frame_max
+        self.channel_max = config.net.channel_max
+        self.heartbeat = config.net.heartbeat
+        self.done = False
+
+    def start(self) -> ConnectionStart:
+        """The first method."""
+        properties: dict[str, Any] = {
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "cluster_name": "sluicemq",
+            "information": "Licensed under the Apache License 2.0",
+            "platform": "Python",
+            "product": "SluiceMQ",
+            "version": __version__,
+        }
+        return ConnectionStart(
+            version_major=0,
+            version_minor=9,
+            server_properties=properties,
+            mechanisms=b"PLAIN AMQPLAIN",
+            locales=b"en_US",
+        )
+
+    def receive(self, method: Method) -> Method | None:
+        """The answer to the client's method, if it gets one."""
+        if type(method) is not self.awaits:
+            raise HandshakeFailed(f"{method.NAME} where {self.awaits.NAME} is due")
+        if isinstance(method, ConnectionStartOk):
+            return self.start_ok(method)
+        if isinstance(method, ConnectionTuneOk):
+            self.tune_ok(method)
+            return None
+        assert isinstance(method, ConnectionOpen)
+        return self.open(method)
+
+    def can(self, capability: str) -> bool:
+        """Did the client announce it?"""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(capability) is True
+
+    def start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
+        """Log in."""
+        self.client_properties = method.client_properties
+        self.mechanism = method.mechanism
+        if method.mechanism == "PLAIN":
+            user, password = plain(method.response)
+        elif method.mechanism == "AMQPLAIN":
+            user, password = amqplain(method.response)
+        else:
+            raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
+        if not self.knows(user, password):
+            raise ConnectionViolation(
+                403,
+                f"Login was refused using authentication mechanism {method.mechanism}. "
+                "For details see the broker logfile.",
+            )
+        self.user = user
+        self.awaits = ConnectionTuneOk
+        net = self.config.net
+        return ConnectionTune(
+            channel_max=net.channel_max, frame_max=net.frame_max, heartbeat=net.heartbeat
+        )
+
+    def knows(self, user: str, password: str) -> bool:
+        """The one user there is, from where it may come; every comparison is made."""
+        auth = self.config.auth
+        right = compare_digest(password.encode(), auth.default_pass.encode())
+        right &= compare_digest(user.encode(), auth.default_user.encode())
+        return right and (self.from_loopback or user not in auth.loopback_users)
+
+    def tune_ok(self, method: ConnectionTuneOk) -> None:
+        """The client may lower what was offered, not raise it; 0 would be no limit."""
+        net = self.config.net
+        if not 0 < method.channel_max <= net.channel_max:
+            raise not_allowed("channel_max", method.channel_max, net.channel_max)
+        if not FRAME_MAX_LEAST <= method.frame_max <= net.frame_max:
+            raise not_allowed("frame_max", method.frame_max, net.frame_max)
+        self.channel_max = method.channel_max
+        self.frame_max = method.frame_max
+        self.heartbeat = method.heartbeat
+        self.awaits = ConnectionOpen
+
+    def open(self, method: ConnectionOpen) -> ConnectionOpenOk:
+        """Choose the virtual host."""
+        if method.virtual_host != self.config.auth.default_vhost:
+            text = f"vhost {method.virtual_host} not found"
+            raise ConnectionViolation(530, text, method.class_id, method.method_id)
+        self.vhost = method.virtual_host
+        self.done = True
+        return ConnectionOpenOk()
+
+
+def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
+    """530 for a tune-ok outside what was offered."""
+    return ConnectionViolation(530, f"negotiated {what} = {asked} is not in the range up to {offered}")
+
+
+def plain(response: bytes) -> tuple[str, str]:
+    """SASL PLAIN (RFC 4616) without an authorisation identity."""
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0]:
+        raise HandshakeFailed("malformed PLAIN response")
+    return text(parts[1]), text(parts[2])
+
+
+def amqplain(response: bytes) -> tuple[str, str]:
+    """A field table without its length, holding LOGIN and PASSWORD."""
+    raw = len(response).to_bytes(4) + response
+    try:
+        table, _ = decode_table(raw, 0, len(raw))
+    except Malformed as error:
+        raise HandshakeFailed(f"malformed AMQPLAIN response: {error}") from error
+    login, password = table.get("LOGIN"), table.get("PASSWORD")
+    if not isinstance(login, str) or not isinstance(password, str):
+        raise HandshakeFailed("AMQPLAIN response without LOGIN and PASSWORD")
+    return login, password
+
+
+def text(raw: bytes) -> str:
+    """UTF-8, or no login."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise HandshakeFailed("login that is not UTF-8") from error

@@ -1,0 +1,455 @@
+"""socket ---bytes---> READER ---batch---> channels. The only actor that ever stops.
+
+It stops by not reading the socket and not parsing what it has read, for as long as one of its
+gates is shut: credit of a channel spent, an alarm while it publishes, its own writer clogged. A run
+of publishes is handed on as far as credit goes; the rest of the run waits in `rest`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.amqp.connection import (
+    SERVER,
+    Acks,
+    AmqpConnection,
+    ContentTooLarge,
+    Heartbeat,
+    MethodFrame,
+    ProtocolHeader,
+    Publishes,
+)
+from sluicemq.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.handshake import Handshake
+from sluicemq.chain.writer import Frames, HangUp, Writer
+from sluicemq.errors import ConnectionViolation, HandshakeFailed
+from sluicemq.flow.alarm import AlarmsChanged
+from sluicemq.flow.gate import Gate
+from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
+from sluicemq.kernel.world import Closed, Received
+from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
+from sluicemq.queues.commands import Delete
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.chain.broker import Broker
+    from sluicemq.flow.credit import Outflow
+
+PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
+OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
+"""Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
+HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
+
+
+class Tick:
+    """Half a heartbeat interval has passed."""
+
+    __slots__ = ()
+
+
+class Deadline:
+    """What was due in `phase` has not come."""
+
+    __slots__ = ("phase",)
+
+    def __init__(self, phase: int) -> None:
+        self.phase = phase
+
+
+class Peer:
+    """Who connected, from where to where."""
+
+    __slots__ = ("host", "peer_host", "peer_port", "port")
+
+    def __init__(self, peer_host: str, peer_port: int, host: str, port: int) -> None:
+        self.peer_host = peer_host
+        self.peer_port = peer_port
+        self.host = host
+        self.port = port
+
+
+class Reader(FlowActor):
+    """The reading half of a connection, and the connection's life."""
+
+    kind = "reader"
+
+    def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.broker = broker
+        self.connection = connection
+        self.peer = peer
+        self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
+        self.net = broker.world.net
+        self.amqp = AmqpConnection(SERVER)
+        self.amqp.max_message_size = broker.config.net.max_message_size
+        loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
+        self.handshake = Handshake(broker.config, loopback)
+        self.throttle = Throttle(self.keeper, False)
+        self.writer = Writer(
+            broker.scheduler, self.net, connection, Gate(self.keeper, "writer backlog")
+        )
+        self.channels: dict[int, Channel] = {}
+        self.outflows: dict[int, Outflow] = {}
+        self.rest: Publishes | None = None
+        self.phase = HANDSHAKE
+        self.paused = False
+        self.frame_max = broker.config.net.frame_max
+        self.user = ""
+        self.received_bytes = 0
+        self.received_reads = 0
+        self.silent_ticks = 0
+        self.bytes_at_tick = (0, 0)
+        self.connected_at_ms = broker.world.clock.wall_ms()
+        broker.connections[connection] = self
+        broker.counters.connections_opened += 1
+        self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
+
+    def receive(self, message: object) -> None:
+        """Bytes from the net, grants from channels, alarms, timers."""
+        if isinstance(message, Received):
+            self.received_bytes += len(message.data)
+            self.received_reads += 1
+            if self.phase != CLOSED:
+                self.amqp.receive_data(message.data)
+        elif isinstance(message, AlarmsChanged):
+            self.tell_client(self.throttle.alarms_changed(message.reason))
+        elif isinstance(message, ConnectionFault):
+            self.fail(message.violation)
+        elif isinstance(message, Closed):
+            self.lost()
+        elif isinstance(message, Tick):
+            self.beat()
+        elif isinstance(message, Deadline):
+            if message.phase == self.phase:
+                self.hang_up()
+        else:
+            super().receive(message)
+
+    def turn_ended(self) -> None:
+        """Parse on, unless a gate is shut; then see to it that the socket is in the same mind."""
+        self.tell_client(self.throttle.credit_changed())
+        try:
+            self.pump()
+        except ConnectionViolation as violation:
+            self.fail(violation)
+        except HandshakeFailed:
+            self.hang_up()
+        stopped = self.throttle.stopped and self.phase == RUNNING
+        if stopped != self.paused and self.phase != CLOSED:
+            self.paused = stopped
+            if stopped:
+                self.net.pause_reading(self.connection)
+            else:
+                self.net.resume_reading(self.connection)
+
+    def pump(self) -> None:
+        """Hand on what has been read, as far as the gates allow."""
+        while self.phase != CLOSED and not self.throttle.stopped:
+            rest = self.rest
+            if rest is not None:
+                self.rest = None
+                self.publishes(rest)
+                continue
+            event = self.amqp.next_event()
+            if event is None:
+                return
+            if isinstance(event, Publishes):
+                self.publishes(event)
+            elif self.phase == RUNNING:
+                self.running(event)
+            elif not isinstance(event, Heartbeat):
+                self.outside(event)
+
+    def publishes(self, event: Publishes) -> None:
+        """Hand on a run as far as the channel's credit goes."""
+        channel = self.channels.get(event.channel)
+        if self.phase != RUNNING or channel is None:
+            self.stray(event.channel, 60, 40)
+            return
+        outflow = self.outflows[event.channel]
+        count = len(event.contents)
+        if count > outflow.credit > 0:
+            event, self.rest = event.split(outflow.credit)
+            count = outflow.credit
+        outflow.spend(count)
+        channel.post(event)
+        self.tell_client(self.throttle.credit_changed())
+        self.tell_client(self.throttle.publish_received())
+
+    def running(self, event: object) -> None:
+        """Everything but publishes, once the connection is open."""
+        if isinstance(event, Acks):
+            channel = self.channels.get(event.channel)
+            if channel is None:
+                self.stray(event.channel, 60, 80)
+            else:
+                channel.post(event)
+        elif isinstance(event, MethodFrame):
+            if event.channel:
+                self.channel_method(event)
+            else:
+                self.connection_method(event.method)
+        elif isinstance(event, ContentTooLarge):
+            channel = self.channels.get(event.channel)
+            if channel is not None:
+                channel.post(TooLarge(event.size))
+
+    def channel_method(self, event: MethodFrame) -> None:
+        """Open and close here, for the reader knows which numbers are in use; the rest there."""
+        number = event.channel
+        method = event.method
+        channel = self.channels.get(number)
+        if isinstance(method, ChannelOpen):
+            if channel is not None:
+                self.violate(504, "second 'channel.open' seen", method)
+            self.open_channel(number, method)
+        elif channel is None:
+            self.stray(number, method.class_id, method.method_id)
+        elif isinstance(method, ChannelClose):
+            self.forget(number)
+            channel.post(ChannelDown(ChannelCloseOk()))
+        elif isinstance(method, ChannelCloseOk):
+            self.forget(number)
+            channel.post(ChannelDown(None))
+        else:
+            channel.post(event)
+
+    def open_channel(self, number: int, method: ChannelOpen) -> None:
+        """A new channel, if there may be one more."""
+        limit = self.handshake.channel_max
+        if len(self.channels) >= limit:
+            text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
+            self.violate(530, f"{text} ({limit})", method)
+        channel = Channel(self.broker, self, number)
+        self.channels[number] = channel
+        self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
+        self.broker.counters.channels_opened += 1
+        channel.reply(ChannelOpenOk())
+        channel.schedule()
+
+    def channel_closing(self, channel: Channel) -> None:
+        """The channel has failed: half a publish that is still under way belongs to nobody."""
+        self.amqp.ignore_content(channel.number)
+
+    def forget(self, number: int) -> None:
+        """The number is free; a spent credit there holds up nobody any more."""
+        del self.channels[number]
+        self.outflows.pop(number).detach()
+        self.amqp.ignore_content(number)
+
+    def connection_method(self, method: Method) -> None:
+        """Channel 0."""
+        if isinstance(method, ConnectionClose):
+            self.end_channels()
+            self.say(ConnectionCloseOk())
+            self.hang_up()
+        elif isinstance(method, ConnectionUpdateSecret):
+            self.say(ConnectionUpdateSecretOk())
+        else:
+            self.violate(504, "unexpected method in connection state running", method)
+
+    def outside(self, event: object) -> None:
+        """Before the connection is open, or after it was closed from here."""
+        if self.phase == CLOSING:
+            if isinstance(event, MethodFrame) and isinstance(
+                event.method, ConnectionCloseOk | ConnectionClose
+            ):
+                self.hang_up()
+        elif isinstance(event, ProtocolHeader):
+            self.greet(event.header)
+        elif isinstance(event, MethodFrame) and not event.channel:
+            self.negotiate(event.method)
+        else:
+            raise HandshakeFailed("a frame of a channel before the connection is open")
+
+    def greet(self, header: bytes) -> None:
+        """Right protocol: start. Wrong: say which would be right, and close."""
+        if header == PROTOCOL or header in OLDER:
+            self.say(self.handshake.start())
+        else:
+            self.writer.post(Frames(PROTOCOL))
+            self.hang_up()
+
+    def negotiate(self, method: Method) -> None:
+        """One step of the handshake."""
+        handshake = self.handshake
+        try:
+            answer = handshake.receive(method)
+        except ConnectionViolation as violation:
+            if violation.code == 403:
+                self.refuse_login(violation)
+                return
+            if violation.code == 530 and not violation.class_id:
+                raise HandshakeFailed(violation.reply_text) from violation
+            raise
+        if handshake.awaits.NAME == "connection.open":
+            self.frame_max = handshake.frame_max
+            self.amqp.frame_max = handshake.frame_max
+        if answer is not None:
+            self.say(answer)
+        if handshake.done:
+            self.opened()
+
+    def refuse_login(self, violation: ConnectionViolation) -> None:
+        """Late, and in words only for clients that can hear them."""
+        if self.handshake.can("authentication_failure_close"):
+            self.fail(violation)
+        else:
+            self.phase = CLOSING
+        self.later(SILENT_CLOSE_DELAY_MS, Deadline(CLOSING))
+
+    def opened(self) -> None:
+        """The handshake is done: from now on alarms and heartbeats concern this connection."""
+        self.phase = RUNNING
+        self.user = self.handshake.user
+        self.throttle.notify = self.handshake.can("connection.blocked")
+        reason = self.broker.alarms.register(self)
+        if reason:
+            self.tell_client(self.throttle.alarms_changed(reason))
+        if self.handshake.heartbeat:
+            self.later(self.handshake.heartbeat * 500, Tick())
+
+    def client_can(self, capability: str) -> bool:
+        """Did the client announce it?"""
+        return self.handshake.can(capability)
+
+    def beat(self) -> None:
+        """Send a heartbeat when nothing else was sent for half an interval; give up on a client
+        that was silent for two. A connection that is not read is not accused."""
+        if self.phase != RUNNING:
+            return
+        received, sent = self.bytes_at_tick
+        if sent == self.writer.sent_bytes and not self.writer.choked:
+            self.writer.post(Frames(HEARTBEAT))
+        if received != self.received_bytes or self.paused:
+            self.silent_ticks = 0
+        else:
+            self.silent_ticks += 1
+        self.bytes_at_tick = (self.received_bytes, self.writer.sent_bytes)
+        if self.silent_ticks >= 4:
+            self.drop()
+        else:
+            self.later(self.handshake.heartbeat * 500, Tick())
+
+    def stray(self, number: int, class_id: int, method_id: int) -> None:
+        """A frame for a channel that is not open. After our close: nobody's."""
+        if self.phase == RUNNING:
+            raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
+        if self.phase == HANDSHAKE:
+            raise HandshakeFailed(f"channel {number} before the connection is open")
+
+    def violate(self, code: int, text: str, method: Method) -> None:
+        raise ConnectionViolation(code, text, method.class_id, method.method_id)
+
+    def tell_client(self, what: int) -> None:
+        """connection.blocked or unblocked, when the throttle says so."""
+        if what == NOTHING or self.phase != RUNNING:
+            return
+        if what == SEND_BLOCKED:
+            self.say(ConnectionBlocked(reason=self.throttle.reason[:255]))
+        else:
+            self.say(ConnectionUnblocked())
+
+    def say(self, method: Method) -> None:
+        """On channel 0."""
+        self.writer.post(Frames(method.frame(0)))
+
+    def later(self, delay_ms: int, message: object) -> None:
+        self.broker.world.clock.call_after(delay_ms, self, message)
+
+    def fail(self, violation: ConnectionViolation) -> None:
+        """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
+        if self.phase >= CLOSING:
+            return
+        if self.phase == HANDSHAKE and violation.code in (501, 503, 504, 505):
+            self.hang_up()
+            return
+        self.end_channels()
+        self.phase = CLOSING
+        self.say(
+            ConnectionClose(
+                reply_code=violation.code,
+                reply_text=violation.reply_text.encode()[:255].decode(errors="ignore"),
+                failed_class_id=violation.class_id,
+                failed_method_id=violation.method_id,
+            )
+        )
+        self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
+
+    def force_close(self, text: str) -> None:
+        """The operator's wish, or the broker's end."""
+        if self.phase == RUNNING:
+            self.fail(ConnectionViolation(320, text))
+        else:
+            self.hang_up()
+
+    def end_channels(self) -> None:
+        """All channels give back what they hold; exclusive queues go."""
+        self.rest = None
+        for number in list(self.channels):
+            channel = self.channels[number]
+            self.forget(number)
+            channel.post(ChannelDown(None))
+        for queue in list(self.broker.exclusive.get(self.name, {}).values()):
+            queue.post(Delete(None, False, False))
+
+    def hang_up(self) -> None:
+        """Write out what is due, then close the socket."""
+        if self.phase != CLOSED:
+            self.end_channels()
+            self.phase = CLOSED
+            self.leave()
+            self.writer.post(HangUp(LINGER_MS))
+
+    def drop(self) -> None:
+        """Close the socket now; the peer is gone."""
+        self.lost()
+        self.net.close(self.connection, 0)
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        if self.phase != CLOSED:
+            self.end_channels()
+            self.phase = CLOSED
+            self.leave()
+        self.writer.connection_lost()
+
+    def leave(self) -> None:
+        """Out of the broker's tables."""
+        self.broker.connections.pop(self.connection, None)
+        self.broker.alarms.unregister(self)
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        if self.phase == RUNNING:
+            return self.throttle.shown(now_ns)
+        return ("starting", "running", "closing", "closed")[self.phase]
+
+    def facts(self) -> dict[str, Any]:
+        """What the handshake has agreed, under RabbitMQ's names."""
+        handshake = self.handshake
+        return {
+            "user": self.user,
+            "vhost": handshake.vhost,
+            "auth_mechanism": handshake.mechanism,
+            "protocol": "AMQP 0-9-1",
+            "frame_max": handshake.frame_max,
+            "channel_max": handshake.channel_max,
+            "timeout": handshake.heartbeat,
+            "client_properties": handshake.client_properties,
+        }

@@ -1,0 +1,179 @@
+"""What a channel has delivered and not settled: spans of delivery tags, each one lot of a queue.
+
+A run of acknowledgements in order costs one step, not one a message. Out of order ones punch
+holes into their span. Rules: spec 9.6.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+
+Part = tuple[int, int, int]
+"""(lot, start, end): contents [start, end) of a lot."""
+
+
+class Span:
+    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `lot` at `queue`.
+
+    The first `start` are settled, and those in `holes`.
+    """
+
+    __slots__ = ("count", "first", "holes", "lot", "queue", "start")
+
+    def __init__(self, first: int, count: int, queue: Actor, lot: int) -> None:
+        self.first = first
+        self.count = count
+        self.queue = queue
+        self.lot = lot
+        self.start = 0
+        self.holes: set[int] = set()
+
+    def open(self) -> int:
+        """Tags not settled."""
+        return self.count - self.start - len(self.holes)
+
+    def has(self, offset: int) -> bool:
+        """Is the content at `offset` still out?"""
+        return self.start <= offset < self.count and offset not in self.holes
+
+    def take(self, offset: int) -> None:
+        """Settle one."""
+        if offset == self.start:
+            self.advance(offset + 1)
+        else:
+            self.holes.add(offset)
+
+    def advance(self, start: int) -> None:
+        """Settle everything before `start`, and what is settled already behind it."""
+        if self.holes:
+            self.holes = {hole for hole in self.holes if hole >= start}
+            while start in self.holes:
+                self.holes.remove(start)
+                start += 1
+        self.start = start
+
+    def parts(self, end: int) -> list[Part]:
+        """The open stretches before offset `end`."""
+        if not self.holes:
+            return [(self.lot, self.start, end)] if end > self.start else []
+        parts: list[Part] = []
+        start = self.start
+        for hole in sorted(hole for hole in self.holes if hole < end):
+            if hole > start:
+                parts.append((self.lot, start, hole))
+            start = hole + 1
+        if end > start:
+            parts.append((self.lot, start, end))
+        return parts
+
+
+def first_of(span: Span) -> int:
+    """Sort key."""
+    return span.first
+
+
+class Settlement:
+    """Parts to settle, gathered per queue in the order in which the queues first appear."""
+
+    __slots__ = ("by_queue", "count")
+
+    def __init__(self) -> None:
+        self.by_queue: dict[Actor, list[Part]] = {}
+        self.count = 0
+
+    def add(self, queue: Actor, part: Part) -> None:
+        """Add one part, joined to the one before when they touch."""
+        self.count += part[2] - part[1]
+        parts = self.by_queue.setdefault(queue, [])
+        if parts:
+            lot, start, end = parts[-1]
+            if lot == part[0] and end == part[1]:
+                parts[-1] = (lot, start, part[2])
+                return
+        parts.append(part)
+
+
+class Unacked:
+    """The unacknowledged deliveries of one channel, in tag order."""
+
+    __slots__ = ("count", "head", "spans")
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.head = 0
+        self.count = 0
+
+    def add(self, first: int, count: int, queue: Actor, lot: int) -> None:
+        """Tags from `first` on were sent for a lot."""
+        self.spans.append(Span(first, count, queue, lot))
+        self.count += count
+
+    def settle_run(self, first: int, last: int, into: Settlement) -> int:
+        """Settle tags first..last, all of them outstanding; 0, or the first tag that is not."""
+        tag = first
+        while tag <= last:
+            span = self.find(tag)
+            if span is None:
+                return tag
+            offset = tag - span.first
+            end = min(span.count, last - span.first + 1)
+            if offset == span.start and not span.holes:
+                into.add(span.queue, (span.lot, offset, end))
+                span.start = end
+                self.count -= end - offset
+                tag = span.first + end
+            elif span.has(offset):
+                into.add(span.queue, (span.lot, offset, offset + 1))
+                span.take(offset)
+                self.count -= 1
+                tag += 1
+            else:
+                return tag
+            self.trim()
+        return 0
+
+    def settle_upto(self, last: int, into: Settlement) -> int:
+        """multiple=true: everything up to and including `last`, which must be outstanding unless
+        it is 0 (all). 0, or `last` when it is not."""
+        if last:
+            span = self.find(last)
+            if span is None or not span.has(last - span.first):
+                return last
+        while self.head < len(self.spans):
+            span = self.spans[self.head]
+            if last and span.first > last:
+                break
+            end = span.count if not last else min(span.count, last - span.first + 1)
+            before = span.open()
+            for part in span.parts(end):
+                into.add(span.queue, part)
+            span.advance(end)
+            self.count -= before - span.open()
+            if span.open():
+                break
+            self.trim()
+        return 0
+
+    def find(self, tag: int) -> Span | None:
+        """The span with this tag, settled or not."""
+        spans = self.spans
+        head = self.head
+        if head < len(spans) and spans[head].first <= tag < spans[head].first + spans[head].count:
+            return spans[head]
+        index = bisect_right(spans, tag, lo=head, key=first_of) - 1
+        if index < head or tag >= spans[index].first + spans[index].count:
+            return None
+        return spans[index]
+
+    def trim(self) -> None:
+        """Forget settled spans at the head; the list is cut when half of it is dead."""
+        spans = self.spans
+        while self.head < len(spans) and not spans[self.head].open():
+            self.head += 1
+        if self.head > 64 and self.head * 2 > len(spans):
+            del spans[: self.head]
+            self.head = 0

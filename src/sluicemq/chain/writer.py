@@ -1,0 +1,116 @@
+"""channel ---frames---> WRITER: one socket write a turn, and the brake on deliveries.
+
+While the socket's buffer is over its mark nothing more is handed to it. Deliveries then wait
+here up to the consumers' windows and no more, for the channels hear `Flushed` only after their
+frames have gone out. What a peer that does not read makes us answer (confirms, replies) is
+bounded too: above WRITER_BACKLOG_BYTES the connection's reader stops.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.world import Net, Writable
+from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.flow.gate import Gate
+
+
+class Frames:
+    """Bytes to write. `cost` is what they take of delivery windows; `channel` hears `Flushed`."""
+
+    __slots__ = ("channel", "cost", "data")
+
+    def __init__(self, data: bytes, channel: Actor | None = None, cost: int = 0) -> None:
+        self.data = data
+        self.channel = channel
+        self.cost = cost
+
+
+class Flushed:
+    """To a channel: deliveries worth `cost` have been handed to the socket."""
+
+    __slots__ = ("cost",)
+
+    def __init__(self, cost: int) -> None:
+        self.cost = cost
+
+
+class HangUp:
+    """Hand everything to the socket, then close it; the net gives up after `linger_ms`."""
+
+    __slots__ = ("linger_ms",)
+
+    def __init__(self, linger_ms: int) -> None:
+        self.linger_ms = linger_ms
+
+
+class Writer(Actor):
+    """The writing half of a connection. `backlog_gate` is a gate of the reader."""
+
+    def __init__(self, scheduler: Scheduler, net: Net, connection: int, backlog_gate: Gate) -> None:
+        super().__init__(scheduler)
+        self.net = net
+        self.connection = connection
+        self.backlog_gate = backlog_gate
+        self.pending: deque[Frames] = deque()
+        self.pending_bytes = 0
+        self.choked = False
+        self.closed = False
+        self.hang_up: HangUp | None = None
+        self.sent_bytes = 0
+        self.sent_writes = 0
+
+    def receive(self, message: object) -> None:
+        """Frames from channels and reader; Writable from the net."""
+        if isinstance(message, Frames):
+            if not self.closed:
+                self.pending.append(message)
+                self.pending_bytes += len(message.data)
+        elif isinstance(message, Writable):
+            self.choked = False
+        elif isinstance(message, HangUp):
+            self.hang_up = message
+        else:
+            raise AssertionError(f"a writer got {message!r}")
+
+    def turn_ended(self) -> None:
+        """Write what the socket takes."""
+        while self.pending and not (self.choked and self.hang_up is None):
+            self.write_some()
+        if self.pending_bytes > WRITER_BACKLOG_BYTES:
+            self.backlog_gate.shut()
+        elif not self.choked:
+            self.backlog_gate.open()
+        if self.hang_up is not None and not self.closed:
+            self.closed = True
+            self.net.close(self.connection, self.hang_up.linger_ms)
+
+    def write_some(self) -> None:
+        """One write of at most about WRITE_BYTES, then word to the channels."""
+        pending = self.pending
+        parts: list[bytes] = []
+        costs: dict[Actor, int] = {}
+        size = 0
+        while pending and size < WRITE_BYTES:
+            frames = pending.popleft()
+            parts.append(frames.data)
+            size += len(frames.data)
+            if frames.channel is not None:
+                costs[frames.channel] = costs.get(frames.channel, 0) + frames.cost
+        self.pending_bytes -= size
+        self.sent_bytes += size
+        self.sent_writes += 1
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self.choked = not self.net.write(self.connection, data)
+        for channel, cost in costs.items():
+            channel.post(Flushed(cost))
+
+    def connection_lost(self) -> None:
+        """The socket is gone; nothing waits any more."""
+        self.closed = True
+        self.pending.clear()
+        self.pending_bytes = 0

@@ -1,0 +1,55 @@
+"""The process's memory as Linux tells it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from pathlib import Path
+
+from sluicemq.kernel.world import Memory
+
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+UNKNOWN_TOTAL_BYTES = 1 << 30
+"""Assumed when the system does not say (RabbitMQ assumes the same)."""
+
+
+class HostMemory(Memory):
+    """RSS from /proc/self/statm, the total from the control group or the machine."""
+
+    def __init__(self) -> None:
+        self.trimmer = None
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "malloc_trim"):
+            self.trimmer = libc.malloc_trim
+
+    def total_bytes(self) -> int:
+        totals = [total for total in (machine_total(), group_limit()) if total]
+        return min(totals, default=UNKNOWN_TOTAL_BYTES)
+
+    def resident_bytes(self) -> int:
+        with open("/proc/self/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * PAGE_BYTES
+
+    def trim(self) -> None:
+        if self.trimmer is not None:
+            self.trimmer(0)
+
+
+def machine_total() -> int:
+    """MemTotal, or 0."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
+    except (ValueError, OSError):
+        return 0
+
+
+def group_limit() -> int:
+    """The control group's memory limit (cgroup v2, then v1), or 0."""
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = Path("/sys/fs/cgroup", name).read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            return int(text)
+    return 0

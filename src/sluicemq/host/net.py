@@ -1,0 +1,102 @@
+"""Sockets over asyncio: one protocol object a connection, bytes in, bytes out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.reader import Peer
+from sluicemq.kernel.world import Closed, Net, Received, Writable
+
+if TYPE_CHECKING:
+    from sluicemq.chain.reader import Reader
+    from sluicemq.node import Node
+
+HIGH_WATER_BYTES = 1 << 20
+LOW_WATER_BYTES = 1 << 18
+LINGER_DEFAULT_MS = 5000
+
+
+class Connection(asyncio.Protocol):
+    """asyncio's callbacks, turned into messages for the reader and its writer."""
+
+    def __init__(self, net: HostNet) -> None:
+        self.net = net
+        self.number = 0
+        self.full = False
+        self.reader: Reader
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
+        plain = transport.get_extra_info("socket")
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.number = self.net.add(self)
+        peer = transport.get_extra_info("peername")
+        here = transport.get_extra_info("sockname")
+        self.reader = self.net.node.accept(
+            self.number, Peer(str(peer[0]), int(peer[1]), str(here[0]), int(here[1]))
+        )
+
+    def data_received(self, data: bytes) -> None:
+        self.reader.post(Received(data))
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self.reader.writer.post(Writable())
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.net.remove(self)
+        self.reader.post(Closed(str(exc) if exc else "closed"))
+
+
+class HostNet(Net):
+    """The open connections by number."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.connections: dict[int, Connection] = {}
+        self.next_number = 1
+        self.node: Node
+
+    def add(self, connection: Connection) -> int:
+        """A socket was accepted; returns its number."""
+        number = self.next_number
+        self.next_number += 1
+        self.connections[number] = connection
+        return number
+
+    def remove(self, connection: Connection) -> None:
+        """The socket is gone."""
+        self.connections.pop(connection.number, None)
+
+    def write(self, connection: int, data: bytes) -> bool:
+        found = self.connections.get(connection)
+        if found is None:
+            return True  # Closed is on its way to the reader
+        found.transport.write(data)
+        return not found.full
+
+    def pause_reading(self, connection: int) -> None:
+        found = self.connections.get(connection)
+        if found is not None and found.transport.is_reading():
+            found.transport.pause_reading()
+
+    def resume_reading(self, connection: int) -> None:
+        found = self.connections.get(connection)
+        if found is not None and not found.transport.is_closing():
+            found.transport.resume_reading()
+
+    def close(self, connection: int, linger_ms: int = 0) -> None:
+        found = self.connections.get(connection)
+        if found is None:
+            return
+        found.transport.close()
+        delay = (linger_ms or LINGER_DEFAULT_MS) / 1000
+        self.loop.call_later(delay, found.transport.abort)

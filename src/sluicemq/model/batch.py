@@ -1,0 +1,65 @@
+"""A batch: a run of messages of one publisher to one address; the unit of flow.
+
+A *content* is one `bytes`: the raw header frame and body frames as they arrived. It stays that
+until somebody needs a property, and is written to a consumer's socket as it is.
+
+An *address* is the encoded exchange and routing key, the two short strings that end a
+basic.deliver; the same bytes go out that came in.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OVERHEAD_BYTES: Final = 96
+"""What a message costs in RAM beside its content: object head, allocator slack, list slots."""
+
+
+class Batch:
+    """Contents in publish order, all persistent or all transient.
+
+    `size` is the sum of the contents' lengths in bytes; `even` says that all have one length;
+    `copies` is the number of queues the batch was routed to, each of which accounts its share;
+    `number` is the channel number the contents carry in their frames.
+    """
+
+    __slots__ = ("address", "contents", "copies", "even", "number", "persistent", "size")
+
+    def __init__(
+        self,
+        address: bytes,
+        contents: list[bytes],
+        size: int,
+        even: bool,
+        persistent: bool,
+        number: int,
+        copies: int,
+    ) -> None:
+        self.address = address
+        self.contents = contents
+        self.size = size
+        self.even = even
+        self.persistent = persistent
+        self.number = number
+        self.copies = copies
+
+
+def size_of(contents: list[bytes], even: bool) -> int:
+    """Bytes of the contents together."""
+    if even:
+        return len(contents) * len(contents[0]) if contents else 0
+    return sum(map(len, contents))
+
+
+def footprint(contents: list[bytes], even: bool, copies: int) -> int:
+    """Bytes of RAM this queue answers for: the contents' share and the overhead.
+
+    Additive over any split of the contents, so what is admitted in one batch and released
+    message by message sums to zero.
+    """
+    overhead = OVERHEAD_BYTES * len(contents)
+    if copies == 1:
+        return overhead + size_of(contents, even)
+    if even:
+        return overhead + len(contents) * (len(contents[0]) // copies if contents else 0)
+    return overhead + sum(len(content) // copies for content in contents)

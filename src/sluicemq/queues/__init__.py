@@ -1,0 +1,1 @@
+"""Queue machines: pure state that commands change and that answers with effects."""

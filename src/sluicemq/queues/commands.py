@@ -1,0 +1,131 @@
+"""What can be asked of a queue. Each command names who asked, for the effects that answer it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.consumers import Consumer
+
+
+class Publish:
+    """Messages for this queue. `first_seq` is the publisher's confirm number of the first, or 0
+    when the publisher does not want confirms."""
+
+    __slots__ = ("batch", "first_seq", "sender")
+
+    def __init__(self, batch: Batch, sender: Actor, first_seq: int) -> None:
+        self.batch = batch
+        self.sender = sender
+        self.first_seq = first_seq
+
+
+class Written:
+    """The store has made these publishes durable: (sender, first_seq, count) each."""
+
+    __slots__ = ("receipts",)
+
+    def __init__(self, receipts: list[Receipt]) -> None:
+        self.receipts = receipts
+
+
+class Settle:
+    """A channel is done with parts of lots: (lot, start, end) each, `end` exclusive."""
+
+    __slots__ = ("parts", "requeue")
+
+    def __init__(self, parts: list[tuple[int, int, int]], requeue: bool) -> None:
+        self.parts = parts
+        self.requeue = requeue
+
+
+class Consume:
+    """A new consumer; refused when the queue or the consumer is exclusive and not alone."""
+
+    __slots__ = ("consumer",)
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+
+
+class Cancel:
+    """The consumer wants no more; what it has stays unacknowledged."""
+
+    __slots__ = ("consumer",)
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+
+
+class Get:
+    """basic.get: one message, or the news that there is none."""
+
+    __slots__ = ("channel", "no_ack")
+
+    def __init__(self, channel: Actor, no_ack: bool) -> None:
+        self.channel = channel
+        self.no_ack = no_ack
+
+
+class Purge:
+    """Drop what is ready; what is out stays."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Actor) -> None:
+        self.channel = channel
+
+
+class Inspect:
+    """queue.declare wants to know how many messages and consumers there are."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Actor) -> None:
+        self.channel = channel
+
+
+class Delete:
+    """Delete the queue, on the conditions of queue.delete. `channel` None: the broker itself."""
+
+    __slots__ = ("channel", "if_empty", "if_unused")
+
+    def __init__(self, channel: Actor | None, if_unused: bool, if_empty: bool) -> None:
+        self.channel = channel
+        self.if_unused = if_unused
+        self.if_empty = if_empty
+
+
+class Down:
+    """The channel is gone: its consumers end, what it held returns to its place."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self, channel: Actor) -> None:
+        self.channel = channel
+
+
+class Serve:
+    """A consumer has room again."""
+
+    __slots__ = ()
+
+
+class Receipt:
+    """Who is to be told that a write is durable."""
+
+    __slots__ = ("count", "first_seq", "sender")
+
+    def __init__(self, sender: Actor, first_seq: int, count: int) -> None:
+        self.sender = sender
+        self.first_seq = first_seq
+        self.count = count
+
+
+Command = (
+    Publish | Settle | Written | Consume | Cancel | Get | Inspect | Purge | Delete | Down | Serve
+)
+COMMANDS: Final = (Settle, Written, Get, Inspect, Consume, Cancel, Down, Purge, Delete, Serve)
+"""What a queue actor takes from its inbox as it is."""

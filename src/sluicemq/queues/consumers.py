@@ -1,0 +1,155 @@
+"""Who takes messages from a queue, how much each may take, and whose turn it is.
+
+Rules (spec 9.2-9.5): higher priority first; inside one priority strict round robin, one message
+each; a consumer without room is passed over. Dealing n messages to k consumers gives the i-th
+every k-th message, so round robin costs one slice a consumer and not one step a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.limits import DELIVERY_COST_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.flow.credit import Outflow
+    from sluicemq.flow.prefetch import Limiter, Prefetch
+    from sluicemq.kernel.actor import Actor
+
+class Consumer:
+    """One basic.consume.
+
+    `window` is the delivery credit towards the channel's socket; `prefetch` the consumer's own
+    limit on unacknowledged messages; `limiter` the channel's, shared by its consumers.
+    """
+
+    __slots__ = (
+        "arguments",
+        "cancelled",
+        "channel",
+        "exclusive",
+        "limiter",
+        "no_ack",
+        "prefetch",
+        "priority",
+        "tag",
+        "window",
+    )
+
+    def __init__(
+        self,
+        channel: Actor,
+        tag: str,
+        no_ack: bool,
+        exclusive: bool,
+        priority: int,
+        prefetch: Prefetch,
+        limiter: Limiter,
+        window: Outflow,
+        arguments: dict[str, object],
+    ) -> None:
+        self.channel = channel
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority = priority
+        self.prefetch = prefetch
+        self.limiter = limiter
+        self.window = window
+        self.arguments = arguments
+        self.cancelled = False
+
+    def room(self, cost_each: int, queue: Actor) -> int:
+        """How many messages of `cost_each` this consumer can take now."""
+        window = self.window
+        if window.is_shut:
+            return 0
+        room = window.credit // cost_each or 1
+        if self.no_ack:
+            return room
+        prefetch = self.prefetch
+        if prefetch.limit:
+            room = min(room, prefetch.limit - prefetch.held)
+        limiter = self.limiter
+        if room > 0 and limiter.limit:
+            if limiter.held >= limiter.limit:
+                limiter.refused[queue] = None
+                return 0
+            room = 1  # consumers share it: one message each keeps round robin and the limit
+        return max(room, 0)
+
+    def take(self, count: int, cost_each: int, queue: Actor) -> int:
+        """Account `count` deliveries; returns what they cost of the window."""
+        cost = count * cost_each
+        self.window.spend(cost)
+        if not self.no_ack:
+            self.prefetch.take(count)
+            self.limiter.take(queue, count)
+        return cost
+
+
+class ConsumerGroups:
+    """The consumers of a queue, by descending priority, each group in rotation order."""
+
+    __slots__ = ("count", "exclusive", "groups")
+
+    def __init__(self) -> None:
+        self.groups: list[tuple[int, list[Consumer]]] = []
+        self.count = 0
+        self.exclusive: Consumer | None = None
+
+    def add(self, consumer: Consumer) -> None:
+        """Behind the others of its priority."""
+        self.count += 1
+        if consumer.exclusive:
+            self.exclusive = consumer
+        for index, (priority, group) in enumerate(self.groups):
+            if priority == consumer.priority:
+                group.append(consumer)
+                return
+            if priority < consumer.priority:
+                self.groups.insert(index, (consumer.priority, [consumer]))
+                return
+        self.groups.append((consumer.priority, [consumer]))
+
+    def remove(self, consumer: Consumer) -> bool:
+        """True when it was there."""
+        for index, (_, group) in enumerate(self.groups):
+            if consumer in group:
+                group.remove(consumer)
+                if not group:
+                    del self.groups[index]
+                self.count -= 1
+                if self.exclusive is consumer:
+                    self.exclusive = None
+                return True
+        return False
+
+    def all(self) -> list[Consumer]:
+        """Highest priority first."""
+        return [consumer for _, group in self.groups for consumer in group]
+
+    def able(self, cost_each: int, queue: Actor) -> tuple[list[Consumer], list[int], list[Consumer]]:
+        """Of the highest priority that can take anything: the consumers with room in turn, their
+        rooms, and the whole group (for `rotate`). All empty when nobody can."""
+        for _, group in self.groups:
+            rooms = [consumer.room(cost_each, queue) for consumer in group]
+            if any(rooms):
+                limited = next((i for i, c in enumerate(group) if c.limiter.limit and rooms[i]), -1)
+                if limited >= 0:
+                    return [group[limited]], [1], group
+                able = [consumer for consumer, room in zip(group, rooms, strict=True) if room]
+                return able, [room for room in rooms if room], group
+        return [], [], []
+
+    def rotate(self, group: list[Consumer], able: list[Consumer], count: int) -> None:
+        """After `count` messages were dealt to `able` in turn: who is first next time."""
+        if len(group) > 1:
+            last = group.index(able[(count - 1) % len(able)])
+            group[:] = group[last + 1 :] + group[: last + 1]
+
+
+def cost_of(size_each: int) -> int:
+    """What a message of this many bytes takes from a delivery window: 1 for each started
+    DELIVERY_COST_BYTES, so that one window bounds messages and bytes."""
+    return 1 + size_each // DELIVERY_COST_BYTES

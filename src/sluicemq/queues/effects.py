@@ -1,0 +1,153 @@
+"""What a queue machine wants done. Data only; the queue actor makes them real at its turn's end.
+
+Effects with a `channel` are posted to that channel as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.commands import Receipt
+    from sluicemq.queues.consumers import Consumer
+
+
+class Deliver:
+    """Messages for a consumer. `lot` is 0 when no acknowledgement is due; `cost` is what the
+    delivery takes from the consumer's window."""
+
+    __slots__ = ("address", "channel", "consumer", "contents", "cost", "lot", "number", "redelivered")
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        lot: int,
+        contents: list[bytes],
+        address: bytes,
+        number: int,
+        redelivered: bool,
+        cost: int,
+    ) -> None:
+        self.channel = consumer.channel
+        self.consumer = consumer
+        self.lot = lot
+        self.contents = contents
+        self.address = address
+        self.number = number
+        self.redelivered = redelivered
+        self.cost = cost
+
+
+class Confirm:
+    """`count` publishes from `first_seq` on are safe in this queue."""
+
+    __slots__ = ("channel", "count", "first_seq")
+
+    def __init__(self, channel: Actor, first_seq: int, count: int) -> None:
+        self.channel = channel
+        self.first_seq = first_seq
+        self.count = count
+
+
+class Write:
+    """Bodies for the message store; `receipt` comes back in Written, None: nobody waits."""
+
+    __slots__ = ("batch", "receipt")
+
+    def __init__(self, batch: Batch, receipt: Receipt | None) -> None:
+        self.batch = batch
+        self.receipt = receipt
+
+
+class Consumed:
+    """The consumer is registered; deliveries follow."""
+
+    __slots__ = ("channel", "consumer")
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.channel = consumer.channel
+        self.consumer = consumer
+
+
+class Cancelled:
+    """The consumer is gone; no delivery follows. `by_broker`: nobody had asked (queue deleted)."""
+
+    __slots__ = ("by_broker", "channel", "consumer")
+
+    def __init__(self, consumer: Consumer, by_broker: bool) -> None:
+        self.channel = consumer.channel
+        self.consumer = consumer
+        self.by_broker = by_broker
+
+
+class Got:
+    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left."""
+
+    __slots__ = ("address", "channel", "content", "lot", "number", "ready", "redelivered")
+
+    def __init__(
+        self,
+        channel: Actor,
+        content: bytes | None,
+        lot: int,
+        address: bytes,
+        number: int,
+        redelivered: bool,
+        ready: int,
+    ) -> None:
+        self.channel = channel
+        self.content = content
+        self.lot = lot
+        self.address = address
+        self.number = number
+        self.redelivered = redelivered
+        self.ready = ready
+
+
+class Inspected:
+    """Answer to Inspect."""
+
+    __slots__ = ("channel", "consumers", "ready")
+
+    def __init__(self, channel: Actor, ready: int, consumers: int) -> None:
+        self.channel = channel
+        self.ready = ready
+        self.consumers = consumers
+
+
+class Purged:
+    """Answer to Purge: how many messages went."""
+
+    __slots__ = ("channel", "count")
+
+    def __init__(self, channel: Actor, count: int) -> None:
+        self.channel = channel
+        self.count = count
+
+
+class Deleted:
+    """Answer to Delete, and the word to the queue actor to go away."""
+
+    __slots__ = ("channel", "count")
+
+    def __init__(self, channel: Actor | None, count: int) -> None:
+        self.channel = channel
+        self.count = count
+
+
+class Refuse:
+    """Answer to Consume or Delete: a channel error for who asked."""
+
+    __slots__ = ("channel", "code", "text")
+
+    def __init__(self, channel: Actor, code: int, text: str) -> None:
+        self.channel = channel
+        self.code = code
+        self.text = text
+
+
+Effect = (
+    Deliver | Confirm | Write | Consumed | Cancelled | Got | Inspected | Purged | Deleted | Refuse
+)

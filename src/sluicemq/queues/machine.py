@@ -1,0 +1,41 @@
+"""The interface of a queue type's state: commands in, effects out, nothing else.
+
+A machine is deterministic: the same commands in the same order give the same effects, whoever
+agreed on that order (see `replication/`). It never waits and never looks outside.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.queues.commands import Command
+    from sluicemq.queues.effects import Effect
+
+
+class Depth:
+    """Counts (messages) and sizes (bytes) of a queue, for people and alarms."""
+
+    __slots__ = ("consumers", "footprint", "persistent", "ready", "ready_bytes", "unacked", "unacked_bytes")
+
+    def __init__(self) -> None:
+        self.ready = 0
+        self.unacked = 0
+        self.ready_bytes = 0
+        self.unacked_bytes = 0
+        self.persistent = 0
+        self.consumers = 0
+        self.footprint = 0
+
+
+class QueueMachine:
+    """What a queue type must be able to do."""
+
+    depth: Depth
+
+    def apply(self, command: Command, effects: list[Effect]) -> None:
+        """Change state by `command`; append what must be done to `effects`, in order.
+
+        A Confirm is appended only while applying the command that made the message safe.
+        """
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""How a queue's commands come to be agreed on."""
