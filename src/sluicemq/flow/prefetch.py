@@ -48,14 +48,13 @@ class Resume:
 class Limiter:
     """One channel's (basic.qos with global true): shared by its consumers on all queues."""
 
-    __slots__ = ("held", "limit", "refused", "turn")
+    __slots__ = ("held", "limit", "refused")
 
     def __init__(self) -> None:
         self.limit = 0
         self.held = 0
-        self.refused: dict[Actor, None] = {}
-        """The queues that wanted more than they got, in the order in which they asked."""
-        self.turn = 0
+        self.refused: dict[Actor, bool] = {}
+        """The queues that wanted more than they got, in order; True: they got something."""
 
     def take(self, queue: Actor, n: int) -> int:
         """How many of `n` messages `queue` may deliver to the channel now."""
@@ -63,8 +62,8 @@ class Limiter:
             return n
         allowed = min(n, max(0, self.limit - self.held))
         self.held += allowed
-        if allowed < n:
-            self.refused[queue] = None
+        if allowed < n and (allowed or queue not in self.refused):
+            self.refused[queue] = allowed > 0
         return allowed
 
     def give(self, n: int) -> None:
@@ -82,11 +81,12 @@ class Limiter:
         self._resume()
 
     def _resume(self) -> None:
-        """Let the refused queues ask again; each time another one is the first to."""
+        """Let the refused queues ask again, those first that got nothing the last time."""
         if self.refused and (not self.limit or self.held < self.limit):
-            queues = list(self.refused)
+            refused = self.refused
             self.refused = {}
-            start = self.turn % len(queues)
-            self.turn += 1
-            for queue in queues[start:] + queues[:start]:
-                queue.post(Resume(self))
+            resume = Resume(self)
+            for served in (False, True):
+                for queue, got_something in refused.items():
+                    if got_something == served:
+                        queue.post(resume)

@@ -128,7 +128,7 @@ class Chain:
 
     def run(self) -> None:
         """Until no actor that is not suspended has anything to do."""
-        while any([hop.step() for hop in self.hops]):
+        while sum(hop.step() for hop in self.hops):
             self.check()
 
     def check(self) -> None:

@@ -19,13 +19,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from transcripts import check
 
 from sluicemq.config import FlowConfig
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.profiles import flow_budget, flow_profile
 from sluicemq.limits import CHANNEL_FLOW_STICKY_NS, CONNECTION_FLOW_STICKY_NS
+from transcripts import check
 
 from .chain_model import Chain, FakeClock
 

@@ -1,0 +1,197 @@
+"""Goal: ranges say exactly what RabbitMQ says message by message.
+
+Method: random batches, answered in any order, against a model that keeps one entry a message and
+coalesces as spec section 8.5 puts it; and a client's view of the frames against the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.flow.confirms import Frame, Unconfirmed
+
+
+@dataclass
+class Model:
+    """One entry a message."""
+
+    waiting: dict[int, int] = field(default_factory=dict)
+    confirmed: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+    def expect(self, seq: int, queues: int) -> None:
+        if queues:
+            self.waiting[seq] = queues
+        else:
+            self.confirmed.add(seq)
+
+    def confirm(self, seq: int) -> None:
+        if seq in self.waiting:
+            self.waiting[seq] -= 1
+            if not self.waiting[seq]:
+                del self.waiting[seq]
+                self.confirmed.add(seq)
+
+    def reject(self, seq: int) -> None:
+        if self.waiting.pop(seq, None) is not None:
+            self.rejected.add(seq)
+
+    def coalesce(self, numbers: set[int], others: set[int], nack: bool) -> list[Frame]:
+        if len(numbers) == 1 and not nack:
+            return [(min(numbers), False, nack)]
+        if not numbers:
+            return []
+        cutoff = min([min(self.waiting, default=max(numbers) + 1), *others])
+        below = [seq for seq in numbers if seq < cutoff]
+        frames = [(max(below), True, nack)] if below else []
+        return frames + [(seq, False, nack) for seq in sorted(numbers) if seq >= cutoff]
+
+    def drain(self) -> list[Frame]:
+        acks, nacks = self.confirmed, self.rejected
+        self.confirmed, self.rejected = set(), set()
+        return self.coalesce(acks, nacks, False) + self.coalesce(nacks, acks, True)
+
+
+@dataclass
+class Client:
+    """What a publisher makes of the frames: `multiple` covers all it has not heard of yet."""
+
+    outstanding: list[int] = field(default_factory=list)
+    acked: list[int] = field(default_factory=list)
+    nacked: list[int] = field(default_factory=list)
+
+    def hear(self, frames: list[Frame]) -> None:
+        for tag, multiple, nack in frames:
+            covered = [seq for seq in self.outstanding if seq == tag or (multiple and seq < tag)]
+            assert tag in covered
+            (self.nacked if nack else self.acked).extend(covered)
+            self.outstanding = [seq for seq in self.outstanding if seq not in covered]
+
+
+PUBLISH, CONFIRM, REJECT, DRAIN = range(4)
+
+schedules = st.lists(
+    st.one_of(
+        st.tuples(st.just(PUBLISH), st.integers(1, 5), st.integers(0, 3)),
+        st.tuples(st.just(CONFIRM), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just(REJECT), st.integers(0, 5), st.just(0)),
+        st.tuples(st.just(DRAIN), st.just(0), st.just(0)),
+    ),
+    max_size=80,
+)
+
+
+@given(schedules)
+def test_ranges_say_what_single_messages_would(schedule: list[tuple[int, int, int]]) -> None:
+    unconfirmed, model, client = Unconfirmed(), Model(), Client()
+    next_seq = 1
+    truth: dict[bool, list[int]] = {False: [], True: []}
+    answers: list[tuple[int, int]] = []  # one for each queue a batch went to
+    rejected: set[int] = set()
+    for what, number, queues in schedule:
+        if what == PUBLISH:
+            unconfirmed.expect(next_seq, number, queues)
+            for seq in range(next_seq, next_seq + number):
+                model.expect(seq, queues)
+                client.outstanding.append(seq)
+            answers += [(next_seq, number)] * queues
+            next_seq += number
+        elif what == DRAIN:
+            truth[False] += sorted(model.confirmed)
+            truth[True] += sorted(model.rejected)
+            assert unconfirmed.has_answers == bool(model.confirmed or model.rejected)
+            frames = unconfirmed.drain()
+            assert frames == model.drain()
+            client.hear(frames)
+            assert sorted(client.acked) == sorted(truth[False])
+            assert sorted(client.nacked) == sorted(truth[True])
+            assert unconfirmed.drain() == []
+        elif answers:
+            first, count = answers.pop(number % len(answers))
+            if what == CONFIRM:
+                unconfirmed.confirm(first, count)
+                for seq in range(first, first + count):
+                    model.confirm(seq)
+            else:
+                unconfirmed.reject(first, count)
+                rejected.add(first)
+                for seq in range(first, first + count):
+                    model.reject(seq)
+        assert unconfirmed.count == len(model.waiting)
+        assert unconfirmed.smallest() == min(model.waiting, default=None)
+
+
+def expecting(*batches: tuple[int, int]) -> Unconfirmed:
+    unconfirmed = Unconfirmed()
+    for first, count in batches:
+        unconfirmed.expect(first, count, 1)
+    return unconfirmed
+
+
+def test_numbers_below_the_cutoff_are_one_frame_and_the_others_one_each() -> None:
+    """Spec 13.4: unconfirmed {7, 9}, confirmed {3, 4, 5, 6, 8, 10}."""
+    unconfirmed = expecting((3, 2), (5, 2), (7, 1), (8, 1), (9, 1), (10, 1))
+    for first, count in [(10, 1), (5, 2), (8, 1), (3, 2)]:
+        unconfirmed.confirm(first, count)
+    assert unconfirmed.drain() == [(6, True, False), (8, False, False), (10, False, False)]
+
+
+def test_single_ack_is_plain() -> None:
+    """Spec 13.4: batch {3} alone."""
+    unconfirmed = expecting((3, 1))
+    unconfirmed.confirm(3, 1)
+    assert unconfirmed.drain() == [(3, False, False)]
+
+
+def test_nack_stands_above_the_acks_of_its_round() -> None:
+    """Spec 13.4: acks {3, 4}, nacks {5}, nothing else open."""
+    unconfirmed = expecting((3, 2), (5, 1))
+    unconfirmed.reject(5, 1)
+    unconfirmed.confirm(3, 2)
+    assert unconfirmed.drain() == [(4, True, False), (5, False, True)]
+
+
+def test_single_nack_below_the_cutoff_goes_out_as_multiple() -> None:
+    unconfirmed = expecting((3, 1))
+    unconfirmed.reject(3, 1)
+    assert unconfirmed.drain() == [(3, True, True)]
+
+
+def test_batch_above_the_cutoff_is_said_message_by_message() -> None:
+    unconfirmed = expecting((1, 2), (3, 3))
+    unconfirmed.confirm(3, 3)
+    assert unconfirmed.drain() == [(3, False, False), (4, False, False), (5, False, False)]
+
+
+def test_unroutable_batch_is_confirmed_at_once() -> None:
+    unconfirmed = Unconfirmed()
+    unconfirmed.expect(1, 3, 0)
+    assert unconfirmed.count == 0
+    assert unconfirmed.drain() == [(3, True, False)]
+
+
+def test_batch_waits_for_all_its_queues_and_one_rejection_is_enough() -> None:
+    unconfirmed = Unconfirmed()
+    unconfirmed.expect(1, 2, 3)
+    unconfirmed.confirm(1, 2)
+    assert not unconfirmed.has_answers
+    unconfirmed.reject(1, 2)
+    unconfirmed.reject(1, 2)
+    unconfirmed.confirm(1, 2)
+    assert unconfirmed.drain() == [(2, True, True)]
+    assert unconfirmed.count == 0
+
+
+def test_smallest_stays_cheap_with_one_message_stuck_and_many_passing() -> None:
+    """What is remembered to find the smallest must not grow while the first batch is stuck."""
+    unconfirmed = expecting((1, 1))
+    for seq in range(2, 5000):
+        unconfirmed.expect(seq, 1, 1)
+        unconfirmed.confirm(seq, 1)
+        assert unconfirmed.smallest() == 1
+    assert len(unconfirmed._oldest) == 1
+    unconfirmed.confirm(1, 1)
+    assert unconfirmed.smallest() is None
