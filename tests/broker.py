@@ -1,0 +1,106 @@
+"""A broker for tests that need a real one: our own as a subprocess, or somebody else's by URL."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+START_SECONDS = 20
+STOP_SECONDS = 20
+READY = b"ready amqp://"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a broker listens. `pid` is known when it is our own subprocess."""
+
+    host: str
+    port: int
+    user: str = "guest"
+    password: str = "guest"
+    pid: int | None = None
+
+    @property
+    def is_own(self) -> bool:
+        return self.pid is not None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://{self.user}:{self.password}@{self.host}:{self.port}/"
+
+    def rss_bytes(self) -> int:
+        """What the broker holds in RAM now; only for our own."""
+        assert self.pid is not None
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the broker is gone")
+
+
+def at(url: str) -> Target:
+    """A broker that runs already."""
+    parts = urlsplit(url)
+    return Target(
+        parts.hostname or "127.0.0.1",
+        parts.port or 5672,
+        unquote(parts.username or "guest"),
+        unquote(parts.password or "guest"),
+    )
+
+
+@contextmanager
+def serving(data_dir: Path, *settings: str) -> Iterator[Target]:
+    """Our broker as a subprocess, stopped by SIGTERM; it must exit with code 0.
+
+    `settings` are `key=value` as `sluicemq serve --set` takes them.
+    """
+    command = [sys.executable, "-m", "sluicemq", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command += ["--data-dir", str(data_dir)]
+    for setting in settings:
+        command += ["--set", setting]
+    with (data_dir / "stderr.txt").open("wb") as errors:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        yield _await_ready(process, data_dir)
+    finally:
+        code = _stop(process)
+        said = (data_dir / "stderr.txt").read_text(errors="replace")
+        assert code == 0, f"the broker exited with {code}; its last words:\n{said[-4000:]}"
+
+
+def _await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Target:
+    assert process.stdout is not None
+    output = process.stdout.fileno()
+    deadline = time.monotonic() + START_SECONDS
+    said = b""
+    while not (said.startswith(READY) and said.endswith(b"\n")):
+        readable, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        chunk = os.read(output, 4096) if readable else b""
+        if not chunk:
+            errors = (data_dir / "stderr.txt").read_text(errors="replace")
+            raise AssertionError(f"the broker did not get ready: {said!r}\n{errors[-4000:]}")
+        said += chunk
+    host, _, port = said.removeprefix(READY).strip().decode().partition("/")[0].rpartition(":")
+    return Target(host, int(port), pid=process.pid)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> int:
+    process.send_signal(signal.SIGTERM)
+    try:
+        return process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"SIGTERM did not stop the broker in {STOP_SECONDS} s") from None
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
