@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.kernel.world import World
 
+
 class Look:
     """Time to look at memory and at who is active."""
 

@@ -8,7 +8,7 @@
              grants          grants        grants                          grants     flushed
 
     link                     initial  more_after   config name (RabbitMQ's)
-    reader  -> channel           200          50   credit_flow_default_credit (profile 3.5, adaptive)
+    reader  -> channel           200          50   credit_flow_default_credit (3.8: 400, 200)
     channel -> queue             200          50   credit_flow_default_credit
     queue   -> message_store    4000         800   msg_store_credit_disc_bound
     queue   -> channel          1024         256   deliveries, in units of 4 KiB; not a gate of the

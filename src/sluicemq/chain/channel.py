@@ -1,4 +1,4 @@
-"""reader ---batch---> CHANNEL ---batch---> queues; queues ---deliver---> CHANNEL ---frames---> writer.
+"""reader ---> CHANNEL ---> queues, with batches; queues ---> CHANNEL ---> writer, with deliveries.
 
 A channel handles its inbox in order. A method that must ask a queue makes it wait: what the client
 sends meanwhile is held, so that answers leave in the order of the questions. Everything due to

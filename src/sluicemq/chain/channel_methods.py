@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.chain.deliveries import Outlet
 from sluicemq.chain.consuming import Subscription
+from sluicemq.chain.deliveries import Outlet
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.model.definitions import (
@@ -104,7 +104,7 @@ def access_request(channel: Channel, _: m.AccessRequest) -> None:
 def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
     definition = ExchangeDefinition(
         method.exchange,
-        method.type,
+        method.exchange_type,
         method.durable,
         method.auto_delete,
         method.internal,

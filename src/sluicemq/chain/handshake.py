@@ -146,7 +146,9 @@ class Handshake:
 
 def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
     """530 for a tune-ok outside what was offered."""
-    return ConnectionViolation(530, f"negotiated {what} = {asked} is not in the range up to {offered}")
+    return ConnectionViolation(
+        530, f"negotiated {what} = {asked} is not in the range up to {offered}"
+    )
 
 
 def plain(response: bytes) -> tuple[str, str]:

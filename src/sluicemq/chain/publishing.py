@@ -110,7 +110,9 @@ class Publishing:
         topology = self.broker.topology
         topology.check_publish(method.exchange)
         names = topology.route(method.exchange, method.routing_key)
-        targets = [(queue, *self.link(queue)) for queue in map(self.broker.queues.__getitem__, names)]
+        targets = [
+            (queue, *self.link(queue)) for queue in map(self.broker.queues.__getitem__, names)
+        ]
         if len(self.routes) >= ROUTES_MAX:
             self.routes.clear()
         route = Route(method, topology.epoch, targets)
@@ -153,10 +155,10 @@ class Publishing:
         if expiration is not None:
             check_expiration(expiration)
         user = self.channel.reader.user
-        if properties.user_id is not None and properties.user_id != user:
-            raise refused(
-                f"user_id property set to '{properties.user_id}' but authenticated user was '{user}'"
-            )
+        claimed = properties.user_id
+        if claimed is not None and claimed != user:
+            text = f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+            raise refused(text)
         return mode == PERSISTENT
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_store import StoreWrite
-from sluicemq.queues.classic import ClassicQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Resume
+from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Serve
 from sluicemq.queues.effects import Deleted, Deliver, Effect, Write
 from sluicemq.replication.alone import Alone
@@ -35,7 +35,7 @@ class QueueGone:
 
     __slots__ = ("queue",)
 
-    def __init__(self, queue: Actor) -> None:
+    def __init__(self, queue: Queue) -> None:
         self.queue = queue
 
 

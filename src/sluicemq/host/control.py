@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sluicemq.errors import Refused
-from sluicemq.host.control_path import socket_to_serve
+from sluicemq.host.control_path import socket_to_bind
 from sluicemq.manage.views import rows
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ControlServer:
 
     async def start(self) -> None:
         """Listen; a socket file left by a broker that was killed is replaced."""
-        self.path = socket_to_serve(self.port, os.environ, os.getuid())
+        self.path = socket_to_bind(self.port, os.environ, os.getuid())
         with suppress(FileNotFoundError):
             self.path.unlink()
         self.server = await asyncio.start_unix_server(
@@ -60,5 +60,5 @@ class ControlServer:
         except Refused as error:
             return {"ok": False, "error": str(error)}
         except (ValueError, KeyError, TypeError):
-            return {"ok": False, "error": "a request is {\"command\": ..., \"arguments\": {...}}"}
+            return {"ok": False, "error": 'a request is {"command": ..., "arguments": {...}}'}
         return {"ok": True, "rows": found}

@@ -70,8 +70,10 @@ class ClassicQueue(QueueMachine):
         elif isinstance(command, Serve):
             self.serve(effects)
         elif isinstance(command, Written):
-            for receipt in command.receipts:
-                effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+            effects.extend(
+                Confirm(receipt.sender, receipt.first_seq, receipt.count)
+                for receipt in command.receipts
+            )
         elif isinstance(command, Get):
             self.get(command, effects)
         elif isinstance(command, Consume):

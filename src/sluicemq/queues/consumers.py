@@ -7,6 +7,7 @@ every k-th message, so round robin costs one slice a consumer and not one step a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import DELIVERY_COST_BYTES
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.prefetch import Limiter, Prefetch
     from sluicemq.kernel.actor import Actor
+
 
 class Consumer:
     """One basic.consume.
@@ -46,7 +48,7 @@ class Consumer:
         prefetch: Prefetch,
         limiter: Limiter,
         window: Outflow,
-        arguments: dict[str, object],
+        arguments: Mapping[str, object],
     ) -> None:
         self.channel = channel
         self.tag = tag
@@ -129,16 +131,17 @@ class ConsumerGroups:
         """Highest priority first."""
         return [consumer for _, group in self.groups for consumer in group]
 
-    def able(self, cost_each: int, queue: Actor) -> tuple[list[Consumer], list[int], list[Consumer]]:
+    def able(
+        self, cost_each: int, queue: Actor
+    ) -> tuple[list[Consumer], list[int], list[Consumer]]:
         """Of the highest priority that can take anything: the consumers with room in turn, their
         rooms, and the whole group (for `rotate`). All empty when nobody can."""
         for _, group in self.groups:
             rooms = [consumer.room(cost_each, queue) for consumer in group]
             if any(rooms):
-                limited = next((i for i, c in enumerate(group) if c.limiter.limit and rooms[i]), -1)
-                if limited >= 0:
-                    return [group[limited]], [1], group
                 able = [consumer for consumer, room in zip(group, rooms, strict=True) if room]
+                if any(consumer.limiter.limit for consumer in able):
+                    return able[:1], [1], group  # rooms that depend on each other
                 return able, [room for room in rooms if room], group
         return [], [], []
 

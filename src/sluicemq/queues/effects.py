@@ -18,7 +18,16 @@ class Deliver:
     """Messages for a consumer. `lot` is 0 when no acknowledgement is due; `cost` is what the
     delivery takes from the consumer's window."""
 
-    __slots__ = ("address", "channel", "consumer", "contents", "cost", "lot", "number", "redelivered")
+    __slots__ = (
+        "address",
+        "channel",
+        "consumer",
+        "contents",
+        "cost",
+        "lot",
+        "number",
+        "redelivered",
+    )
 
     def __init__(
         self,

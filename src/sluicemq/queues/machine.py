@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 class Depth:
     """Counts (messages) and sizes (bytes) of a queue, for people and alarms."""
 
-    __slots__ = ("consumers", "footprint", "persistent", "ready", "ready_bytes", "unacked", "unacked_bytes")
+    __slots__ = (
+        "consumers",
+        "footprint",
+        "persistent",
+        "ready",
+        "ready_bytes",
+        "unacked",
+        "unacked_bytes",
+    )
 
     def __init__(self) -> None:
         self.ready = 0
