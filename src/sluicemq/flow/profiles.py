@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import Refused
 from sluicemq.flow.budget import Budget
 from sluicemq.flow.credit import LinkSpec
 
@@ -60,9 +59,7 @@ PROFILES: Final = {
 
 def flow_profile(config: FlowConfig) -> FlowProfile:
     """The profile `config` names, with the numbers that it sets by themselves."""
-    base = PROFILES.get(config.profile)
-    if base is None:
-        raise Refused(f"flow profile {config.profile!r} is unknown: take {', '.join(PROFILES)}")
+    base = PROFILES[config.profile]
     if config.credit_flow_default_credit is not None:
         credit = LinkSpec(*config.credit_flow_default_credit)
     elif base.name == ADAPTIVE:
