@@ -75,8 +75,7 @@ class Consumer:
         limiter = self.limiter
         if room > 0 and limiter.limit:
             if limiter.held >= limiter.limit:
-                limiter.refused[queue] = None
-                return 0
+                return limiter.take(queue, 1)  # none, but it will post Resume
             room = 1  # consumers share it: one message each keeps round robin and the limit
         return max(room, 0)
 
