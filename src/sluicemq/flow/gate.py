@@ -108,6 +108,10 @@ class Gate:
             self._blocked_ns += now_ns - self._shut_since_ns
             self.keeper.gate_opened(now_ns)
 
+    def shut_ns(self, now_ns: int) -> int:
+        """How long this gate has been shut now; 0 when it is open."""
+        return now_ns - self._shut_since_ns if self.is_shut else 0
+
     def blocked_ns(self, now_ns: int) -> int:
         """How long this gate was shut, in sum."""
-        return self._blocked_ns + (now_ns - self._shut_since_ns if self.is_shut else 0)
+        return self._blocked_ns + self.shut_ns(now_ns)

@@ -23,7 +23,7 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
         "messages": "the sum of both",
         "messages_ram": "messages held in memory",
         "messages_persistent": "messages that were published as persistent",
-        "message_bytes": "bytes of all messages",
+        "message_bytes": "bytes of all messages, as kept: heads and properties included",
         "message_bytes_ready": "bytes of the messages waiting",
         "message_bytes_unacknowledged": "bytes of the messages not settled",
         "consumers": "how many consumers it has",
@@ -124,27 +124,29 @@ DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 
-STAGE_KINDS: Final = ("reader", "channel", "queue", "message_store", "writer", "alarm")
-
 
 class Stage(TypedDict):
-    """One actor of the chain, or one alarm that is raised."""
+    """One actor of the chain (`kind` reader, channel, queue, message_store or writer), or what can
+    hold one up besides: an alarm that is raised, the disk."""
 
     id: str
     kind: str
     name: str
     inbox: int
-    """Messages (publishes, for a chain actor) waiting in its inbox."""
+    """Publishes waiting in its inbox; for a writer, pieces that wait for the socket."""
     state: str
     gates_shut: int
     blocked_ms: int
-    """Since it was last held up, 0 when it is not."""
+    """How long it has been held up now; 0 when it is not."""
+    blocked_total_ms: int
+    """How long it was held up since it began, in sum."""
     deferred: int
     """Credit it owes upstream and holds back while one of its own gates is shut."""
 
 
 class Link(TypedDict):
-    """Credit between two stages: `from` sends, `to` grants. With an alarm, `initial` is 0."""
+    """Credit between two stages: `sender` spends it, `receiver` grants it. A gate that is no credit
+    (an alarm, a clogged writer) has `initial` 0."""
 
     sender: str
     receiver: str
@@ -158,10 +160,6 @@ class Link(TypedDict):
     """Due, but held back because the receiver is itself held up."""
     shut: bool
     blocked_ms: int
-
-
-class Chain(TypedDict):
-    """The one row that `chain` answers."""
-
-    stages: list[Stage]
-    links: list[Link]
+    """How long it has held the sender up now; 0 when it does not."""
+    blocked_total_ms: int
+    """How long it held the sender up since it began, in sum."""

@@ -1,0 +1,184 @@
+"""The chain as rows: a stage for each actor, a link for each credit between two of them.
+
+Besides the four stages of the picture there are the writers (which may wait for a client to
+read), the disk when the store waits for it, and each alarm that is raised.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluicemq.amqp.connection import Publishes
+from sluicemq.chain.message_store import StoreWrite
+from sluicemq.chain.queue import Enqueue
+from sluicemq.flow.credit import Inflow
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.flow_actor import FlowActor
+    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.reader import Reader
+    from sluicemq.flow.credit import Outflow
+    from sluicemq.flow.gate import Gate, GateKeeper
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.manage.tables import Link, Stage
+    from sluicemq.node import Node
+
+STORE = "message store"
+DISK = "disk"
+NS_PER_MS = 1_000_000
+
+
+def chain(node: Node) -> dict[str, Any]:
+    """One row: all stages, all links."""
+    drawing = Drawing(node.broker.world.clock.now_ns())
+    broker = node.broker
+    for reader in broker.connections.values():
+        drawing.add_connection(reader)
+    for queue in broker.queues.values():
+        drawing.add_queue(queue)
+    drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
+    if broker.store.full.is_shut:
+        drawing.add_other(DISK, "disk", "a sync is running")
+        drawing.add_gate(STORE, DISK, broker.store.full)
+    for source, reason in broker.alarms.reasons.items():
+        drawing.add_other(alarm_id(source), "alarm", reason, f"{source} alarm")
+    return {"stages": drawing.stages, "links": drawing.links}
+
+
+def alarm_id(source: str) -> str:
+    """The id of an alarm's stage."""
+    return f"alarm {source}"
+
+
+def messages_in(actor: Actor) -> int:
+    """Publishes that wait in an inbox, one by one; other messages do not count."""
+    count = 0
+    for message in actor.inbox:
+        if isinstance(message, Publishes):
+            count += len(message.contents)
+        elif isinstance(message, Enqueue):
+            count += len(message.publish.batch.contents)
+        elif isinstance(message, StoreWrite):
+            count += len(message.batch.contents)
+    return count
+
+
+def held_back(keeper: GateKeeper) -> int:
+    """Credit that is due upstream and waits for a gate of this keeper to open."""
+    return sum(holder.deferred for holder in keeper.deferred if isinstance(holder, Inflow))
+
+
+class Drawing:
+    """The two lists, as they grow."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.now_ns = now_ns
+        self.stages: list[Stage] = []
+        self.links: list[Link] = []
+
+    def add_connection(self, reader: Reader) -> None:
+        """A reader, its writer, its channels and what it waits for."""
+        own = reader.name
+        title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
+        rest = len(reader.rest.contents) if reader.rest is not None else 0
+        self.add_stage(own, reader, title, reader.state(self.now_ns), rest)
+        writer = reader.writer
+        state = "waiting for the client to read" if writer.choked else "running"
+        self.add_other(f"writer {own}", "writer", state, title, len(writer.pending))
+        if writer.backlog_gate.is_shut:
+            self.add_gate(own, f"writer {own}", writer.backlog_gate)
+        if reader.throttle.alarm_gate.is_shut:
+            for source in reader.broker.alarms.reasons:
+                self.add_gate(own, alarm_id(source), reader.throttle.alarm_gate)
+        for number, channel in reader.channels.items():
+            self.add_channel(channel, f"{title} ({number})")
+            self.add_link(own, channel.name, reader.outflows[number], channel.inflow)
+            if channel.crowded.is_shut:
+                self.add_gate(own, channel.name, channel.crowded)
+
+    def add_channel(self, channel: Channel, title: str) -> None:
+        """A channel and its links to queues."""
+        self.add_stage(channel.name, channel, title, channel.state(self.now_ns))
+        for queue, (outflow, inflow) in channel.publishing.links.items():
+            self.add_link(channel.name, queue_id(queue), outflow, inflow)
+
+    def add_queue(self, queue: Queue) -> None:
+        """A queue and its link to the store."""
+        own = queue_id(queue)
+        self.add_stage(own, queue, queue.name, queue.flow_state(self.now_ns))
+        self.add_link(own, STORE, queue.to_store, queue.store_inflow)
+
+    def add_stage(
+        self, stage_id: str, actor: FlowActor, name: str, state: str, waiting: int = 0
+    ) -> None:
+        """An actor of the chain; `waiting` publishes wait outside its inbox."""
+        keeper = actor.keeper
+        blocked_ns = 0
+        if keeper.gates_shut and keeper.shut_since_ns is not None:
+            blocked_ns = self.now_ns - keeper.shut_since_ns
+        self.stages.append(
+            {
+                "id": stage_id,
+                "kind": actor.kind,
+                "name": name,
+                "inbox": messages_in(actor) + waiting,
+                "state": state,
+                "gates_shut": keeper.gates_shut,
+                "blocked_ms": blocked_ns // NS_PER_MS,
+                "blocked_total_ms": keeper.blocked_ns(self.now_ns) // NS_PER_MS,
+                "deferred": held_back(keeper),
+            }
+        )
+
+    def add_other(
+        self, stage_id: str, kind: str, state: str, name: str = "", inbox: int = 0
+    ) -> None:
+        """What has no gates of its own."""
+        self.stages.append(
+            {
+                "id": stage_id,
+                "kind": kind,
+                "name": name or stage_id,
+                "inbox": inbox,
+                "state": state,
+                "gates_shut": 0,
+                "blocked_ms": 0,
+                "blocked_total_ms": 0,
+                "deferred": 0,
+            }
+        )
+
+    def add_link(self, sender: str, receiver: str, outflow: Outflow, inflow: Inflow) -> None:
+        """Credit between two actors."""
+        link = self.gate_row(sender, receiver, outflow)
+        link["credit"] = outflow.credit
+        link["initial"] = outflow.initial
+        link["owed"] = inflow.owed
+        link["withheld"] = inflow.withheld
+        link["deferred"] = inflow.deferred
+        self.links.append(link)
+
+    def add_gate(self, sender: str, receiver: str, gate: Gate) -> None:
+        """A gate that is no credit: an alarm, a clogged writer."""
+        self.links.append(self.gate_row(sender, receiver, gate))
+
+    def gate_row(self, sender: str, receiver: str, gate: Gate) -> Link:
+        """What every gate has."""
+        return {
+            "sender": sender,
+            "receiver": receiver,
+            "credit": 0,
+            "initial": 0,
+            "owed": 0,
+            "withheld": 0,
+            "deferred": 0,
+            "shut": gate.is_shut,
+            "blocked_ms": gate.shut_ns(self.now_ns) // NS_PER_MS,
+            "blocked_total_ms": gate.blocked_ns(self.now_ns) // NS_PER_MS,
+        }
+
+
+def queue_id(queue: Queue) -> str:
+    """The id of a queue's stage."""
+    return f"queue {queue.name}"

@@ -1,0 +1,189 @@
+"""The list_* commands: what is on each list, and a function a column.
+
+A column costs only when it is asked for. The names are RabbitMQ's and stand in tables.py with
+their meaning; a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sluicemq.amqp.types import Timestamp
+from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
+
+if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.consuming import Subscription
+    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.reader import Reader
+
+
+class Consumption(NamedTuple):
+    """A consumer, with the channel it is on."""
+
+    channel: Channel
+    subscription: Subscription
+
+
+def jsonable(value: object) -> Any:
+    """A field table's value as JSON can carry it."""
+    if isinstance(value, Mapping):
+        return {key: jsonable(item) for key, item in value.items()}
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    if isinstance(value, Timestamp):
+        return value.seconds
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [jsonable(item) for item in value]
+    return value
+
+
+def queues(broker: Broker) -> Iterable[Queue]:
+    """All queues."""
+    return broker.queues.values()
+
+
+def connections(broker: Broker) -> Iterable[Reader]:
+    """All connections, those in the handshake too."""
+    return broker.connections.values()
+
+
+def channels(broker: Broker) -> Iterable[Channel]:
+    """All open channels."""
+    return (channel for reader in connections(broker) for channel in reader.channels.values())
+
+
+def consumers(broker: Broker) -> Iterable[Consumption]:
+    """All consumers."""
+    return (
+        Consumption(channel, subscription)
+        for channel in channels(broker)
+        for subscription in channel.consuming.subscriptions.values()
+    )
+
+
+def exchanges(broker: Broker) -> Iterable[ExchangeDefinition]:
+    """All exchanges, the default one first."""
+    declared = (exchange.definition for exchange in broker.topology.exchanges.values())
+    return [ExchangeDefinition("", durable=True), *declared]
+
+
+def bindings(broker: Broker) -> Iterable[BindingDefinition]:
+    """All bindings; every queue is bound to the default exchange by its name."""
+    implicit = (BindingDefinition("", name, QUEUE, name) for name in broker.queues)
+    declared = (each for to in broker.topology.inbound.values() for each in to.values())
+    return [*implicit, *declared]
+
+
+QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
+    "name": lambda queue: queue.name,
+    "durable": lambda queue: queue.definition.durable,
+    "auto_delete": lambda queue: queue.definition.auto_delete,
+    "exclusive": lambda queue: queue.definition.exclusive,
+    "arguments": lambda queue: jsonable(queue.definition.arguments),
+    "type": lambda queue: queue.definition.type,
+    "policy": lambda _: "",
+    "owner_pid": lambda queue: queue.definition.owner or "",
+    "messages_ready": lambda queue: queue.machine.depth.ready,
+    "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
+    "messages": lambda queue: queue.machine.depth.ready + queue.machine.depth.unacked,
+    "messages_ram": lambda queue: queue.machine.depth.ready + queue.machine.depth.unacked,
+    "messages_persistent": lambda queue: queue.machine.depth.persistent,
+    "message_bytes": lambda queue: (
+        queue.machine.depth.ready_bytes + queue.machine.depth.unacked_bytes
+    ),
+    "message_bytes_ready": lambda queue: queue.machine.depth.ready_bytes,
+    "message_bytes_unacknowledged": lambda queue: queue.machine.depth.unacked_bytes,
+    "consumers": lambda queue: queue.machine.depth.consumers,
+    "state": lambda queue: queue.flow_state(queue.broker.world.clock.now_ns()),
+    "memory": lambda queue: queue.machine.depth.footprint,
+}
+
+CONNECTION_COLUMNS: Final[dict[str, Callable[[Reader], object]]] = {
+    "pid": lambda reader: reader.name,
+    "name": lambda reader: reader.name,
+    "host": lambda reader: reader.peer.host,
+    "port": lambda reader: reader.peer.port,
+    "peer_host": lambda reader: reader.peer.peer_host,
+    "peer_port": lambda reader: reader.peer.peer_port,
+    "state": lambda reader: reader.state(reader.broker.world.clock.now_ns()),
+    "channels": lambda reader: len(reader.channels),
+    "protocol": lambda _: "AMQP 0-9-1",
+    "auth_mechanism": lambda reader: reader.handshake.mechanism,
+    "user": lambda reader: reader.user,
+    "vhost": lambda reader: reader.handshake.vhost,
+    "timeout": lambda reader: reader.handshake.heartbeat,
+    "frame_max": lambda reader: reader.handshake.frame_max,
+    "channel_max": lambda reader: reader.handshake.channel_max,
+    "client_properties": lambda reader: jsonable(reader.handshake.client_properties),
+    "recv_oct": lambda reader: reader.received_bytes,
+    "recv_cnt": lambda reader: reader.received_reads,
+    "send_oct": lambda reader: reader.writer.sent_bytes,
+    "send_cnt": lambda reader: reader.writer.sent_writes,
+    "send_pend": lambda reader: reader.writer.pending_bytes,
+    "connected_at": lambda reader: reader.connected_at_ms,
+}
+
+CHANNEL_COLUMNS: Final[dict[str, Callable[[Channel], object]]] = {
+    "pid": lambda channel: channel.name,
+    "name": lambda channel: channel.name,
+    "connection": lambda channel: channel.reader.name,
+    "number": lambda channel: channel.number,
+    "user": lambda channel: channel.reader.user,
+    "vhost": lambda channel: channel.broker.vhost,
+    "transactional": lambda _: False,
+    "confirm": lambda channel: channel.publishing.confirming,
+    "consumer_count": lambda channel: len(channel.consuming.subscriptions),
+    "messages_unacknowledged": lambda channel: channel.consuming.unacked.count,
+    "messages_uncommitted": lambda _: 0,
+    "messages_unconfirmed": lambda channel: channel.publishing.unconfirmed.count,
+    "acks_uncommitted": lambda _: 0,
+    "prefetch_count": lambda channel: channel.consuming.prefetch_count,
+    "global_prefetch_count": lambda channel: channel.consuming.limiter.limit,
+    "state": lambda channel: channel.state(channel.broker.world.clock.now_ns()),
+}
+
+CONSUMER_COLUMNS: Final[dict[str, Callable[[Consumption], object]]] = {
+    "queue_name": lambda each: each.subscription.queue.name,
+    "channel_pid": lambda each: each.channel.name,
+    "consumer_tag": lambda each: each.subscription.consumer.tag,
+    "ack_required": lambda each: not each.subscription.consumer.no_ack,
+    "prefetch_count": lambda each: each.subscription.consumer.prefetch.limit,
+    "active": lambda each: not each.subscription.consumer.cancelled,
+    "arguments": lambda each: jsonable(each.subscription.consumer.arguments),
+    "exclusive": lambda each: each.subscription.consumer.exclusive,
+}
+
+EXCHANGE_COLUMNS: Final[dict[str, Callable[[ExchangeDefinition], object]]] = {
+    "name": lambda exchange: exchange.name,
+    "type": lambda exchange: exchange.type,
+    "durable": lambda exchange: exchange.durable,
+    "auto_delete": lambda exchange: exchange.auto_delete,
+    "internal": lambda exchange: exchange.internal,
+    "arguments": lambda exchange: jsonable(exchange.arguments),
+}
+
+BINDING_COLUMNS: Final[dict[str, Callable[[BindingDefinition], object]]] = {
+    "source_name": lambda binding: binding.source,
+    "source_kind": lambda _: EXCHANGE,
+    "destination_name": lambda binding: binding.destination,
+    "destination_kind": lambda binding: binding.destination_type,
+    "routing_key": lambda binding: binding.routing_key,
+    "arguments": lambda binding: jsonable(binding.arguments),
+}
+
+Columns = Mapping[str, Callable[[Any], object]]
+
+LISTS: Final[dict[str, tuple[Callable[[Broker], Iterable[Any]], Columns]]] = {
+    "list_queues": (queues, QUEUE_COLUMNS),
+    "list_connections": (connections, CONNECTION_COLUMNS),
+    "list_channels": (channels, CHANNEL_COLUMNS),
+    "list_consumers": (consumers, CONSUMER_COLUMNS),
+    "list_exchanges": (exchanges, EXCHANGE_COLUMNS),
+    "list_bindings": (bindings, BINDING_COLUMNS),
+}

@@ -1,0 +1,106 @@
+"""The running broker as rows: the one entry for `sluicemq ctl`, and later for the HTTP API.
+
+Everything is read at the moment of asking; nothing is gathered beforehand and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq import __version__
+from sluicemq.errors import Refused
+from sluicemq.manage.chain_view import chain
+from sluicemq.manage.lists import LISTS
+from sluicemq.manage.tables import DEFAULTS
+
+if TYPE_CHECKING:
+    from sluicemq.node import Node
+
+Row = dict[str, Any]
+
+
+def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
+    """What `command` answers. Refused: there is no such command, column or virtual host."""
+    if command in LISTS:
+        return list_rows(node, command, arguments)
+    single = SINGLE.get(command)
+    if single is None:
+        known = ", ".join([*SINGLE, *LISTS])
+        raise Refused(f"there is no command {command}; there are {known}")
+    return [single(node)]
+
+
+def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
+    """The chosen columns of everything on a list."""
+    vhost = arguments.get("vhost")
+    if vhost not in (None, node.broker.vhost):
+        raise Refused(f"there is no virtual host {vhost}; there is {node.broker.vhost}")
+    items, columns = LISTS[command]
+    wanted = arguments.get("columns") or DEFAULTS[command]
+    for column in wanted:
+        if column not in columns:
+            raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")
+    chosen = [(column, columns[column]) for column in wanted]
+    return [{name: value(item) for name, value in chosen} for item in items(node.broker)]
+
+
+def status(node: Node) -> Row:
+    """What the broker is, its limits, alarms and totals, in sections."""
+    broker = node.broker
+    depths = [queue.machine.depth for queue in broker.queues.values()]
+    counters = broker.counters
+    return {
+        "Broker": {
+            "product": "SluiceMQ",
+            "version": __version__,
+            "uptime_seconds": (broker.world.clock.wall_ms() - node.started_ms) // 1000,
+            "vhost": broker.vhost,
+        },
+        "Memory": memory(node),
+        "Alarms": dict(broker.alarms.reasons) or {"none": ""},
+        "Flow control": flow(node),
+        "Totals": {
+            "connections": len(broker.connections),
+            "channels": sum(len(reader.channels) for reader in broker.connections.values()),
+            "queues": len(broker.queues),
+            "consumers": sum(depth.consumers for depth in depths),
+            "messages_ready": sum(depth.ready for depth in depths),
+            "messages_unacknowledged": sum(depth.unacked for depth in depths),
+        },
+        "Since the start": {name: getattr(counters, name) for name in counters.__slots__},
+        "Message store": {"writes": broker.store.writes, "syncs": broker.store.syncs},
+    }
+
+
+def memory(node: Node) -> Row:
+    """The two figures the alarm looks at, and its limit, in bytes."""
+    monitor = node.monitor
+    return {
+        "resident_bytes": monitor.resident_bytes,
+        "accounted_bytes": node.broker.accounted_bytes,
+        "limit_bytes": monitor.alarm.limit_bytes,
+    }
+
+
+def flow(node: Node) -> Row:
+    """The numbers in force."""
+    profile = node.broker.profile
+    credit = profile.credit_flow_default_credit
+    store = profile.msg_store_credit_disc_bound
+    facts: Row = {
+        "profile": profile.name,
+        "credit_flow_default_credit": f"{credit.initial},{credit.more_after}",
+        "msg_store_credit_disc_bound": f"{store.initial},{store.more_after}",
+    }
+    budget = node.broker.budget
+    if budget is not None:
+        facts["active_links"] = budget.active
+        facts["links"] = budget.links
+        facts["budget_messages"] = budget.messages
+        facts["budget_bytes"] = budget.bytes
+    return facts
+
+
+SINGLE: Final[dict[str, Callable[[Node], Row]]] = {"status": status, "chain": chain}
+"""Commands that answer one row."""
