@@ -41,6 +41,7 @@ from sluicemq.flow.gate import Gate
 from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
+from sluicemq.model.batch import size_of
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
@@ -83,6 +84,18 @@ class Peer:
         self.port = port
 
 
+def split(run: Publishes, count: int) -> tuple[Publishes, Publishes]:
+    """The first `count` contents of a run, and the rest."""
+    first = run.contents[:count]
+    size = size_of(first, run.uniform)
+    rest = run.contents[count:]
+    channel, raw, method, uniform = run.channel, run.raw_method, run.method, run.uniform
+    return (
+        Publishes(channel, raw, method, first, size, uniform),
+        Publishes(channel, raw, method, rest, run.size - size, uniform),
+    )
+
+
 class Reader(FlowActor):
     """The reading half of a connection, and the connection's life."""
 
@@ -104,6 +117,7 @@ class Reader(FlowActor):
             broker.scheduler, self.net, connection, Gate(self.keeper, "writer backlog")
         )
         self.channels: dict[int, Channel] = {}
+        self.amqp.open_channels = self.channels
         self.outflows: dict[int, Outflow] = {}
         self.rest: Publishes | None = None
         self.phase = HANDSHAKE
@@ -184,8 +198,8 @@ class Reader(FlowActor):
         outflow = self.outflows[event.channel]
         count = len(event.contents)
         if count > outflow.credit > 0:
-            event, self.rest = event.split(outflow.credit)
             count = outflow.credit
+            event, self.rest = split(event, count)
         outflow.spend(count)
         channel.post(event)
         self.tell_client(self.throttle.credit_changed())
@@ -271,7 +285,7 @@ class Reader(FlowActor):
             ):
                 self.hang_up()
         elif isinstance(event, ProtocolHeader):
-            self.greet(event.header)
+            self.greet(event.data)
         elif isinstance(event, MethodFrame) and not event.channel:
             self.negotiate(event.method)
         else:
@@ -380,6 +394,7 @@ class Reader(FlowActor):
             self.hang_up()
             return
         self.end_channels()
+        self.amqp.ignore_all()
         self.phase = CLOSING
         self.say(
             ConnectionClose(
