@@ -1,0 +1,447 @@
+"""Bytes in, events out: AMQP's framing and the order of frames, for either side of a connection.
+
+    connection.receive_data(data)
+    while (event := connection.next_event()) is not None:
+        ...
+
+Nothing is parsed before it is asked for, so an owner that stops asking stops the work. What breaks
+the framing or the order of frames raises `ConnectionViolation` once; the owner tells the peer, and
+from then on only connection.close and connection.close-ok come through.
+
+A frame that is split over reads is put together in `_partial`, which grows by what arrives; whole
+frames are parsed where they are. So every octet is copied a fixed number of times, however the
+stream is cut. Contents of different channels may be mixed: each channel has its own `_Content`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Container
+from typing import Final
+
+from sluicemq.amqp import violations
+from sluicemq.amqp.events import (
+    Acks,
+    ContentMethod,
+    ContentTooLarge,
+    Deliveries,
+    Event,
+    Heartbeat,
+    MethodFrame,
+    ProtocolHeader,
+    Publishes,
+)
+from sluicemq.amqp.frames import (
+    BODY,
+    END,
+    FRAME,
+    HEADER,
+    HEARTBEAT,
+    METHOD,
+    OVERHEAD,
+    body_frames,
+)
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
+from sluicemq.amqp.properties import check_properties
+from sluicemq.amqp.types import Malformed, MalformedText
+from sluicemq.errors import ConnectionViolation
+from sluicemq.limits import (
+    MESSAGE_SIZE_MAX_BYTES,
+    PUBLISH_METHODS_MAX,
+    RUN_MESSAGES_MAX,
+    UNTUNED_FRAME_MAX_BYTES,
+)
+
+__all__ = [
+    "CLIENT",
+    "SERVER",
+    "Acks",
+    "AmqpConnection",
+    "ContentMethod",
+    "ContentTooLarge",
+    "Deliveries",
+    "Event",
+    "Heartbeat",
+    "MethodFrame",
+    "ProtocolHeader",
+    "Publishes",
+]
+
+SERVER: Final = 0
+CLIENT: Final = 1
+
+# What the connection is ready for.
+GREETING: Final = 0
+FRAMES: Final = 1
+CLOSING: Final = 2
+"""Only connection.close and connection.close-ok count."""
+DEAF: Final = 3
+"""Where the next frame begins is not known any more."""
+
+PROTOCOL_NAME: Final = b"AMQP"
+PROTOCOL_HEADER_SIZE: Final = 8
+FRAME_HEAD_SIZE: Final = 7
+METHOD_ARGS: Final = 11
+"""Where a method's arguments begin in its frame."""
+METHOD_IDS: Final = struct.Struct(">I")
+CONTENT_HEADER: Final = struct.Struct(">HHQ")
+PUBLISH: Final = 60 << 16 | 40
+ACK: Final = 60 << 16 | 80
+CHANNEL_OPEN: Final = 20 << 16 | 10
+CHANNEL_OPEN_OK: Final = 20 << 16 | 11
+CONNECTION_CLOSE: Final = 10 << 16 | 50
+CONNECTION_CLOSE_OK: Final = 10 << 16 | 51
+
+
+class _Content:
+    """A content that is being put together. Body frames are joined as they come, so that many
+    tiny ones cost no more memory than one large one."""
+
+    __slots__ = ("body", "header", "left", "method", "raw_method", "swallowed")
+
+    def __init__(self, method: Method, raw_method: bytes) -> None:
+        self.method = method
+        self.raw_method = raw_method
+        self.header = b""
+        self.body = bytearray()
+        self.left = 0
+        self.swallowed = False
+
+
+class AmqpConnection:
+    """One side of a connection. The owner may set:
+
+    frame_max         after tuning; 0: no limit but max_message_size
+    max_message_size  announced bodies above this give ContentTooLarge
+    run_max           contents in one Publishes or Deliveries
+    open_channels     if given, methods of channels not in it come as MethodFrame, with no content
+    fast              False: frame by frame always (the events say the same, in more pieces)
+    """
+
+    def __init__(self, role: int) -> None:
+        self.role = role
+        self.frame_max = UNTUNED_FRAME_MAX_BYTES
+        self.max_message_size = MESSAGE_SIZE_MAX_BYTES
+        self.run_max = RUN_MESSAGES_MAX
+        self.open_channels: Container[int] | None = None
+        self.fast = True
+        self._state = GREETING
+        self._buf = b""
+        self._pos = 0
+        self._need = 1
+        self._partial = bytearray()
+        self._chunks: deque[bytes] = deque()
+        self._offset = 0
+        self._contents: dict[int, _Content] = {}
+        self._ignored: set[int] = set()
+        self._publishes: dict[bytes, BasicPublish] = {}
+
+    def receive_data(self, data: bytes) -> None:
+        """Take what came from the socket."""
+        if data and self._state != DEAF:
+            self._chunks.append(data)
+
+    def next_event(self) -> Event | None:
+        """The next event, or None: more data is needed."""
+        while True:
+            try:
+                event = self._parse()
+            except ConnectionViolation:
+                self.ignore_all()
+                raise
+            if event is not None:
+                return event
+            if not self._fill():
+                return None
+
+    def ignore_content(self, channel: int) -> None:
+        """The owner closes the channel: content methods and contents of it are swallowed until
+        it is opened again. Other methods come as before."""
+        self._contents.pop(channel, None)
+        self._ignored.add(channel)
+
+    def ignore_all(self) -> None:
+        """The owner closes the connection: only connection.close and close-ok come from now on."""
+        if self._state != DEAF:
+            self._state = CLOSING
+        self._contents.clear()
+        self._publishes.clear()
+
+    # -- the buffer
+
+    def _fill(self) -> bool:
+        """Have at least `_need` octets at `_pos`. False: they have not come yet."""
+        partial = self._partial
+        chunks = self._chunks
+        if self._pos < len(self._buf):
+            partial += memoryview(self._buf)[self._pos :]
+        self._buf = b""
+        self._pos = 0
+        if not partial and chunks:
+            self._buf = chunks.popleft()
+            self._pos = self._offset
+            self._offset = 0
+            return True
+        while chunks and len(partial) < self._need:
+            chunk = chunks[0]
+            end = min(len(chunk), self._offset + self._need - len(partial))
+            partial += memoryview(chunk)[self._offset : end]
+            self._offset = end
+            if end == len(chunk):
+                chunks.popleft()
+                self._offset = 0
+        if not partial or len(partial) < self._need:
+            return False
+        self._buf = bytes(partial)
+        partial.clear()
+        return True
+
+    def _deafen(self) -> None:
+        """Drop everything, now and later."""
+        self._state = DEAF
+        self._buf = b""
+        self._pos = 0
+        self._offset = 0
+        self._partial.clear()
+        self._chunks.clear()
+
+    # -- frames
+
+    def _parse(self) -> Event | None:
+        """The next event in the buffer. None: `_need` octets are not there."""
+        if self._state == GREETING:
+            greeting = self._greeting()
+            if greeting is not None or self._state == GREETING:
+                return greeting
+        payload_max = self._payload_max()
+        while self._state != DEAF:
+            pos = self._pos
+            have = len(self._buf) - pos
+            if have < FRAME_HEAD_SIZE:
+                self._need = FRAME_HEAD_SIZE
+                return None
+            kind, channel, size = FRAME.unpack_from(self._buf, pos)
+            if size > payload_max:
+                self._break_off(violations.frame_too_large(kind, size, payload_max))
+                return None
+            if have < size + OVERHEAD:
+                self._need = size + OVERHEAD
+                return None
+            event = self._frame(kind, channel, pos, pos + size + OVERHEAD)
+            if event is not None:
+                return event
+        return None
+
+    def _payload_max(self) -> int:
+        """Largest payload of a frame. Without frame_max a frame must still fit into memory."""
+        return self.frame_max - OVERHEAD if self.frame_max else self.max_message_size
+
+    def _greeting(self) -> Event | None:
+        """The protocol header: always what a server hears first, and a client when refused."""
+        have = len(self._buf) - self._pos
+        wanted = PROTOCOL_NAME if self.role == SERVER else PROTOCOL_NAME[:1]
+        if have < len(wanted):
+            self._need = len(wanted)
+            return None
+        if not self._buf.startswith(wanted, self._pos):
+            self._state = FRAMES
+            if self.role == CLIENT:
+                return None
+            data = self._buf[self._pos : self._pos + len(wanted)]
+            self._deafen()
+            return ProtocolHeader(data)
+        if have < PROTOCOL_HEADER_SIZE:
+            self._need = PROTOCOL_HEADER_SIZE
+            return None
+        data = self._buf[self._pos : self._pos + PROTOCOL_HEADER_SIZE]
+        self._pos += PROTOCOL_HEADER_SIZE
+        self._state = FRAMES
+        if self.role == CLIENT:
+            self._deafen()
+        return ProtocolHeader(data)
+
+    def _break_off(self, error: ConnectionViolation) -> None:
+        """The stream cannot be followed any further."""
+        closing = self._state == CLOSING
+        self._deafen()
+        if not closing:
+            raise error
+
+    def _frame(self, kind: int, channel: int, pos: int, end: int) -> Event | None:
+        """A whole frame at `pos`; None if it is part of something larger."""
+        buf = self._buf
+        self._pos = end
+        if buf[end - 1] != END:
+            payload = buf[pos + FRAME_HEAD_SIZE : end - 1]
+            self._break_off(violations.invalid_end(kind, payload, buf[end - 1]))
+            return None
+        if self._state == CLOSING:
+            return self._last_words(kind, channel, pos, end)
+        size = end - pos - OVERHEAD
+        if kind == METHOD and size >= METHOD_IDS.size:
+            return self._method(channel, pos, end)
+        if kind == BODY or (kind == HEADER and size >= CONTENT_HEADER.size):
+            if channel == 0:
+                raise violations.unexpected_frame(kind, buf[pos + FRAME_HEAD_SIZE : end - 1])
+            if kind == BODY:
+                return self._body(channel, pos, end)
+            return self._header(channel, pos, end)
+        if kind == HEARTBEAT and size == 0:
+            if channel:
+                raise violations.unexpected_frame(kind, b"")
+            return Heartbeat()
+        raise violations.unknown_frame(kind, buf[pos + FRAME_HEAD_SIZE : end - 1])
+
+    def _last_words(self, kind: int, channel: int, pos: int, end: int) -> Event | None:
+        """A frame while the connection closes: nothing but the closing itself is looked at."""
+        if kind != METHOD or channel or end - pos < OVERHEAD + METHOD_IDS.size:
+            return None
+        key = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
+        if key not in (CONNECTION_CLOSE, CONNECTION_CLOSE_OK):
+            return None
+        try:
+            method = METHODS[key].decode_args(self._buf, pos + METHOD_ARGS, end - 1)
+        except Malformed:
+            return None
+        return MethodFrame(channel, method, self._buf[pos:end])
+
+    # -- methods
+
+    def _method(self, channel: int, pos: int, end: int) -> Event | None:
+        content = self._contents.get(channel)
+        if content is not None:
+            if not content.swallowed:
+                expected = (
+                    violations.body_expected if content.header else violations.header_expected
+                )
+                raise expected(content.method)
+            del self._contents[channel]
+        key: int = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
+        if channel == 0 or (self.open_channels is not None and channel not in self.open_channels):
+            self._ignored.discard(channel)
+            return MethodFrame(channel, self._decode(key, pos, end), self._buf[pos:end])
+        if channel in self._ignored:
+            return self._method_of_closed(key, channel, pos, end)
+        if key == PUBLISH and self.role == SERVER:
+            return self._publish(channel, pos, end)
+        if key == ACK:
+            return self._ack(channel, pos, end)
+        method = self._decode(key, pos, end)
+        raw = self._buf[pos:end]
+        if method.has_content:
+            self._contents[channel] = _Content(method, raw)
+            return None
+        return MethodFrame(channel, method, raw)
+
+    def _method_of_closed(self, key: int, channel: int, pos: int, end: int) -> Event | None:
+        """A method of a channel whose contents are ignored."""
+        method = self._decode(key, pos, end)
+        if method.has_content:
+            return None
+        if key in (CHANNEL_OPEN, CHANNEL_OPEN_OK):
+            self._ignored.discard(channel)
+        return MethodFrame(channel, method, self._buf[pos:end])
+
+    def _decode(self, key: int, pos: int, end: int) -> Method:
+        """The method in the frame from `pos` to `end`."""
+        cls = METHODS.get(key)
+        if cls is None:
+            raise violations.unknown_method(key >> 16, key & 0xFFFF)
+        try:
+            return cls.decode_args(self._buf, pos + METHOD_ARGS, end - 1)
+        except MalformedText as error:
+            raise violations.malformed_text() from error
+        except Malformed as error:
+            raw = self._buf[pos + METHOD_ARGS : end - 1]
+            raise violations.cannot_decode(raw, cls.class_id, cls.method_id) from error
+
+    def _publish(self, channel: int, pos: int, end: int) -> Event | None:
+        raw = self._buf[pos:end]
+        method = self._publishes.get(raw)
+        if method is None:
+            decoded = self._decode(PUBLISH, pos, end)
+            assert isinstance(decoded, BasicPublish)
+            method = decoded
+            if len(self._publishes) >= PUBLISH_METHODS_MAX:
+                self._publishes.clear()
+            self._publishes[raw] = method
+        self._contents[channel] = _Content(method, raw)
+        return None
+
+    def _ack(self, channel: int, pos: int, end: int) -> Event:
+        method = self._decode(ACK, pos, end)
+        assert isinstance(method, BasicAck)
+        if method.multiple:
+            return MethodFrame(channel, method, self._buf[pos:end])
+        return Acks(channel, [method.delivery_tag])
+
+    # -- contents
+
+    def _header(self, channel: int, pos: int, end: int) -> Event | None:
+        content = self._contents.get(channel)
+        if content is None:
+            if channel in self._ignored:
+                return None
+            raise violations.method_expected()
+        if content.swallowed:
+            return None
+        method = content.method
+        if content.header:
+            raise violations.body_expected(method)
+        buf = self._buf
+        class_id, weight, size = CONTENT_HEADER.unpack_from(buf, pos + FRAME_HEAD_SIZE)
+        if weight:
+            raise violations.header_expected(method)
+        if class_id != method.class_id:
+            raise violations.other_header_expected(method, class_id)
+        properties = pos + FRAME_HEAD_SIZE + CONTENT_HEADER.size
+        try:
+            check_properties(buf, properties, end - 1)
+        except Malformed as error:
+            raw = buf[properties : end - 1]
+            raise violations.cannot_decode(raw, class_id, method.method_id) from error
+        if size > self.max_message_size:
+            content.swallowed = True
+            return ContentTooLarge(channel, size, method)
+        content.header = buf[pos:end]
+        content.left = size
+        return self._complete(channel, content) if size == 0 else None
+
+    def _body(self, channel: int, pos: int, end: int) -> Event | None:
+        content = self._contents.get(channel)
+        if content is None:
+            if channel in self._ignored:
+                return None
+            raise violations.method_expected()
+        if content.swallowed:
+            return None
+        if not content.header:
+            raise violations.header_expected(content.method)
+        size = end - pos - OVERHEAD
+        if size > content.left:
+            raise violations.body_too_long(content.method, size, content.left)
+        content.body += memoryview(self._buf)[pos + FRAME_HEAD_SIZE : end - 1]
+        content.left -= size
+        return self._complete(channel, content) if content.left == 0 else None
+
+    def _complete(self, channel: int, content: _Content) -> Event:
+        """The content is whole."""
+        del self._contents[channel]
+        frames = body_frames(channel, content.body, self.frame_max)
+        raw = b"".join([content.header, *frames])
+        method = content.method
+        if isinstance(method, BasicPublish) and self.role == SERVER:
+            return Publishes(channel, content.raw_method, method, [raw], len(raw), True)
+        if isinstance(method, BasicDeliver) and self.role == CLIENT:
+            return Deliveries(
+                channel,
+                method.consumer_tag,
+                method.exchange,
+                method.routing_key,
+                method.redelivered,
+                [method.delivery_tag],
+                [raw],
+            )
+        return ContentMethod(channel, method, raw)

@@ -1,0 +1,133 @@
+"""What a connection hands to its owner, in the order of the wire.
+
+A *content* is one `bytes`: the raw header frame and the raw body frames after it, with their
+heads, end octets and the channel number they came with.
+"""
+
+from __future__ import annotations
+
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.methods import BasicPublish
+
+
+class Event:
+    """Base of all events."""
+
+    __slots__ = ()
+
+
+class ProtocolHeader(Event):
+    """The eight octets a connection begins with; only four if they are not even "AMQP"."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
+class Heartbeat(Event):
+    """A heartbeat frame."""
+
+    __slots__ = ()
+
+
+class MethodFrame(Event):
+    """A method that is not part of a run and has no content; `raw` is the whole frame."""
+
+    __slots__ = ("channel", "method", "raw")
+
+    def __init__(self, channel: int, method: Method, raw: bytes) -> None:
+        self.channel = channel
+        self.method = method
+        self.raw = raw
+
+
+class Publishes(Event):
+    """To a server: consecutive publishes of one channel with the same raw method frame.
+
+    `size` is the sum of the contents' lengths; `uniform` says that all header frames are equal
+    byte for byte, so that who has looked at one has looked at all.
+    """
+
+    __slots__ = ("channel", "contents", "method", "raw_method", "size", "uniform")
+
+    def __init__(
+        self,
+        channel: int,
+        raw_method: bytes,
+        method: BasicPublish,
+        contents: list[bytes],
+        size: int,
+        uniform: bool,
+    ) -> None:
+        self.channel = channel
+        self.raw_method = raw_method
+        self.method = method
+        self.contents = contents
+        self.size = size
+        self.uniform = uniform
+
+
+class Acks(Event):
+    """Consecutive basic.ack of one channel, none of them `multiple`; confirms in a client."""
+
+    __slots__ = ("channel", "tags")
+
+    def __init__(self, channel: int, tags: list[int]) -> None:
+        self.channel = channel
+        self.tags = tags
+
+
+class Deliveries(Event):
+    """To a client: consecutive deliveries that differ in tag and content only."""
+
+    __slots__ = (
+        "channel",
+        "consumer_tag",
+        "contents",
+        "exchange",
+        "redelivered",
+        "routing_key",
+        "tags",
+    )
+
+    def __init__(
+        self,
+        channel: int,
+        consumer_tag: str,
+        exchange: str,
+        routing_key: str,
+        redelivered: bool,
+        tags: list[int],
+        contents: list[bytes],
+    ) -> None:
+        self.channel = channel
+        self.consumer_tag = consumer_tag
+        self.exchange = exchange
+        self.routing_key = routing_key
+        self.redelivered = redelivered
+        self.tags = tags
+        self.contents = contents
+
+
+class ContentMethod(Event):
+    """Any other method with its content: basic.return and basic.get-ok, to a client."""
+
+    __slots__ = ("channel", "content", "method")
+
+    def __init__(self, channel: int, method: Method, content: bytes) -> None:
+        self.channel = channel
+        self.method = method
+        self.content = content
+
+
+class ContentTooLarge(Event):
+    """A content header announced `size` bytes, more than are allowed. What follows of the
+    content is swallowed."""
+
+    __slots__ = ("channel", "method", "size")
+
+    def __init__(self, channel: int, size: int, method: Method) -> None:
+        self.channel = channel
+        self.size = size
+        self.method = method
