@@ -1,0 +1,1 @@
+"""Tests of whole byte streams: golden sessions at every split, random frames, hostile peers."""
