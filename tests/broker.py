@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import sluicemq
+
 START_SECONDS = 20
 STOP_SECONDS = 20
 READY = b"ready amqp://"
@@ -67,8 +69,10 @@ def serving(data_dir: Path, *settings: str) -> Iterator[Target]:
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
+    found_at = Path(sluicemq.__file__).parents[1]  # the very package the tests import
+    environment = os.environ | {"PYTHONPATH": str(found_at)}
     with (data_dir / "stderr.txt").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
     try:
         yield _await_ready(process, data_dir)
     finally:
