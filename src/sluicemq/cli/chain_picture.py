@@ -3,6 +3,9 @@
 Pure: rows in (see manage/tables.py), lines out. Of each stage the rows that are held up longest
 come first; those left out are counted. Below the picture stands, for everyone who is held up and
 holds up nobody before him, by whom, and by whom that one in turn.
+
+Under load gates shut and open many times a second, so at a given moment they may all be open. Who
+is shown as `flow` was held up a moment ago: by whatever held him up longest in sum.
 """
 
 from __future__ import annotations
@@ -28,7 +31,15 @@ NOUNS: Final = {
     "writer": "writer of",
     "message_store": "the",
     "alarm": "the",
+    "disk": "the",
 }
+TOTAL_MS_MIN: Final = 100
+"""Less than this in sum is not worth a line."""
+
+
+def most_held_up_first(stage: Stage) -> tuple[int, int, int, str]:
+    """Sort key of the rows of a stage."""
+    return -stage["blocked_ms"], -stage["blocked_total_ms"], -stage["inbox"], stage["name"]
 
 
 class Chain:
@@ -44,12 +55,19 @@ class Chain:
             if link["sender"] in self.by_id and link["receiver"] in self.by_id:
                 self.out.setdefault(link["sender"], []).append(link)
         for rows in self.by_kind.values():
-            rows.sort(key=lambda stage: (-stage["blocked_ms"], -stage["inbox"], stage["name"]))
+            rows.sort(key=most_held_up_first)
 
-    def shut_links(self, stage_id: str) -> list[Link]:
-        """The links a stage waits for, longest first."""
-        shut = [link for link in self.out.get(stage_id, ()) if link["shut"]]
-        return sorted(shut, key=lambda link: (-link["blocked_ms"], link["receiver"]))
+    def holding(self, stage_id: str) -> list[Link]:
+        """The links a stage waits for, longest first; if none does now but one has a moment ago,
+        that one."""
+        out = self.out.get(stage_id, [])
+        shut = [link for link in out if link["shut"]]
+        if shut:
+            return sorted(shut, key=lambda link: (-link["blocked_ms"], link["receiver"]))
+        if self.by_id[stage_id]["state"] != "flow":
+            return []
+        before = [link for link in out if link["blocked_total_ms"]]
+        return sorted(before, key=lambda link: -link["blocked_total_ms"])[:1]
 
 
 def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max: int) -> list[str]:
@@ -118,6 +136,8 @@ def stage_lines(chain: Chain, stage: Stage) -> list[str]:
     """A row: its name; its inbox; how it is; its tightest link; what it owes and holds back."""
     held = f" {seconds(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
     lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
+    if stage["blocked_total_ms"] >= TOTAL_MS_MIN:
+        lines.append(f" {seconds(stage['blocked_total_ms'])} in all")
     if stage["gates_shut"] > 1:
         lines.append(f" {stage['gates_shut']} gates shut")
     links = [link for link in chain.out.get(stage["id"], ()) if link["initial"]]
@@ -183,7 +203,7 @@ def held_up(chain: Chain, rows_max: int) -> list[str]:
 
 def all_holds(chain: Chain) -> Iterable[Hold]:
     """The paths along shut links, from everybody whom nobody before waits for."""
-    waited_for = {link["receiver"] for sender in chain.out for link in chain.shut_links(sender)}
+    waited_for = {link["receiver"] for sender in chain.out for link in chain.holding(sender)}
     for stage_id, stage in chain.by_id.items():
         if stage_id not in waited_for:
             for links in paths(chain, stage_id, ()):
@@ -192,10 +212,10 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
 
 def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tuple[Link, ...]]:
     """Every way along shut links to where it ends. Stages have an order, so there are no rings."""
-    shut = chain.shut_links(stage_id)
-    if not shut and so_far:
+    holding = chain.holding(stage_id)
+    if not holding and so_far:
         yield so_far
-    for link in shut:
+    for link in holding:
         yield from paths(chain, link["receiver"], (*so_far, link))
 
 
@@ -205,20 +225,27 @@ def told(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
     return links[1:] if passes_on else links
 
 
-def longest(group: Sequence[Hold]) -> int:
-    """How long the one that waits longest has waited, in milliseconds."""
-    return max(hold.links[0]["blocked_ms"] for hold in group)
+def longest(group: Sequence[Hold]) -> tuple[int, int]:
+    """How long the one that waits longest has waited."""
+    return max(waited(hold) for hold in group)
+
+
+def waited(hold: Hold) -> tuple[int, int]:
+    """Now, and in sum, in milliseconds."""
+    nearest = hold.links[0]
+    return nearest["blocked_ms"], nearest["blocked_total_ms"]
 
 
 def sentence(chain: Chain, group: Sequence[Hold]) -> str:
     """`connection A is held up by queue B (credit 0/200, 1.2 s), which is held up by ...`."""
-    first = max(group, key=lambda hold: hold.links[0]["blocked_ms"])
+    first = max(group, key=waited)
+    now = first.links[0]["shut"]
     if len(group) == 1:
-        subject, verb = named(first.stage), "is"
+        subject, verb = named(first.stage), "is" if now else "was"
     else:
         noun = NOUNS[first.stage["kind"]]
         subject = f"{len(group)} {noun}s ({first.stage['name']} longest)"
-        verb = "are"
+        verb = "are" if now else "were"
     parts = [holder(chain.by_id, link) for link in first.links]
     return f"{subject} {verb} held up by " + ", which is held up by ".join(parts)
 
@@ -226,7 +253,10 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 def holder(by_id: Mapping[str, Stage], link: Link) -> str:
     """Who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
-    return f"{named(by_id[link['receiver']])} ({credit}{seconds(link['blocked_ms'])})"
+    how_long = seconds(link["blocked_ms"])
+    if not link["shut"]:
+        how_long = f"{seconds(link['blocked_total_ms'])} in all"
+    return f"{named(by_id[link['receiver']])} ({credit}{how_long})"
 
 
 def named(stage: Stage) -> str:

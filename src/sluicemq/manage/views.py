@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+TOTALS: Final = (
+    "connections_opened",
+    "channels_opened",
+    "published",
+    "confirmed",
+    "returned",
+    "dropped",
+    "delivered",
+    "acknowledged",
+)
+"""Counters of the broker, in the order in which a message meets them."""
+
 
 def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
     """What `command` answers. Refused: there is no such command, column or virtual host."""
@@ -68,7 +80,7 @@ def status(node: Node) -> Row:
             "messages_ready": sum(depth.ready for depth in depths),
             "messages_unacknowledged": sum(depth.unacked for depth in depths),
         },
-        "Since the start": {name: getattr(counters, name) for name in counters.__slots__},
+        "Since the start": {name: getattr(counters, name) for name in TOTALS},
         "Message store": {"writes": broker.store.writes, "syncs": broker.store.syncs},
     }
 

@@ -15,6 +15,7 @@ def stage(
     deferred: int = 0,
     state: str = "",
     gates_shut: int = -1,
+    total_ms: int = 0,
 ) -> Stage:
     return {
         "id": stage_id,
@@ -24,11 +25,14 @@ def stage(
         "state": state or ("flow" if blocked_ms else "running"),
         "gates_shut": int(blocked_ms > 0) if gates_shut < 0 else gates_shut,
         "blocked_ms": blocked_ms,
+        "blocked_total_ms": total_ms,
         "deferred": deferred,
     }
 
 
-def link(sender: str, receiver: str, credit: int, initial: int, blocked_ms: int = 0) -> Link:
+def link(
+    sender: str, receiver: str, credit: int, initial: int, blocked_ms: int = 0, total_ms: int = 0
+) -> Link:
     return {
         "sender": sender,
         "receiver": receiver,
@@ -39,6 +43,7 @@ def link(sender: str, receiver: str, credit: int, initial: int, blocked_ms: int 
         "deferred": 0,
         "shut": blocked_ms > 0,
         "blocked_ms": blocked_ms,
+        "blocked_total_ms": total_ms,
     }
 
 
@@ -195,3 +200,35 @@ def test_no_line_of_the_picture_is_wider_than_asked() -> None:
     for width in (60, 79, 80, 200):
         lines = picture(stages, [link("r", "c", 0, 200), link("c", "q", 0, 200)], width, 8)
         assert max(len(line) for line in lines) <= width
+
+
+def test_who_was_in_flow_a_moment_ago_is_told_with_what_held_him_up_longest() -> None:
+    stages = [
+        stage("r", "reader", "a:1", state="flow", total_ms=3400),
+        stage("c", "channel", "a:1 (1)", state="flow", total_ms=3300),
+        stage("q", "queue", "orders"),
+        stage("p", "queue", "audit"),
+        stage("r2", "reader", "b:2", total_ms=5000),
+        stage("c2", "channel", "b:2 (1)"),
+    ]
+    links = [
+        link("r", "c", 150, 200, total_ms=3400),
+        link("c", "q", 40, 200, total_ms=3300),
+        link("c", "p", 200, 200, total_ms=20),
+        link("r2", "c2", 200, 200, total_ms=5000),
+    ]
+    drawn = text(stages, links)
+    assert drawn.endswith(
+        "\n\nconnection a:1 was held up by queue orders (credit 40/200, 3.3 s in all)"
+    )
+    assert " flow" in drawn
+    assert " 3.4 s in all" in drawn
+
+
+def test_the_disk_is_named_when_the_store_waits_for_it() -> None:
+    stages = [
+        stage("s", "message_store", "message store", blocked_ms=700),
+        stage("d", "disk", "disk", state="a sync is running"),
+    ]
+    drawn = text(stages, [link("s", "d", 0, 0, blocked_ms=700)])
+    assert drawn.endswith("the message store is held up by the disk (0.7 s)")

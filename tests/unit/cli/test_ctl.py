@@ -146,6 +146,7 @@ def test_chain_draws_the_picture_and_a_name_cannot_move_the_cursor(broker: Broke
         "state": "running",
         "gates_shut": 0,
         "blocked_ms": 0,
+        "blocked_total_ms": 0,
         "deferred": 0,
     }
     broker.rows({"stages": [store], "links": []})

@@ -1,0 +1,351 @@
+"""Goal: the rows tell the truth about the broker. Method: a node in a World that stands still, a
+client made of our own frames, and the rows compared with what was done.
+
+The store is held up by a sync that does not end: then credit runs out link by link.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sluicemq.amqp.methods import (
+    BasicConsume,
+    BasicPublish,
+    BasicQos,
+    ChannelOpen,
+    ConfirmSelect,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ExchangeDeclare,
+    QueueBind,
+    QueueDeclare,
+)
+from sluicemq.amqp.properties import BasicProperties, header_frame
+from sluicemq.amqp.types import Table
+from sluicemq.chain.reader import Peer, Reader
+from sluicemq.config import Config
+from sluicemq.errors import Refused
+from sluicemq.flow.alarm import MEMORY
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.world import Clock, Dice, Disk, Memory, Net, Received, World
+from sluicemq.manage.lists import LISTS
+from sluicemq.manage.tables import COLUMNS, DEFAULTS
+from sluicemq.manage.views import rows
+from sluicemq.node import Node
+
+MS = 1_000_000
+
+
+class StillClock(Clock):
+    def __init__(self) -> None:
+        self.ns = 10_000 * MS
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def wall_ms(self) -> int:
+        return self.ns // MS
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        """No timer ever comes."""
+
+
+class SlowDisk(Disk):
+    """A sync is done at once, or when the test says so."""
+
+    def __init__(self) -> None:
+        self.slow = False
+        self.waiting: list[tuple[Actor, object]] = []
+
+    def sync(self, actor: Actor, message: object) -> None:
+        if self.slow:
+            self.waiting.append((actor, message))
+        else:
+            actor.post(message)
+
+    def finish(self) -> None:
+        self.slow = False
+        for actor, message in self.waiting:
+            actor.post(message)
+
+
+class Deaf(Net):
+    def write(self, connection: int, data: bytes) -> bool:
+        return True
+
+    def pause_reading(self, connection: int) -> None:
+        """Nobody sends by himself here."""
+
+    def resume_reading(self, connection: int) -> None:
+        """As above."""
+
+    def close(self, connection: int, linger_ms: int = 0) -> None:
+        """As above."""
+
+
+class Roomy(Memory):
+    def total_bytes(self) -> int:
+        return 1 << 30
+
+    def resident_bytes(self) -> int:
+        return 1 << 20
+
+    def trim(self) -> None:
+        """Nothing to give back."""
+
+
+class Bench:
+    """A node with one connection, one channel."""
+
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.disk = SlowDisk()
+        world = World(self.clock, Dice(), self.disk, Deaf(), Roomy())
+        self.node = Node(world, Config.tiny())
+        self.reader = self.connect(40312)
+
+    def connect(self, port: int) -> Reader:
+        reader = self.node.accept(port, Peer("127.0.0.1", port, "127.0.0.1", 5672))
+        start = ConnectionStartOk(
+            client_properties={"product": "test", "capabilities": {"connection.blocked": True}},
+            mechanism="PLAIN",
+            response=b"\0guest\0guest",
+            locale="en_US",
+        )
+        tune = ConnectionTuneOk(channel_max=7, frame_max=4096, heartbeat=0)
+        opening = ConnectionOpen(virtual_host="/")
+        hello = b"".join(method.frame(0) for method in (start, tune, opening))
+        self.say(b"AMQP\x00\x00\x09\x01" + hello + ChannelOpen().frame(1), reader)
+        return reader
+
+    def say(self, data: bytes, reader: Reader | None = None) -> None:
+        (reader or self.reader).post(Received(data))
+        self.settle()
+
+    def settle(self) -> None:
+        while self.node.run(1000):
+            continue
+
+    def hold_up(self) -> None:
+        """A sync runs and runs, and what waits for the next one is more than the store takes."""
+        self.disk.slow = True
+        self.publish("orders", 1)
+        self.node.broker.store.full.shut()
+
+    def publish(self, key: str, count: int, reader: Reader | None = None) -> None:
+        method = BasicPublish(exchange="", routing_key=key).frame(1)
+        body = b"\x03\x00\x01\x00\x00\x00\x05hello\xce"
+        head = header_frame(1, 5, BasicProperties(delivery_mode=2))
+        self.say((method + head + body) * count, reader)
+
+    def rows(self, command: str, *columns: str, **more: object) -> list[dict[str, object]]:
+        found = rows(self.node, command, {"columns": list(columns), **more})
+        assert json.loads(json.dumps(found)) == found, "not JSON"
+        return found
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.say(QueueDeclare(queue="orders", durable=True).frame(1))
+    return bench
+
+
+@pytest.mark.parametrize("command", COLUMNS)
+def test_every_column_is_declared_and_every_declared_one_is_there(
+    bench: Bench, command: str
+) -> None:
+    assert list(LISTS[command][1]) == list(COLUMNS[command])
+    bench.say(BasicConsume(queue="orders", consumer_tag="c").frame(1))
+    found = bench.rows(command, *COLUMNS[command])
+    assert found
+    assert all(list(row) == list(COLUMNS[command]) for row in found)
+    assert list(bench.rows(command)[0]) == list(DEFAULTS[command])
+
+
+def test_list_queues_counts_messages(bench: Bench) -> None:
+    bench.publish("orders", 3)
+    bench.say(BasicQos(prefetch_count=2).frame(1))
+    bench.say(BasicConsume(queue="orders", consumer_tag="c").frame(1))
+    wanted = "name messages_ready messages_unacknowledged messages consumers messages_persistent"
+    assert bench.rows("list_queues", *wanted.split()) == [
+        {
+            "name": "orders",
+            "messages_ready": 1,
+            "messages_unacknowledged": 2,
+            "messages": 3,
+            "consumers": 1,
+            "messages_persistent": 3,
+        }
+    ]
+    (memory,) = bench.rows("list_queues", "memory", "message_bytes", "message_bytes_ready")
+    assert memory["memory"] == bench.node.broker.accounted_bytes
+    assert memory["message_bytes"] == 3 * int(str(memory["message_bytes_ready"]))
+
+
+def test_list_connections_tells_who_and_what_was_agreed(bench: Bench) -> None:
+    wanted = "name user vhost state peer_port channels frame_max channel_max auth_mechanism"
+    assert bench.rows("list_connections", *wanted.split()) == [
+        {
+            "name": "127.0.0.1:40312 -> 127.0.0.1:5672",
+            "user": "guest",
+            "vhost": "/",
+            "state": "running",
+            "peer_port": 40312,
+            "channels": 1,
+            "frame_max": 4096,
+            "channel_max": 7,
+            "auth_mechanism": "PLAIN",
+        }
+    ]
+    (row,) = bench.rows("list_connections", "client_properties", "recv_oct")
+    assert row["client_properties"] == {
+        "product": "test",
+        "capabilities": {"connection.blocked": True},
+    }
+    assert row["recv_oct"] == bench.reader.received_bytes > 0
+
+
+def test_list_channels_and_consumers(bench: Bench) -> None:
+    bench.say(ConfirmSelect().frame(1) + BasicQos(prefetch_count=9).frame(1))
+    bench.say(BasicConsume(queue="orders", consumer_tag="tag", no_ack=True).frame(1))
+    (channel,) = bench.rows("list_channels", "number", "confirm", "consumer_count")
+    assert channel == {"number": 1, "confirm": True, "consumer_count": 1}
+    (consumer,) = bench.rows("list_consumers")
+    assert consumer == {
+        "queue_name": "orders",
+        "channel_pid": "127.0.0.1:40312 -> 127.0.0.1:5672 (1)",
+        "consumer_tag": "tag",
+        "ack_required": False,
+        "prefetch_count": 9,
+        "active": True,
+        "arguments": {},
+    }
+
+
+def test_list_exchanges_and_bindings_with_the_default_exchange(bench: Bench) -> None:
+    bench.say(ExchangeDeclare(exchange="logs", exchange_type="topic").frame(1))
+    bench.say(QueueBind(queue="orders", exchange="logs", routing_key="a.#").frame(1))
+    names = [row["name"] for row in bench.rows("list_exchanges")]
+    assert names == ["", "amq.direct", "amq.fanout", "amq.topic", "logs"]
+    found = bench.rows("list_bindings", "source_name", "destination_name", "routing_key")
+    assert [tuple(row.values()) for row in found] == [
+        ("", "orders", "orders"),
+        ("logs", "orders", "a.#"),
+    ]
+
+
+def test_arguments_come_out_as_json(bench: Bench) -> None:
+    arguments: Table = {"x-binary": b"\xff", "x-list": [1, None], "x-table": {"deep": True}}
+    bench.say(QueueDeclare(queue="odd", arguments=arguments).frame(1))
+    odd = bench.rows("list_queues", "name", "arguments")[1]
+    assert odd["arguments"] == {"x-binary": "\\xff", "x-list": [1, None], "x-table": {"deep": True}}
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "message"),
+    [
+        ("list_queue", {}, "there is no command list_queue; there are status, chain, list_queues"),
+        ("list_queues", {"columns": ["size"]}, "list_queues has no column size; it has: name "),
+        ("list_queues", {"vhost": "other"}, "there is no virtual host other; there is /"),
+    ],
+)
+def test_what_is_not_there_is_refused(
+    bench: Bench, command: str, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        rows(bench.node, command, arguments)
+    assert str(refused.value).startswith(message)
+
+
+def test_status_has_totals_limits_and_alarms(bench: Bench) -> None:
+    bench.publish("orders", 3)
+    bench.publish("nowhere", 2)
+    (status,) = bench.rows("status")
+    totals, since = status["Totals"], status["Since the start"]
+    assert isinstance(totals, dict)
+    assert isinstance(since, dict)
+    assert (totals["connections"], totals["queues"], totals["messages_ready"]) == (1, 1, 3)
+    assert (since["published"], since["dropped"]) == (5, 2)
+    assert status["Alarms"] == {"none": ""}
+    bench.node.broker.alarms.raise_alarm(MEMORY, "low on memory (of course)")
+    assert bench.rows("status")[0]["Alarms"] == {"memory": "low on memory (of course)"}
+
+
+def stage_named(chain: dict[str, object], kind: str) -> dict[str, object]:
+    stages = chain["stages"]
+    assert isinstance(stages, list)
+    found: dict[str, object] = next(stage for stage in stages if stage["kind"] == kind)
+    return found
+
+
+def shut_links(chain: dict[str, object]) -> set[tuple[str, str]]:
+    links = chain["links"]
+    assert isinstance(links, list)
+    return {(link["sender"], link["receiver"]) for link in links if link["shut"]}
+
+
+def test_chain_shows_credit_running_out_link_by_link(bench: Bench) -> None:
+    bench.hold_up()
+    bench.publish("orders", 59)
+    bench.clock.ns += 1500 * MS
+    (chain,) = bench.rows("chain")
+    own = "127.0.0.1:40312 -> 127.0.0.1:5672"
+    assert shut_links(chain) == {
+        (own, f"{own} (1)"),
+        (f"{own} (1)", "queue orders"),
+        ("queue orders", "message store"),
+        ("message store", "disk"),
+    }
+    reader = stage_named(chain, "reader")
+    assert (reader["name"], reader["state"], reader["blocked_ms"]) == (
+        "127.0.0.1:40312",
+        "flow",
+        1500,
+    )
+    assert stage_named(chain, "queue")["deferred"]
+    waiting = stage_named(chain, "reader")["inbox"]
+    stored = bench.rows("list_queues", "messages")[0]["messages"]
+    assert isinstance(waiting, int)
+    assert isinstance(stored, int)
+    assert 0 < waiting + stored <= 60
+
+    bench.disk.finish()
+    bench.settle()
+    (chain,) = bench.rows("chain")
+    assert shut_links(chain) == set()
+    assert stage_named(chain, "reader")["blocked_total_ms"] == 1500
+    assert bench.rows("list_queues", "messages") == [{"messages": 60}]
+
+
+def test_chain_conserves_credit_on_every_link(bench: Bench) -> None:
+    bench.hold_up()
+    bench.publish("orders", 59)
+    (chain,) = bench.rows("chain")
+    links = chain["links"]
+    assert isinstance(links, list)
+    credit_links = [link for link in links if link["initial"]]
+    assert len(credit_links) == 3
+    for link in credit_links:
+        held = link["credit"] + link["owed"] + link["withheld"] + link["deferred"]
+        assert held == link["initial"], link
+
+
+def test_chain_names_the_alarm(bench: Bench) -> None:
+    bench.node.broker.alarms.raise_alarm(MEMORY, "low on memory (of course)")
+    bench.publish("orders", 2)
+    (chain,) = bench.rows("chain")
+    own = "127.0.0.1:40312 -> 127.0.0.1:5672"
+    assert (own, "alarm memory") in shut_links(chain)
+    alarm = stage_named(chain, "alarm")
+    assert (alarm["name"], alarm["state"]) == ("memory alarm", "low on memory (of course)")
+    assert stage_named(chain, "reader")["state"] == "blocked"
+
+
+def test_chain_tells_which_client_does_not_read(bench: Bench) -> None:
+    bench.reader.writer.choked = True
+    (chain,) = bench.rows("chain")
+    assert stage_named(chain, "writer")["state"] == "waiting for the client to read"
