@@ -15,6 +15,8 @@ FRAME_ERROR: Final = 501
 COMMAND_INVALID: Final = 503
 UNEXPECTED_FRAME: Final = 505
 SHOWN_OCTETS: Final = 16
+ERLANG_COLUMNS: Final = 80
+"""Where Erlang breaks the lines of what it prints."""
 PRINTABLE: Final = frozenset(range(32, 127))
 
 
@@ -50,7 +52,11 @@ def unexpected_frame(kind: int, payload: bytes) -> ConnectionViolation:
 
 
 def invalid_end(kind: int, payload: bytes, mark: int) -> ConnectionViolation:
-    return violation(FRAME_ERROR, f"{describe(kind, payload)}: {{invalid_frame_end_marker,{mark}}}")
+    head = f"{describe(kind, payload)}: {{"
+    term = f"invalid_frame_end_marker,{mark}}}"
+    if len(head) + len(term) > ERLANG_COLUMNS:
+        term = term.replace(",", ",\n" + " " * len(head))
+    return violation(FRAME_ERROR, head + term)
 
 
 def frame_too_large(kind: int, size: int, limit: int) -> ConnectionViolation:

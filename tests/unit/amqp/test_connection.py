@@ -294,7 +294,12 @@ GARBLED = struct.pack(">HH", 50, 10) + b"\0\0\0\x04\0\0\0\0"
         (
             frame(1, 1, GARBLED, end=0xCD),
             "501 FRAME_ERROR - type 1, all octets = <<0,50,0,10,0,0,0,4,0,0,0,0>>:"
-            " {invalid_frame_end_marker,205}",
+            " {invalid_frame_end_marker,\n" + " " * 53 + "205}",
+            0,
+        ),
+        (
+            frame(1, 1, b"1234", end=0),
+            '501 FRAME_ERROR - type 1, all octets = <<"1234">>: {invalid_frame_end_marker,0}',
             0,
         ),
         (frame(8, 1, b""), f"{UNEXPECTED}type 8, all octets = <<>>", 0),
