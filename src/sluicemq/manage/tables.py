@@ -84,7 +84,7 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
     },
     "list_exchanges": {
         "name": "the exchange's name (empty: the default one)",
-        "type": "direct, fanout, topic or headers",
+        "type": "direct, fanout or topic",
         "durable": "whether its declaration outlives a restart",
         "auto_delete": "whether it goes with its last binding",
         "internal": "whether clients may not publish to it",
