@@ -207,3 +207,18 @@ def header_frame(channel: int, body_size: int, properties: BasicProperties | byt
     raw = properties if isinstance(properties, bytes) else properties.encode()
     head = HEADER_FRAME.pack(2, channel, HEADER.size + len(raw), BASIC_CLASS, 0, body_size)
     return b"".join((head, raw, b"\xce"))
+
+
+def text_property(raw: bytes, flag: int) -> bytes | None:
+    """A short string property out of checked properties, without decoding the others."""
+    flags = raw[0] << 8 | raw[1]
+    if not flags & flag:
+        return None
+    pos = 2
+    before = flags & ~(2 * flag - 1)
+    for size in _layout(before):
+        if size == 255:
+            pos = skip_longstr(raw, pos, len(raw))
+        else:
+            pos += size or 1 + raw[pos]
+    return raw[pos + 1 : pos + 1 + raw[pos]]

@@ -48,7 +48,7 @@ DECIMAL: Final = struct.Struct(">BI")
 
 NUMBERS: Final[dict[int, struct.Struct]] = {
     ord(tag): struct.Struct(">" + code)
-    for tag, code in zip("tbBsuIilfd", "?bBhHiIqfd", strict=True)
+    for tag, code in zip("tbBsuIilLfd", "?bBhHiIqQfd", strict=True)
 }
 """The field types whose value is what `struct` makes of it."""
 

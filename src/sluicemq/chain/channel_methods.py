@@ -15,6 +15,7 @@ from sluicemq.chain.consuming import Subscription
 from sluicemq.chain.deliveries import Outlet
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
+from sluicemq.model.arguments import type_name
 from sluicemq.model.definitions import (
     EXCHANGE,
     QUEUE,
@@ -247,7 +248,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
         tag,
         method.no_ack,
         method.exclusive,
-        priority_of(method.arguments),
+        priority_of(queue, method.arguments),
         Prefetch(consuming.prefetch_count),
         consuming.limiter,
         consuming.window(queue)[0],
@@ -265,11 +266,12 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     channel.ask(Question(method, queue, Consume(consumer), consumed))
 
 
-def priority_of(arguments: dict[str, Any]) -> int:
+def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
     """x-priority, 0 when absent; 406 when it is no whole number."""
     priority = arguments.get("x-priority", 0)
     if not isinstance(priority, int) or isinstance(priority, bool):
-        text = f"invalid arg 'x-priority': expected integer, got {priority!r}"
+        kind = type_name(priority)
+        text = f"invalid arg 'x-priority' for {queue.title}: \"expected integer, got {kind}\""
         raise ChannelViolation(406, text)
     return priority
 

@@ -12,8 +12,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.methods import BasicReturn
-from sluicemq.amqp.properties import BasicProperties
-from sluicemq.amqp.types import Malformed
+from sluicemq.amqp.properties import (
+    DELIVERY_MODE,
+    EXPIRATION,
+    USER_ID,
+    delivery_mode,
+    text_property,
+)
 from sluicemq.chain.deliveries import short_string
 from sluicemq.chain.queue import Enqueue
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation
@@ -30,8 +35,8 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Inflow, Outflow
 
 BASIC_PUBLISH: Final = (60, 40)
-NEEDS_LOOK: Final = 1 << 12 | 1 << 8 | 1 << 4
-"""Property flags: delivery-mode, expiration, user-id. Others are none of the broker's business."""
+NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID
+"""Others are none of the broker's business."""
 PERSISTENT: Final = 2
 
 
@@ -108,7 +113,11 @@ class Publishing:
         if method.immediate:
             raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
         topology = self.broker.topology
-        topology.check_publish(method.exchange)
+        try:
+            topology.check_publish(method.exchange)
+        except ChannelViolation as violation:
+            violation.class_id, violation.method_id = BASIC_PUBLISH
+            raise
         names = topology.route(method.exchange, method.routing_key)
         targets = [
             (queue, *self.link(queue)) for queue in map(self.broker.queues.__getitem__, names)
@@ -144,20 +153,17 @@ class Publishing:
 
     def look(self, raw: bytes) -> bool:
         """Check the properties that concern the broker."""
-        try:
-            properties = BasicProperties.decode(raw)
-        except Malformed as error:
-            raise ConnectionViolation(501, str(error), *BASIC_PUBLISH) from error
-        mode = properties.delivery_mode
-        if mode not in (None, 1, 2):
+        mode = delivery_mode(raw)
+        if mode > PERSISTENT:
             raise refused(f"invalid message: {{delivery_mode_unknown,{mode}}}")
-        expiration = properties.expiration
+        expiration = text_property(raw, EXPIRATION)
         if expiration is not None:
-            check_expiration(expiration)
+            check_expiration(expiration.decode(errors="replace"))
         user = self.channel.reader.user
-        claimed = properties.user_id
-        if claimed is not None and claimed != user:
-            text = f"user_id property set to '{claimed}' but authenticated user was '{user}'"
+        claimed = text_property(raw, USER_ID)
+        if claimed is not None and claimed != user.encode():
+            name = claimed.decode(errors="replace")
+            text = f"user_id property set to '{name}' but authenticated user was '{user}'"
             raise refused(text)
         return mode == PERSISTENT
 

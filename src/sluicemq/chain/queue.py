@@ -49,8 +49,8 @@ class Queue(FlowActor):
         self.broker = broker
         self.definition = definition
         self.name = definition.name
-        title = f"queue '{definition.name}' in vhost '{broker.vhost}'"
-        self.machine = ClassicQueue(title, definition.durable, self)
+        self.title = f"queue '{definition.name}' in vhost '{broker.vhost}'"
+        self.machine = ClassicQueue(self.title, definition.durable, self)
         self.replicator = Alone(self.machine)
         self.effects: list[Effect] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)

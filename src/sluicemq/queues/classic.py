@@ -83,9 +83,11 @@ class ClassicQueue(QueueMachine):
         elif isinstance(command, Down):
             self.down(command.channel)
         elif isinstance(command, Inspect):
+            self.serve(effects)
             depth = self.depth
             effects.append(Inspected(command.channel, depth.ready, depth.consumers))
         elif isinstance(command, Purge):
+            self.serve(effects)
             effects.append(Purged(command.channel, self.purge()))
         else:
             self.delete(command, effects)
@@ -218,7 +220,8 @@ class ClassicQueue(QueueMachine):
         self.ready.give_back(chunks)
 
     def get(self, command: Get, effects: list[Effect]) -> None:
-        """One message for basic.get."""
+        """One message for basic.get; what a consumer can take is no longer there."""
+        self.serve(effects)
         chunk = self.ready.head()
         channel = command.channel
         if chunk is None:
@@ -299,6 +302,7 @@ class ClassicQueue(QueueMachine):
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
         """Delete on conditions; consumers are told."""
+        self.serve(effects)
         channel = command.channel
         if channel is not None and command.if_unused and self.consumers.count:
             effects.append(Refuse(channel, 406, f"{self.title} in use"))
