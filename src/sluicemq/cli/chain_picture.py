@@ -11,7 +11,7 @@ is shown as `flow` was held up a moment ago: by whatever held him up longest in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
@@ -78,12 +78,19 @@ def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max
     widths = shared_out(columns, width)
     wrapped_counts = [wrapped(text, cell) for text, cell in zip(counts, widths, strict=True)]
     lines = [arrows(widths), *beside(wrapped_counts, widths), "", *beside(columns, widths)]
-    for kind, title in (("writer", "WRITERS"), ("alarm", "ALARMS")):
-        rows = chain.by_kind.get(kind, [])
-        if rows:
-            count = f" ({summary(rows)})" if len(rows) > 1 else ""
-            lines += ["", f"{title}{count}", *listed(rows, width, rows_max)]
+    lines += aside(chain, "writer", "WRITERS", width, rows_max)
+    lines += aside(chain, "alarm", "ALARMS", width, rows_max)
     return [*lines, "", *held_up(chain, rows_max)]
+
+
+def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> list[str]:
+    """Stages beside the chain: how many there are, and a line for each that is not just running."""
+    rows = chain.by_kind.get(kind, [])
+    if not rows:
+        return []
+    unusual = [stage for stage in rows if stage["state"] != "running"]
+    counted = "" if len(rows) == len(unusual) == 1 else f" ({summary(rows)})"
+    return ["", f"{title}{counted}", *listed(unusual, width, rows_max)]
 
 
 def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -192,13 +199,18 @@ def held_up(chain: Chain, rows_max: int) -> list[str]:
         return ["Nobody is held up."]
     groups: dict[tuple[str, ...], list[Hold]] = {}
     for hold in holds:
-        holders = tuple(link["receiver"] for link in hold.links)
-        groups.setdefault(holders, []).append(hold)
+        groups.setdefault(holders_of(chain, hold), []).append(hold)
     ordered = sorted(groups.values(), key=longest, reverse=True)
     lines = [sentence(chain, group) for group in ordered[:rows_max]]
     if len(ordered) > rows_max:
         lines.append(f"... and {len(ordered) - rows_max} more holders")
     return lines
+
+
+def holders_of(chain: Chain, hold: Hold) -> tuple[str, ...]:
+    """What to group by: who holds; everybody's own channel counts as one."""
+    receivers = (link["receiver"] for link in hold.links)
+    return tuple("" if chain.by_id[each]["kind"] == "channel" else each for each in receivers)
 
 
 def all_holds(chain: Chain) -> Iterable[Hold]:
@@ -246,17 +258,18 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
         noun = NOUNS[first.stage["kind"]]
         subject = f"{len(group)} {noun}s ({first.stage['name']} longest)"
         verb = "are" if now else "were"
-    parts = [holder(chain.by_id, link) for link in first.links]
+    parts = [holder(chain.by_id[link["receiver"]], link, len(group)) for link in first.links]
     return f"{subject} {verb} held up by " + ", which is held up by ".join(parts)
 
 
-def holder(by_id: Mapping[str, Stage], link: Link) -> str:
+def holder(stage: Stage, link: Link, held: int) -> str:
     """Who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
     how_long = seconds(link["blocked_ms"])
     if not link["shut"]:
         how_long = f"{seconds(link['blocked_total_ms'])} in all"
-    return f"{named(by_id[link['receiver']])} ({credit}{how_long})"
+    who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
+    return f"{who} ({credit}{how_long})"
 
 
 def named(stage: Stage) -> str:

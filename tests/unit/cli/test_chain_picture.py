@@ -79,7 +79,8 @@ def test_the_whole_chain_with_live_numbers_and_the_channel_left_out_of_the_sente
         stage("q", "queue", "orders", 400, blocked_ms=900, deferred=50),
         stage("q2", "queue", "audit"),
         STORE,
-        stage("w", "writer", "127.0.0.1:40312", inbox=3),
+        stage("w", "writer", "127.0.0.1:40312", inbox=3, state="waiting for the client to read"),
+        stage("w2", "writer", "127.0.0.1:40313"),
     ]
     links = [
         link("r", "c", 0, 200, blocked_ms=1200),
@@ -106,8 +107,8 @@ running            running              running
  credit 150/200 >   running              running
                     credit 199/200 >
 
-WRITERS
- 127.0.0.1:40312: running, inbox 3
+WRITERS (2: 1 running, 1 waiting for the client to read)
+ 127.0.0.1:40312: waiting for the client to read, inbox 3
 
 connection 127.0.0.1:40312 is held up by queue orders (credit 0/200, 1.2 s), which is held up by \
 the message store (credit 0/2000, 0.9 s)"""
@@ -232,3 +233,12 @@ def test_the_disk_is_named_when_the_store_waits_for_it() -> None:
     ]
     drawn = text(stages, [link("s", "d", 0, 0, blocked_ms=700)])
     assert drawn.endswith("the message store is held up by the disk (0.7 s)")
+
+
+def test_connections_held_up_by_their_own_channels_are_one_line() -> None:
+    stages = [stage(f"r{n}", "reader", f"a:{n}", blocked_ms=n) for n in (1, 2)]
+    stages += [stage(f"c{n}", "channel", f"a:{n} (1)") for n in (1, 2)]
+    links = [link(f"r{n}", f"c{n}", 0, 200, blocked_ms=100 * n) for n in (1, 2)]
+    assert text(stages, links).endswith(
+        "\n\n2 connections (a:2 longest) are held up by their own channels (credit 0/200, 0.2 s)"
+    )
