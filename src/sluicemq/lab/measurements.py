@@ -136,14 +136,19 @@ class Verification(TypedDict):
     confirmed: int
     nacked: int
     returned: int
+    # written, but neither confirmed nor nacked (where confirms are off: the broker did not answer
+    # the publisher's channel.close) when the drain timeout ended
+    unsettled: int
     # deliveries, all of them
     delivered: int
     redelivered: int
-    # promised (confirmed, or written where confirms are off) and never delivered, and no longer
-    # in a queue either
+    # promised (confirmed, or settled where confirms are off) and never delivered, and not in a
+    # queue any more either
     lost: int
     # promised, not delivered, but still in the queues when the drain timeout ended
     left_in_queues: int
+    # promised and not delivered, and the broker was gone and could not be asked
+    unaccounted: int
     # delivered again without the redelivered flag
     duplicates: int
     # behind a later message of the same publisher at the same consumer, not flagged redelivered

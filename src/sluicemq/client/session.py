@@ -1,0 +1,184 @@
+"""A client's side of a connection without I/O: bytes in, events out, bytes to send.
+
+The session does the opening (start, tune, open), answers what the broker asks of every client
+(closes), and raises when the broker refuses or ends something. All else it hands on as the codec's
+events.
+
+    receive_data(bytes)   what the socket gave
+    next_event()          the next event, or None: more bytes are needed
+    data_to_send()        what to write to the socket
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import Event, MethodFrame, ProtocolHeader
+from sluicemq.amqp.frames import PROTOCOL_HEADER
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from sluicemq.amqp.types import Table
+from sluicemq.client.address import Address
+from sluicemq.errors import SluiceError
+
+HEARTBEAT_S: Final = 60
+"""Asked for; the lower of this and the broker's, and 0 from the broker is none."""
+
+CHANNEL_MAX: Final = 2047
+FRAME_MAX_BYTES: Final = 131_072
+
+CAPABILITIES: Final[Table] = {
+    "authentication_failure_close": True,
+    "basic.nack": True,
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "exchange_exchange_bindings": True,
+    "publisher_confirms": True,
+}
+
+
+class Closed(SluiceError):
+    """The broker ended the connection."""
+
+
+class ClosedByBroker(Closed):
+    """With connection.close or channel.close; `channel` 0 is the connection."""
+
+    def __init__(self, channel: int, code: int, text: str) -> None:
+        self.channel = channel
+        self.code = code
+        self.text = text
+        what = f"channel {channel}" if channel else "the connection"
+        super().__init__(f"the broker closed {what}: {code} {text}")
+
+
+class Opened:
+    """The connection is ready to use."""
+
+    __slots__ = ("frame_max", "heartbeat_s", "server_properties")
+
+    def __init__(self, server_properties: Table, frame_max: int, heartbeat_s: int) -> None:
+        self.server_properties = server_properties
+        self.frame_max = frame_max
+        self.heartbeat_s = heartbeat_s
+
+
+class CloseFinished:
+    """The broker answered our connection.close."""
+
+    __slots__ = ()
+
+
+SessionEvent = Event | Opened | CloseFinished
+
+
+class ClientSession:
+    """See above."""
+
+    def __init__(self, address: Address, name: str = "") -> None:
+        self._address = address
+        self._name = name
+        self._connection = AmqpConnection(CLIENT)
+        self._out: list[bytes] = [PROTOCOL_HEADER]
+        self._server_properties: Table = {}
+        self._frame_max = FRAME_MAX_BYTES
+        self._heartbeat_s = 0
+        self.is_open = False
+
+    def receive_data(self, data: bytes) -> None:
+        """Bytes from the socket."""
+        self._connection.receive_data(data)
+
+    def next_event(self) -> SessionEvent | None:
+        """The next event. Raises `ClosedByBroker`, or a ProtocolViolation of the broker's."""
+        while (event := self._connection.next_event()) is not None:
+            if isinstance(event, MethodFrame):
+                if event.channel == 0:
+                    own = self._on_connection_method(event.method)
+                    if own is not None:
+                        return own
+                    if self.is_open:
+                        return event
+                    continue
+                if isinstance(event.method, ChannelClose):
+                    self.send(event.channel, ChannelCloseOk())
+                    raise ClosedByBroker(
+                        event.channel, event.method.reply_code, event.method.reply_text
+                    )
+            elif isinstance(event, ProtocolHeader):
+                raise Closed("the broker does not speak AMQP 0-9-1")
+            return event
+        return None
+
+    def data_to_send(self) -> bytes:
+        """What to write now; it is not given twice."""
+        if not self._out:
+            return b""
+        data = b"".join(self._out)
+        self._out.clear()
+        return data
+
+    def send(self, channel: int, method: Method) -> None:
+        """Queue a method."""
+        self._out.append(method.frame(channel))
+
+    def send_bytes(self, frames: bytes) -> None:
+        """Queue whole frames."""
+        self._out.append(frames)
+
+    def open_channel(self, channel: int) -> None:
+        """Ask for a channel; channel.open-ok comes as an event."""
+        self.send(channel, ChannelOpen())
+
+    def close(self) -> None:
+        """Ask for the end; the next event is `CloseFinished`, all else is swallowed."""
+        self.send(0, ConnectionClose(200, "Goodbye"))
+        self._connection.ignore_all()
+
+    def _on_connection_method(self, method: Method) -> Opened | CloseFinished | None:
+        if isinstance(method, ConnectionStart):
+            self._on_start(method)
+        elif isinstance(method, ConnectionTune):
+            self._on_tune(method)
+        elif isinstance(method, ConnectionOpenOk):
+            self.is_open = True
+            return Opened(self._server_properties, self._frame_max, self._heartbeat_s)
+        elif isinstance(method, ConnectionClose):
+            self.is_open = False
+            self.send(0, ConnectionCloseOk())
+            raise ClosedByBroker(0, method.reply_code, method.reply_text)
+        elif isinstance(method, ConnectionCloseOk):
+            self.is_open = False
+            return CloseFinished()
+        return None
+
+    def _on_start(self, method: ConnectionStart) -> None:
+        if b"PLAIN" not in method.mechanisms.split():
+            raise Closed(f"the broker offers no PLAIN login, only {method.mechanisms.decode()}")
+        self._server_properties = method.server_properties
+        properties: Table = {"product": "SluiceMQ client", "capabilities": CAPABILITIES}
+        if self._name:
+            properties["connection_name"] = self._name
+        response = f"\0{self._address.username}\0{self._address.password}".encode()
+        self.send(0, ConnectionStartOk(properties, "PLAIN", response, "en_US"))
+
+    def _on_tune(self, method: ConnectionTune) -> None:
+        self._frame_max = min(method.frame_max or FRAME_MAX_BYTES, FRAME_MAX_BYTES)
+        self._heartbeat_s = min(method.heartbeat, HEARTBEAT_S)
+        channel_max = min(method.channel_max or CHANNEL_MAX, CHANNEL_MAX)
+        self._connection.frame_max = self._frame_max
+        self.send(0, ConnectionTuneOk(channel_max, self._frame_max, self._heartbeat_s))
+        self.send(0, ConnectionOpen(self._address.virtual_host))

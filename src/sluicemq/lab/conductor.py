@@ -1,0 +1,369 @@
+"""Runs a scenario from beginning to end: queues, workers, the clock, the drain, the verdict.
+
+    make the queues -> start the workers -> all Ready -> Start -> ... steps ... -> all Settled
+        -> everything promised has arrived, or the drain timeout -> Finish -> Reports -> verify
+
+A run that cannot go on (the broker closed something or died) is ended in order: what was measured
+is kept, and `RunResult.stopped` says why. Ctrl-C ends the schedule, a second one the drain.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Final
+
+from sluicemq.client.session import Closed
+from sluicemq.errors import Refused
+from sluicemq.lab.measurements import (
+    RunInfo,
+    StepInfo,
+    Verification,
+    write_run_info,
+)
+from sluicemq.lab.messages import (
+    Arrived,
+    Failed,
+    Finish,
+    Ready,
+    Report,
+    Second,
+    Settled,
+    Start,
+    StepTotals,
+    Stop,
+)
+from sluicemq.lab.plan import NS, Plan
+from sluicemq.lab.process import WorkerProcess
+from sluicemq.lab.progress import Progress, Snapshot
+from sluicemq.lab.recorder import write_rows
+from sluicemq.lab.sampler import Sampler
+from sluicemq.lab.target import Queues
+from sluicemq.lab.verification import verify
+
+ROLES: Final = ("consumer", "publisher")
+
+HEAD_START_NS: Final = NS // 5
+"""From Start to the beginning of the run: every worker has got the word by then."""
+
+WAIT_S: Final = 0.1
+REPORT_TIMEOUT_S: Final = 60.0
+"""Writing out the last rows of a large run takes seconds."""
+
+REQUEUE_TIMEOUT_S: Final = 3.0
+"""A broker may take a moment to put back what consumers had not acknowledged."""
+
+INTERRUPTED: Final = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Where the measurements are, and what they begin with."""
+
+    directory: Path
+    info: RunInfo
+
+    @property
+    def verification(self) -> Verification:
+        """Exact, over all messages."""
+        return self.info["verification"]
+
+    @property
+    def failed(self) -> bool:
+        """The run ended early, other than by the user's wish."""
+        return self.info["stopped"] not in (None, INTERRUPTED)
+
+
+def run_scenario(plan: Plan, progress: Progress) -> RunResult:
+    """Run it. Raises `Refused` or `Closed` when it cannot even begin."""
+    if (plan.directory / "run.json").exists():
+        raise Refused(f"{plan.directory} already holds a run")
+    progress.run_planned(plan)
+    conductor = Conductor(plan, progress)
+    try:
+        with handled_interrupts(conductor.interrupt):
+            return conductor.run()
+    finally:
+        progress.run_ended()
+
+
+@contextmanager
+def handled_interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call `on_interrupt` at Ctrl-C, so that it cannot tear a message from a pipe in two."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is ever interrupted
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: on_interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Conductor:
+    """One run."""
+
+    def __init__(self, plan: Plan, progress: Progress) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._queues = Queues(plan)
+        self._workers: dict[Connection, WorkerProcess] = {}
+        self._sampler: Sampler | None = None
+        self._origin_ns = 0
+        self._ready = 0
+        self._settled = 0
+        self._promised = 0
+        self._arrived: dict[Connection, int] = {}
+        self._reports: dict[Connection, Report] = {}
+        self._rows: list[dict[str, Any]] = []
+        self._seconds: defaultdict[int, list[Second]] = defaultdict(list)
+        self._stopped: str | None = None
+        self._stop_ns: int | None = None
+        self._interrupts = 0
+
+    def interrupt(self) -> None:
+        """Ctrl-C: first the schedule ends, then the drain, then everything."""
+        self._interrupts += 1
+        if self._interrupts > 2:
+            raise KeyboardInterrupt
+
+    def run(self) -> RunResult:
+        """All of it."""
+        plan = self._plan
+        plan.directory.mkdir(parents=True, exist_ok=True)
+        product, version = self._queues.make()
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        self._progress.note(f"{product} {version}: opening connections")
+        try:
+            self._start_workers()
+            self._load()
+            self._collect_reports()
+        finally:
+            if self._sampler is not None:
+                self._sampler.stop()
+            for worker in self._workers.values():
+                worker.end(timeout_s=5)
+        verification = self._verify()
+        verification["drained"] &= self._stopped in (None, INTERRUPTED)
+        info = self._info(product, version, started_at, verification)
+        self._write(info)
+        return RunResult(plan.directory, info)
+
+    # The phases
+
+    def _start_workers(self) -> None:
+        for role in ROLES:
+            for index in range(self._plan.workers):
+                worker = WorkerProcess(self._plan, role, index)
+                self._workers[worker.pipe] = worker
+        while self._ready < len(self._workers) and self._stopped is None:
+            self._listen()
+
+    def _load(self) -> None:
+        """Until everything promised has arrived, or there is a reason not to wait for it."""
+        if self._stopped is not None:
+            return
+        plan = self._plan
+        self._origin_ns = time.monotonic_ns() + HEAD_START_NS
+        self._tell(Start(self._origin_ns))
+        self._sampler = Sampler(self._queues, plan.broker_pid, self._origin_ns)
+        if plan.sample_every > 1:
+            self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
+        schedule_end_ns = self._origin_ns + plan.steps[-1].end_ns
+        drain_ns = round(plan.drain_timeout_s * NS)
+        while self._stopped in (None, INTERRUPTED) and self._interrupts < 2:
+            self._listen()
+            now_ns = time.monotonic_ns()
+            if self._interrupts:
+                schedule_end_ns = min(schedule_end_ns, now_ns)
+            if self._everything_arrived():
+                return
+            if now_ns > schedule_end_ns + drain_ns:
+                self._progress.note(f"gave up draining after {plan.drain_timeout_s:g} s")
+                return
+
+    def _everything_arrived(self) -> bool:
+        settled = self._settled == self._plan.workers
+        return settled and sum(self._arrived.values()) >= self._promised
+
+    def _collect_reports(self) -> None:
+        self._tell(Finish())
+        deadline = time.monotonic() + REPORT_TIMEOUT_S
+        while len(self._reports) < len(self._workers) and time.monotonic() < deadline:
+            self._listen()
+
+    def _verify(self) -> Verification:
+        reports = list(self._reports.values())
+        published = [report.published for report in reports if report.published is not None]
+        delivered = [report.delivered for report in reports if report.delivered is not None]
+        result = verify(published, delivered, 0)
+        missing = result["lost"]
+        try:
+            deadline = time.monotonic() + REQUEUE_TIMEOUT_S
+            left = self._queues.count() if missing else 0
+            while left < missing and time.monotonic() < deadline:
+                time.sleep(WAIT_S)
+                left = self._queues.count()
+            self._queues.delete()
+        except Closed as closed:
+            self._progress.note(f"the broker cannot be asked what is left: {closed}")
+            return verify(published, delivered, None)
+        return verify(published, delivered, left)
+
+    # Talking with the workers
+
+    def _tell(self, command: object) -> None:
+        for pipe in self._workers:
+            with suppress(OSError):  # a dead worker is noticed by `_hear`
+                pipe.send(command)
+
+    def _listen(self) -> None:
+        """Handle what workers have to say, for a moment."""
+        alive = [pipe for pipe in self._workers if pipe not in self._reports]
+        for pipe in wait(alive, WAIT_S):
+            assert isinstance(pipe, Connection)
+            self._hear(pipe)
+        if self._interrupts:
+            self._stop(INTERRUPTED)
+
+    def _hear(self, pipe: Connection) -> None:
+        try:
+            message = pipe.recv()
+        except (EOFError, OSError):
+            self._reports[pipe] = Report()
+            self._stop(f"a {self._workers[pipe].role} process died")
+            return
+        if isinstance(message, Second):
+            self._on_second(message)
+        elif isinstance(message, Arrived):
+            self._arrived[pipe] = message.messages
+        elif isinstance(message, Ready):
+            self._ready += 1
+        elif isinstance(message, Settled):
+            self._settled += 1
+            self._promised += message.promised
+        elif isinstance(message, Failed):
+            self._stop(message.reason)
+        elif isinstance(message, Report):
+            self._reports[pipe] = message
+
+    def _stop(self, reason: str) -> None:
+        """End the schedule. The first reason counts, but a fault weighs more than an interrupt."""
+        if self._stopped in (None, INTERRUPTED):
+            if self._stopped == reason:
+                return
+            first = self._stopped is None
+            self._stopped = reason
+            if first and self._origin_ns:
+                self._stop_ns = time.monotonic_ns() - self._origin_ns
+                self._tell(Stop())
+            self._progress.note(f"stopping: {reason}")
+
+    def _on_second(self, message: Second) -> None:
+        self._rows.append(message.row)
+        second = message.row["second"]
+        group = self._seconds[second]
+        group.append(message)
+        if len(group) == len(self._workers):
+            del self._seconds[second]
+            self._progress.second_passed(self._snapshot(second, group))
+
+    def _snapshot(self, second: int, group: list[Second]) -> Snapshot:
+        sums: Counter[str] = Counter()
+        for message in group:
+            sums.update({name: n for name, n in message.row.items() if isinstance(n, int)})
+        latencies = sorted(latency for message in group for latency in message.latencies_ns)
+        steps = self._plan.steps
+        number = group[0].row["step"]
+        return Snapshot(
+            second=second,
+            step=steps[number] if number >= 0 else None,
+            intended=sums["intended"],
+            written=sums["written"],
+            confirmed=sums["confirmed"],
+            delivered=sums["delivered"],
+            unconfirmed=sums["unconfirmed"],
+            unacked=sums["unacked"],
+            blocked_connections=sums["blocked_ns"] / NS,
+            messages_ready=0 if self._sampler is None else self._sampler.messages_ready,
+            p50_ns=latencies[len(latencies) // 2] if latencies else None,
+            p99_ns=latencies[len(latencies) * 99 // 100] if latencies else None,
+        )
+
+    # What is left behind
+
+    def _write(self, info: RunInfo) -> None:
+        directory = self._plan.directory
+        write_rows(directory, "counters", self._rows)
+        write_rows(directory, "broker", self._sampler.rows if self._sampler is not None else [])
+        write_run_info(directory, info)
+
+    def _step_infos(self) -> list[StepInfo]:
+        stop_ns = self._plan.steps[-1].end_ns if self._stop_ns is None else self._stop_ns
+        totals: defaultdict[int, StepTotals] = defaultdict(StepTotals)
+        for report in self._reports.values():
+            for number, part in report.steps.items():
+                totals[number].intended += part.intended
+                totals[number].abandoned += part.abandoned
+        return [
+            StepInfo(
+                step=step.number,
+                in_flight_limit=None if step.limit is None else step.limit.messages,
+                in_flight_percent=None if step.limit is None else step.limit.percent,
+                start_ns=step.start_ns,
+                end_ns=min(step.end_ns, stop_ns),
+                warm_ns=min(step.warm_ns, stop_ns),
+                intended=totals[step.number].intended,
+                abandoned=totals[step.number].abandoned,
+            )
+            for step in self._plan.steps
+            if step.number in totals
+        ]
+
+    def _info(
+        self, product: str, version: str, started_at: str, verification: Verification
+    ) -> RunInfo:
+        plan = self._plan
+        scenario = plan.scenario
+        return RunInfo(
+            scenario=scenario.number,
+            name=scenario.name,
+            target=[str(address) for address in self._queues.addresses],
+            product=product,
+            version=version,
+            queue_type=plan.queue_type,
+            queue_arguments=plan.declare_arguments,
+            durable=True,
+            persistent=True,
+            confirms=plan.confirms,
+            ack_interval=plan.ack_interval,
+            scale=plan.scale,
+            publishers=scenario.publishers,
+            queues=scenario.queues,
+            consumers=scenario.consumers,
+            rate_per_publisher=plan.rate,
+            rate_unscaled=scenario.rate,
+            prefetch=plan.prefetch,
+            body_bytes=plan.body_bytes,
+            workers=plan.workers,
+            steps=self._step_infos(),
+            sample_every=plan.sample_every,
+            drain_timeout_s=plan.drain_timeout_s,
+            started_at=started_at,
+            machine={
+                "cores": os.cpu_count() or 1,
+                "ram": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            },
+            verification=verification,
+            claims=list(scenario.claims),
+            stopped=self._stopped,
+        )

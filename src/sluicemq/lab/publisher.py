@@ -1,0 +1,265 @@
+"""One publisher: when each message is due, what goes on the wire, what was confirmed.
+
+No I/O. The schedule is open: the k-th message of a step is due at `first_ns + k * period_ns`,
+whatever the broker does. A publisher that was held up (in-flight limit, socket not writable) writes
+what is overdue as soon as it can; each message keeps its intended time. What is still overdue when
+the step ends is abandoned and counted, so that one step's shortfall is not another step's load.
+
+Only the stamp differs from message to message: everything from the end of one stamp to the start
+of the next is one constant, the seam, and a batch is `seam.join(stamps)`.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Final
+
+from sluicemq.errors import SluiceError
+from sluicemq.lab.measurements import MAGIC, STAMP
+from sluicemq.lab.recorder import NEVER, Recorder
+from sluicemq.lab.verification import NACKED, PENDING, PROMISED
+
+UNLIMITED: Final = 1 << 62
+
+_pack = STAMP.pack
+
+
+class StrayConfirmError(SluiceError):
+    """The broker settled a message that was never published, or settled one twice."""
+
+
+class Envelope:
+    """The constant bytes around the stamp of every message of one publisher."""
+
+    __slots__ = ("head", "seam", "size", "tail")
+
+    def __init__(self, head: bytes, tail: bytes) -> None:
+        self.head = head
+        self.tail = tail
+        self.seam = tail + head
+        self.size = len(self.seam) + STAMP.size
+
+
+class Publisher:
+    """See above. Times are ns since the start of the run."""
+
+    __slots__ = (
+        "_base",
+        "_confirmed_ns",
+        "_confirms",
+        "_done",
+        "_due_max",
+        "_envelope",
+        "_first_ns",
+        "_frontier",
+        "_intended_ns",
+        "_limit",
+        "_phase_ns",
+        "_step",
+        "_steps_taken",
+        "_written_ns",
+        "abandoned",
+        "confirmed",
+        "intended",
+        "nacked",
+        "number",
+        "period_ns",
+        "promises",
+        "queue",
+        "unconfirmed",
+        "written",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        queue: int,
+        envelope: Envelope,
+        period_ns: int,
+        phase_ns: int,
+        confirms: bool,
+    ) -> None:
+        self.number = number
+        self.queue = queue
+        self.period_ns = period_ns
+        self.intended = 0
+        """Messages of all steps that ended."""
+        self.abandoned = 0
+        self.written = 0
+        """Also the next sequence number; delivery tags are one more."""
+        self.confirmed = 0
+        self.nacked = 0
+        self.unconfirmed = 0
+        self.promises = bytearray()
+        """A byte a message: PENDING, PROMISED (confirmed) or NACKED. Empty without confirms."""
+        self._envelope = envelope
+        self._phase_ns = phase_ns
+        self._confirms = confirms
+        self._step = 0
+        self._first_ns = 0
+        self._due_max = 0
+        self._done = 0
+        self._limit = UNLIMITED
+        self._frontier = 0
+        # Rows not yet taken, from sequence number `_base` on.
+        self._base = 0
+        self._steps_taken = array("h")
+        self._intended_ns = array("q")
+        self._written_ns = array("q")
+        self._confirmed_ns = array("q")
+
+    # The schedule
+
+    def begin_step(self, number: int, limit: int | None, start_ns: int, end_ns: int) -> None:
+        """Enter a step; what the one before left unwritten is abandoned."""
+        self._close_step(self._due_max)
+        self._step = number
+        self._limit = UNLIMITED if limit is None else limit
+        self._first_ns = start_ns + self._phase_ns
+        self._done = 0
+        self._due_max = -((self._first_ns - end_ns) // self.period_ns)
+
+    def end_schedule(self, now_ns: int) -> None:
+        """No further message is due."""
+        self._close_step(self._due(now_ns))
+        self._done = self._due_max = 0
+
+    def _close_step(self, due: int) -> None:
+        self.intended += due
+        self.abandoned += due - self._done
+
+    def _due(self, now_ns: int) -> int:
+        due = (now_ns - self._first_ns) // self.period_ns + 1
+        return due if due < self._due_max else self._due_max
+
+    def intended_until(self, now_ns: int) -> int:
+        """Messages due until now, of all steps."""
+        return self.intended + max(self._due(now_ns), 0)
+
+    def allowance(self, now_ns: int) -> int:
+        """How many messages may be written now; not above 0: none."""
+        due = self._due(now_ns) - self._done
+        room = self._limit - self.unconfirmed
+        return due if due < room else room
+
+    def write(self, count: int, now_ns: int) -> bytes:
+        """The next `count` messages, as written now."""
+        seq = self.written
+        first = self._first_ns + self._done * self.period_ns
+        intended = range(first, first + count * self.period_ns, self.period_ns)
+        self._done += count
+        self.written = seq + count
+        self._intended_ns.extend(intended)
+        self._written_ns.extend(repeat(now_ns, count))
+        self._steps_taken.extend(repeat(self._step, count))
+        if self._confirms:
+            self.unconfirmed += count
+            self.promises.extend(bytes(count))
+            self._confirmed_ns.extend(repeat(NEVER, count))
+        envelope = self._envelope
+        if count == 1:
+            stamp = _pack(MAGIC, self.number, seq, first, now_ns, self._step, self.queue, 0)
+            return envelope.head + stamp + envelope.tail
+        stamps = map(
+            _pack,
+            repeat(MAGIC),
+            repeat(self.number),
+            range(seq, seq + count),
+            intended,
+            repeat(now_ns),
+            repeat(self._step),
+            repeat(self.queue),
+            repeat(0),
+        )
+        return b"".join((envelope.head, envelope.seam.join(stamps), envelope.tail))
+
+    # Confirms
+
+    def confirm_each(self, tags: Sequence[int], now_ns: int) -> None:
+        """A run of single confirms."""
+        first = tags[0]
+        last = tags[-1]
+        if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
+            self._settle_range(first - 1, last, PROMISED, now_ns)
+        else:
+            for tag in tags:
+                self._settle_range(tag - 1, tag, PROMISED, now_ns)
+
+    def settle(self, tag: int, multiple: bool, outcome: int, now_ns: int) -> None:
+        """A basic.ack or basic.nack of the broker."""
+        if not multiple:
+            self._settle_range(tag - 1, tag, outcome, now_ns)
+            return
+        end = tag or self.written
+        start = self._frontier
+        promises = self.promises
+        if promises.count(PENDING, start, end) == end - start:
+            self._settle_range(start, end, outcome, now_ns)
+            return
+        while start < end:  # around what was settled singly before
+            stop = start
+            while stop < end and promises[stop] == PENDING:
+                stop += 1
+            if stop > start:
+                self._settle_range(start, stop, outcome, now_ns)
+            start = stop + 1
+
+    def _settle_range(self, start: int, end: int, outcome: int, now_ns: int) -> None:
+        count = end - start
+        promises = self.promises
+        if start < 0 or end > self.written or promises.count(PENDING, start, end) != count:
+            raise StrayConfirmError(
+                f"the broker settled delivery tags {start + 1} to {end} of publisher "
+                f"{self.number}, not all of which were waiting; {self.written} were published"
+            )
+        self.unconfirmed -= count
+        promises[start:end] = bytes((outcome,)) * count
+        if outcome == PROMISED:
+            self.confirmed += count
+            at = self._base
+            self._confirmed_ns[start - at : end - at] = array("q", (now_ns,)) * count
+        else:
+            self.nacked += count
+        if start == self._frontier:
+            pending = promises.find(PENDING, end)
+            self._frontier = self.written if pending < 0 else pending
+
+    def promised(self, settled: bool) -> bytes:
+        """A byte a message. Without confirms all are promised, or none if the broker never said
+        that it took them."""
+        if self._confirms:
+            return bytes(self.promises)
+        return bytes((PROMISED if settled else PENDING,)) * self.written
+
+    # Rows
+
+    def take_rows(self, recorder: Recorder, sample_every: int, everything: bool) -> None:
+        """Move rows that will not change any more (or all) to the recorder."""
+        base = self._base
+        end = self._frontier if self._confirms and not everything else self.written
+        offset = -base % sample_every
+        chosen = slice(offset, end - base, sample_every)
+        count = len(range(offset, end - base, sample_every))
+        columns = recorder.columns
+        if count:
+            columns["publisher"].extend(repeat(self.number, count))
+            columns["seq"].extend(range(base + offset, end, sample_every))
+            columns["queue"].extend(repeat(self.queue, count))
+            columns["step"].extend(self._steps_taken[chosen])
+            columns["intended_ns"].extend(self._intended_ns[chosen])
+            columns["written_ns"].extend(self._written_ns[chosen])
+            columns["weight"].extend(repeat(sample_every, count))
+            if self._confirms:
+                promises = self.promises[base + offset : end : sample_every]
+                columns["confirmed_ns"].extend(self._confirmed_ns[chosen])
+                columns["nacked"].extend(map(NACKED.__eq__, promises))
+            else:
+                columns["confirmed_ns"].extend(repeat(NEVER, count))
+                columns["nacked"].extend(bytes(count))
+        done = slice(0, end - base)
+        for kept in (self._steps_taken, self._intended_ns, self._written_ns, self._confirmed_ns):
+            del kept[done]
+        self._base = end
+        recorder.added(count)

@@ -1,0 +1,287 @@
+"""A process full of publishers: whose turn it is, and what the broker answers.
+
+All publishers have the same period and are spread over it evenly, so the order in which messages
+fall due is a fixed round: slot n belongs to publisher n modulo their number. A publisher that was
+held up is looked at again when its socket takes bytes or a confirm comes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Final
+
+from sluicemq.amqp.events import Acks, ContentMethod, MethodFrame
+from sluicemq.amqp.frames import FRAME, body_frames
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.methods import (
+    BasicAck,
+    BasicNack,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpenOk,
+    ConfirmSelect,
+    ConfirmSelectOk,
+    ConnectionBlocked,
+    ConnectionUnblocked,
+)
+from sluicemq.amqp.properties import BasicProperties, header_frame
+from sluicemq.client.session import Opened
+from sluicemq.lab.link import Link
+from sluicemq.lab.measurements import STAMP
+from sluicemq.lab.messages import Report, Settled, StepTotals
+from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.publisher import Envelope, Publisher
+from sluicemq.lab.recorder import Recorder
+from sluicemq.lab.verification import NACKED, PROMISED, PublishedReport
+from sluicemq.lab.worker import Worker
+
+BATCH_BYTES: Final = 131_072
+"""Most bytes encoded before the socket is asked again: what is written but not sent is little."""
+
+PACE_NS: Final = 200_000
+"""Publishers whose turns are closer together than this are served together."""
+
+PERSISTENT: Final = 2
+
+
+def make_envelope(channel: int, queue: str, body_bytes: int, frame_max: int) -> Envelope:
+    """The constant bytes of a publish to `queue` around its stamp."""
+    body = bytes(STAMP.size) + b"." * (body_bytes - STAMP.size)
+    frames = b"".join(body_frames(channel, body, frame_max))
+    stamp_at = FRAME.size
+    head = (
+        BasicPublish("", queue).frame(channel)
+        + header_frame(channel, body_bytes, BasicProperties(delivery_mode=PERSISTENT))
+        + frames[:stamp_at]
+    )
+    return Envelope(head, frames[stamp_at + STAMP.size :])
+
+
+class PublisherLink(Link):
+    """A publisher on its connection."""
+
+    __slots__ = (
+        "_asked",
+        "_batch_max",
+        "_position",
+        "_worker",
+        "blocked_since_ns",
+        "number",
+        "publisher",
+        "settled",
+    )
+
+    publisher: Publisher
+
+    def __init__(self, worker: PublisherWorker, position: int, number: int) -> None:
+        self._worker = worker
+        self._position = position
+        self._batch_max = 1
+        self._asked = False
+        self.number = number
+        self.blocked_since_ns: int | None = None
+        self.settled = False
+        targets = worker.targets
+        super().__init__(targets[number % len(targets)], worker.poller, f"lab publisher {number}")
+
+    def on_opened(self, opened: Opened) -> None:
+        plan = self._worker.plan
+        queue = self.number % plan.scenario.queues
+        name = plan.queue_names[queue]
+        envelope = make_envelope(self.CHANNEL, name, plan.body_bytes, opened.frame_max)
+        phase_ns = self._position * plan.period_ns // self._worker.publishers
+        self.publisher = Publisher(
+            self.number, queue, envelope, plan.period_ns, phase_ns, plan.confirms
+        )
+        self._batch_max = max(1, BATCH_BYTES // envelope.size)
+        self.session.open_channel(self.CHANNEL)
+
+    def on_event(self, event: object, now_ns: int) -> None:
+        if isinstance(event, Acks):
+            self.publisher.confirm_each(event.tags, now_ns - self._worker.origin_ns)
+        elif isinstance(event, MethodFrame):
+            self._on_method(event.method, now_ns - self._worker.origin_ns)
+        elif isinstance(event, ContentMethod) and isinstance(event.method, BasicReturn):
+            self._worker.returned += 1
+
+    def _on_method(self, method: Method, now_ns: int) -> None:
+        if isinstance(method, BasicAck):
+            self.publisher.settle(method.delivery_tag, method.multiple, PROMISED, now_ns)
+        elif isinstance(method, BasicNack):
+            self.publisher.settle(method.delivery_tag, method.multiple, NACKED, now_ns)
+        elif isinstance(method, ConnectionBlocked):
+            self.blocked_since_ns = now_ns
+        elif isinstance(method, ConnectionUnblocked):
+            self._worker.unblocked_ns += self.blocked_ns(now_ns)
+            self.blocked_since_ns = None
+        elif isinstance(method, ChannelOpenOk) and self._worker.plan.confirms:
+            self.session.send(self.CHANNEL, ConfirmSelect())
+        elif isinstance(method, ChannelOpenOk | ConfirmSelectOk):
+            self.is_ready = True
+        elif isinstance(method, ChannelCloseOk):
+            self.settled = True
+
+    def on_input_end(self, now_ns: int) -> None:
+        self.on_writable()
+
+    def on_writable(self) -> None:
+        if self._worker.is_loading:
+            self.pump()
+
+    def pump(self) -> None:
+        """Write what is due and allowed, as far as the socket takes it."""
+        publisher = self.publisher
+        origin_ns = self._worker.origin_ns
+        while not self.unsent:
+            now_ns = time.monotonic_ns() - origin_ns
+            count = publisher.allowance(now_ns)
+            if count <= 0:
+                return
+            self.transmit(publisher.write(min(count, self._batch_max), now_ns))
+
+    def settle(self) -> bool:
+        """After the schedule: whether the broker has taken everything. Without confirms the
+        answer to channel.close says so."""
+        if self._worker.plan.confirms:
+            self.settled = not self.publisher.unconfirmed
+        elif not self._asked and not self.unsent:
+            self._asked = True
+            self.session.send(self.CHANNEL, ChannelClose(200, "Goodbye"))
+            self.flush()
+        return self.settled
+
+    def blocked_ns(self, now_ns: int) -> int:
+        """How long the connection has been blocked, if it is."""
+        return 0 if self.blocked_since_ns is None else now_ns - self.blocked_since_ns
+
+
+class PublisherWorker(Worker[PublisherLink]):
+    """See above."""
+
+    role = "publisher"
+
+    def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
+        super().__init__(plan, index, pipe)
+        self._numbers = plan.clients_of(plan.scenario.publishers, index)
+        self.publishers = len(self._numbers)
+        self.recorder = Recorder(plan.directory, "published", f"{self.role}{index}")
+        self.is_loading = False
+        self.returned = 0
+        self.unblocked_ns = 0
+        """Blocked time of connections that are not blocked any more."""
+        self._coming = list(reversed(self.steps))
+        self._step: Step | None = None
+        self._slot = 0
+        self._is_settled = False
+        self._step_totals: dict[int, StepTotals] = {}
+        self._totals_before: dict[str, int] = {}
+
+    def makers(self) -> Sequence[Callable[[], PublisherLink]]:
+        return [
+            partial(PublisherLink, self, position, number)
+            for position, number in enumerate(self._numbers)
+        ]
+
+    def work(self, now_ns: int) -> int:
+        """Serve the publishers whose turn has come."""
+        if self._coming and now_ns >= self._coming[-1].start_ns:
+            self._begin_step(self._coming.pop())
+        step = self._step
+        if step is None:
+            return self._coming[-1].start_ns - now_ns if self._coming else NS
+        if now_ns >= step.end_ns:
+            self.stop(step.end_ns)
+            return NS
+        publishers = self.publishers
+        due, next_due_ns = due_slots(now_ns - step.start_ns, self.plan.period_ns, publishers)
+        links = self.links
+        for slot in range(max(self._slot, due - publishers), due):
+            links[slot % publishers].pump()
+        self._slot = due
+        return max(step.start_ns + next_due_ns - now_ns, PACE_NS)
+
+    def _begin_step(self, step: Step) -> None:
+        limit = None if step.limit is None else step.limit.messages
+        for link in self.links:
+            link.publisher.begin_step(step.number, limit, step.start_ns, step.end_ns)
+        self._sum_up_step()
+        self._step = step
+        self._slot = 0
+        self.is_loading = True
+
+    def stop(self, now_ns: int) -> None:
+        """The schedule is over, by itself or because the user wants it."""
+        self._coming.clear()
+        if self._step is not None:
+            for link in self.links:
+                link.publisher.end_schedule(now_ns)
+            self._sum_up_step()
+        self._step = None
+        self.is_loading = False
+
+    def _sum_up_step(self) -> None:
+        """The step that has just ended; the publishers count over all steps."""
+        if self._step is None:
+            return
+        publishers = [link.publisher for link in self.links]
+        totals = StepTotals(
+            sum(publisher.intended for publisher in publishers),
+            sum(publisher.abandoned for publisher in publishers),
+        )
+        for earlier in self._step_totals.values():
+            totals.intended -= earlier.intended
+            totals.abandoned -= earlier.abandoned
+        self._step_totals[self._step.number] = totals
+
+    def tick(self, now_ns: int) -> None:
+        """Once the schedule is over: has the broker taken everything?"""
+        if self._step is not None or self._coming or self._is_settled:
+            return
+        if sum(link.settle() for link in self.links) == self.publishers:
+            self._is_settled = True
+            promised = (link.publisher.promised(True).count(PROMISED) for link in self.links)
+            self.pipe.send(Settled(sum(promised)))
+
+    def take_rows(self, link: PublisherLink, everything: bool) -> None:
+        link.publisher.take_rows(self.recorder, self.plan.sample_every, everything)
+
+    def counts(self, end_ns: int) -> dict[str, int]:
+        publishers = [link.publisher for link in self.links]
+        blocked_ns = sum(link.blocked_ns(end_ns) for link in self.links)
+        totals = {
+            "intended": sum(publisher.intended_until(end_ns - 1) for publisher in publishers),
+            "written": sum(publisher.written for publisher in publishers),
+            "confirmed": sum(publisher.confirmed for publisher in publishers),
+            "blocked_ns": self.unblocked_ns + blocked_ns,
+        }
+        before = self._totals_before
+        self._totals_before = totals
+        row = {name: total - before.get(name, 0) for name, total in totals.items()}
+        row["unconfirmed"] = sum(publisher.unconfirmed for publisher in publishers)
+        return row
+
+    def report(self) -> Report:
+        self.stop(time.monotonic_ns() - self.origin_ns)
+        self.recorder.close()
+        promises = {link.number: link.publisher.promised(link.settled) for link in self.links}
+        return Report(
+            published=PublishedReport(promises, self.plan.confirms, self.returned),
+            steps=self._step_totals,
+        )
+
+
+def due_slots(elapsed_ns: int, period_ns: int, publishers: int) -> tuple[int, int]:
+    """How many turns have come, and when the next one comes; both since the start of the step.
+
+    Publisher i's turns are at i * period / publishers, and every period after that.
+    """
+    rounds, rest_ns = divmod(elapsed_ns, period_ns)
+    turns = min(((rest_ns + 1) * publishers - 1) // period_ns + 1, publishers)
+    due = rounds * publishers + turns
+    next_rounds, position = divmod(due, publishers)
+    return due, next_rounds * period_ns + position * period_ns // publishers

@@ -1,0 +1,113 @@
+"""The broker under test, seen from outside: its nodes, its queues, its process."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from sluicemq.client.address import Address
+from sluicemq.client.blocking import BlockingClient, connect
+from sluicemq.client.session import Closed
+from sluicemq.errors import Refused
+from sluicemq.lab.plan import NS, Plan
+
+ADMIN_TIMEOUT_S: Final = 30.0
+"""A broker under load may take long to answer a declare."""
+
+
+class Target:
+    """One node's address, resolved once."""
+
+    __slots__ = ("address", "family", "socket_address")
+
+    def __init__(self, url: str) -> None:
+        self.address = Address.parse(url)
+        try:
+            found = socket.getaddrinfo(
+                self.address.host, self.address.port, type=socket.SOCK_STREAM
+            )
+        except OSError as error:
+            raise Refused(f"cannot resolve {self.address.host!r}: {error}") from error
+        self.family: socket.AddressFamily = found[0][0]
+        self.socket_address: tuple[Any, ...] = found[0][4]
+
+
+class Queues:
+    """The scenario's queues on the target: made before a run, deleted after it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._names = plan.queue_names
+
+    def make(self) -> tuple[str, str]:
+        """Delete what an earlier run left, declare anew; the broker's product and version.
+
+        Queue q is declared through node q modulo their number, so that leaders spread.
+        """
+        targets = self._plan.targets
+        clients = [connect(url, timeout_s=ADMIN_TIMEOUT_S) for url in targets]
+        try:
+            for index, name in enumerate(self._names):
+                client = clients[index % len(clients)]
+                client.delete_queue(name)
+                client.declare_queue(name, durable=True, arguments=self._plan.declare_arguments)
+            return clients[0].product, clients[0].version
+        finally:
+            for client in clients:
+                client.close()
+
+    def count(self) -> int:
+        """Messages ready in all of them."""
+        with self.connect() as client:
+            return client.count_queues(self._names)
+
+    def delete(self) -> None:
+        """Delete them."""
+        with self.connect() as client:
+            for name in self._names:
+                client.delete_queue(name)
+
+    def connect(self) -> BlockingClient:
+        """An admin connection to the first node."""
+        return connect(self._plan.targets[0], timeout_s=ADMIN_TIMEOUT_S)
+
+    @property
+    def addresses(self) -> Sequence[Address]:
+        """Of all nodes."""
+        return [Address.parse(url) for url in self._plan.targets]
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Their names, in order."""
+        return self._names
+
+
+class BrokerProcess:
+    """CPU time and memory of the broker's process, from /proc."""
+
+    _TICK_NS: Final = NS // os.sysconf("SC_CLK_TCK")
+    _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+    def __init__(self, pid: int) -> None:
+        self._folder = Path("/proc") / str(pid)
+        if not self._folder.is_dir():
+            raise Refused(f"there is no process {pid}")
+
+    def cpu_ns(self) -> int:
+        """User and system time so far; raises `Closed` when the process is gone."""
+        # After the command name, which may hold spaces and parentheses.
+        fields = self._read("stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) * self._TICK_NS
+
+    def rss_bytes(self) -> int:
+        """Resident memory."""
+        return int(self._read("statm").split()[1]) * self._PAGE_BYTES
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self._folder / name).read_text()
+        except OSError as error:
+            raise Closed(f"the broker's process is gone: {error}") from error

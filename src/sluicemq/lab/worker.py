@@ -1,0 +1,189 @@
+"""What publisher and consumer workers have in common: one process, one loop, one pipe.
+
+    open all connections -> Ready -> (Start) -> load, a `Second` each second -> (Finish) -> Report
+
+The garbage collector is off: nothing here makes cycles in quantity, and its pauses would show as
+latency that the broker does not have.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, Final, Generic, TypeVar
+
+from sluicemq.errors import SluiceError
+from sluicemq.lab.link import Link, Poller, open_all
+from sluicemq.lab.measurements import STEP_OUTSIDE
+from sluicemq.lab.messages import Failed, Finish, Ready, Report, Second, Start, Stop
+from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.target import Target
+
+TICK_NS: Final = NS // 10
+"""How often a worker does what is not urgent, a part of its links each time."""
+
+TICKS_PER_ROUND: Final = 20
+"""So every link has its turn every two seconds."""
+
+CLOSING_NS: Final = 3 * NS
+"""How long the broker may take to answer connection.close."""
+
+
+LinkType = TypeVar("LinkType", bound=Link)
+
+
+class Worker(Generic[LinkType]):
+    """Base of both kinds. `now_ns` is the time since the start of the run."""
+
+    role = ""
+
+    def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
+        self.plan = plan
+        self.index = index
+        self.pipe = pipe
+        self.poller = Poller()
+        self.links: Sequence[LinkType] = ()
+        self.steps: Sequence[Step] = plan.steps
+        self.targets = [Target(url) for url in plan.targets]
+        self.origin_ns = 0
+        self.finished = False
+        self._second = 0
+        self._next_tick_ns = 0
+        self._tick = 0
+
+    # For subclasses
+
+    def makers(self) -> Sequence[Callable[[], LinkType]]:
+        """How to open this worker's links."""
+        raise NotImplementedError
+
+    def work(self, now_ns: int) -> int:
+        """Do what is due; how many ns until something is due again."""
+        raise NotImplementedError
+
+    def take_rows(self, link: LinkType, everything: bool) -> None:
+        """Hand a link's finished rows to the recorder."""
+        raise NotImplementedError
+
+    def tick(self, now_ns: int) -> None:
+        """Ten times a second."""
+
+    def counts(self, end_ns: int) -> dict[str, int]:
+        """The counters of the second that ended then, and the levels."""
+        raise NotImplementedError
+
+    def sample_latencies(self, since_ns: int) -> list[int]:
+        """Some latencies of the second that began then, for the live view."""
+        del since_ns
+        return []
+
+    def stop(self, now_ns: int) -> None:
+        """The user wants the load to end."""
+
+    def before_closing(self) -> None:
+        """The drain is over; the connections are still open."""
+
+    def report(self) -> Report:
+        """What this worker found."""
+        raise NotImplementedError
+
+    # The life of a worker
+
+    def run(self) -> None:
+        """All of it."""
+        report_failure: str | None = None
+        try:
+            self._open()
+            self._load()
+            self._close()
+        except SluiceError as error:
+            report_failure = str(error)
+        self.poller.close()
+        for link in self.links:
+            self.take_rows(link, everything=True)
+        report = self.report()
+        if report_failure is not None:
+            self.pipe.send(Failed(report_failure))
+        self.pipe.send(report)
+
+    def _open(self) -> None:
+        self.links = open_all(self.poller, self.makers())
+        self.pipe.send(Ready())
+        self.poller.watch(self.pipe.fileno())
+        while not self.origin_ns and not self.finished:
+            if self.poller.poll(NS):
+                self._on_command()
+
+    def _load(self) -> None:
+        gc.collect()
+        gc.freeze()
+        while not self.finished:
+            now_ns = time.monotonic_ns() - self.origin_ns
+            if now_ns >= self._next_tick_ns:
+                self._on_tick(now_ns)
+            wait_ns = min(self.work(now_ns), self._next_tick_ns - now_ns)
+            if self.poller.poll(wait_ns):
+                self._on_command()
+
+    def _close(self) -> None:
+        self.before_closing()
+        for link in self.links:
+            link.close()
+        deadline_ns = time.monotonic_ns() + CLOSING_NS
+        while self.poller.has_links and time.monotonic_ns() < deadline_ns:
+            self.poller.poll(NS // 10)
+
+    def _on_command(self) -> None:
+        try:
+            command = self.pipe.recv()
+        except EOFError:  # the conductor is gone: nobody would read a report
+            sys.exit(1)
+        if isinstance(command, Start):
+            self.origin_ns = command.origin_ns
+        elif isinstance(command, Stop):
+            self.stop(time.monotonic_ns() - self.origin_ns)
+        elif isinstance(command, Finish):
+            self.finished = True
+
+    def _on_tick(self, now_ns: int) -> None:
+        """The rare things; a twentieth of the links at a time, so that no tick takes long."""
+        while now_ns >= (self._second + 1) * NS:
+            self._end_second()
+        monotonic_ns = now_ns + self.origin_ns
+        for link in self.links[self._tick % TICKS_PER_ROUND :: TICKS_PER_ROUND]:
+            link.keep_alive(monotonic_ns)
+            self.take_rows(link, everything=False)
+        self.tick(now_ns)
+        self._tick += 1
+        self._next_tick_ns = (now_ns // TICK_NS + 1) * TICK_NS
+
+    def _end_second(self) -> None:
+        second = self._second
+        row: dict[str, Any] = {
+            "role": self.role,
+            "index": self.index,
+            "second": second,
+            "step": step_at(self.steps, second * NS),
+            "intended": 0,
+            "written": 0,
+            "confirmed": 0,
+            "delivered": 0,
+            "acked": 0,
+            "unconfirmed": 0,
+            "unacked": 0,
+            "blocked_ns": 0,
+        }
+        row.update(self.counts((second + 1) * NS))
+        self.pipe.send(Second(row, self.sample_latencies(second * NS)))
+        self._second = second + 1
+
+
+def step_at(steps: Sequence[Step], at_ns: int) -> int:
+    """The number of the step in force at that time."""
+    for step in steps:
+        if step.start_ns <= at_ns < step.end_ns:
+            return step.number
+    return STEP_OUTSIDE
