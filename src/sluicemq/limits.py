@@ -55,8 +55,9 @@ at between two runs."""
 RUN_ACKS_MAX: Final = 4096
 """Acks cut from the buffer at a time."""
 
-PUBLISH_METHODS_MAX: Final = 1024
-"""Different basic.publish frames a connection remembers; the table is emptied when full."""
+RUN_METHODS_MAX: Final = 1024
+"""Different basic.publish or basic.deliver frames a connection remembers, to know a run by its
+first octets; the table is emptied when full."""
 
 # queues and deliveries
 

@@ -45,12 +45,13 @@ from sluicemq.amqp.frames import (
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
+from sluicemq.amqp.runs import ACK_SIZE, cut_acks, cut_deliveries, cut_publishes
 from sluicemq.amqp.types import Malformed, MalformedText
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
     MESSAGE_SIZE_MAX_BYTES,
-    PUBLISH_METHODS_MAX,
     RUN_MESSAGES_MAX,
+    RUN_METHODS_MAX,
     UNTUNED_FRAME_MAX_BYTES,
 )
 
@@ -85,9 +86,11 @@ PROTOCOL_HEADER_SIZE: Final = 8
 FRAME_HEAD_SIZE: Final = 7
 METHOD_ARGS: Final = 11
 """Where a method's arguments begin in its frame."""
+TAG_SIZE: Final = 8
 METHOD_IDS: Final = struct.Struct(">I")
 CONTENT_HEADER: Final = struct.Struct(">HHQ")
 PUBLISH: Final = 60 << 16 | 40
+DELIVER: Final = 60 << 16 | 60
 ACK: Final = 60 << 16 | 80
 CHANNEL_OPEN: Final = 20 << 16 | 10
 CHANNEL_OPEN_OK: Final = 20 << 16 | 11
@@ -136,7 +139,9 @@ class AmqpConnection:
         self._offset = 0
         self._contents: dict[int, _Content] = {}
         self._ignored: set[int] = set()
+        # Methods by their raw frame; in a client by the frame without its delivery tag.
         self._publishes: dict[bytes, BasicPublish] = {}
+        self._delivers: dict[bytes, BasicDeliver] = {}
 
     def receive_data(self, data: bytes) -> None:
         """Take what came from the socket."""
@@ -168,6 +173,7 @@ class AmqpConnection:
             self._state = CLOSING
         self._contents.clear()
         self._publishes.clear()
+        self._delivers.clear()
 
     # -- the buffer
 
@@ -328,6 +334,8 @@ class AmqpConnection:
             return self._publish(channel, pos, end)
         if key == ACK:
             return self._ack(channel, pos, end)
+        if key == DELIVER and self.role == CLIENT:
+            return self._deliver(channel, pos, end)
         method = self._decode(key, pos, end)
         raw = self._buf[pos:end]
         if method.has_content:
@@ -364,13 +372,52 @@ class AmqpConnection:
             decoded = self._decode(PUBLISH, pos, end)
             assert isinstance(decoded, BasicPublish)
             method = decoded
-            if len(self._publishes) >= PUBLISH_METHODS_MAX:
+            if len(self._publishes) >= RUN_METHODS_MAX:
                 self._publishes.clear()
             self._publishes[raw] = method
+        if self.fast:
+            payload_max = self._payload_max()
+            body_max = min(payload_max, self.max_message_size)
+            contents, done, uniform = cut_publishes(
+                self._buf, pos, raw, self.run_max, payload_max, body_max
+            )
+            if contents:
+                self._pos = done
+                size = done - pos - len(contents) * len(raw)
+                return Publishes(channel, raw, method, contents, size, uniform)
         self._contents[channel] = _Content(method, raw)
         return None
 
+    def _deliver(self, channel: int, pos: int, end: int) -> Event | None:
+        raw = self._buf[pos:end]
+        if self.fast:
+            tag_at = METHOD_ARGS + 1 + raw[METHOD_ARGS]
+            constant = raw[:tag_at] + raw[tag_at + TAG_SIZE :]
+            method = self._delivers.get(constant)
+            if method is None:
+                decoded = self._decode(DELIVER, pos, end)
+                assert isinstance(decoded, BasicDeliver)
+                method = decoded
+                if len(self._delivers) >= RUN_METHODS_MAX:
+                    self._delivers.clear()
+                self._delivers[constant] = method
+            payload_max = self._payload_max()
+            body_max = min(payload_max, self.max_message_size)
+            tags, contents, done = cut_deliveries(
+                self._buf, pos, raw, tag_at, self.run_max, payload_max, body_max
+            )
+            if contents:
+                self._pos = done
+                return deliveries(channel, method, tags, contents)
+        self._contents[channel] = _Content(self._decode(DELIVER, pos, end), raw)
+        return None
+
     def _ack(self, channel: int, pos: int, end: int) -> Event:
+        if self.fast and end - pos == ACK_SIZE:
+            tags = cut_acks(self._buf, pos)
+            if tags:
+                self._pos = pos + len(tags) * ACK_SIZE
+                return Acks(channel, tags)
         method = self._decode(ACK, pos, end)
         assert isinstance(method, BasicAck)
         if method.multiple:
@@ -435,13 +482,20 @@ class AmqpConnection:
         if isinstance(method, BasicPublish) and self.role == SERVER:
             return Publishes(channel, content.raw_method, method, [raw], len(raw), True)
         if isinstance(method, BasicDeliver) and self.role == CLIENT:
-            return Deliveries(
-                channel,
-                method.consumer_tag,
-                method.exchange,
-                method.routing_key,
-                method.redelivered,
-                [method.delivery_tag],
-                [raw],
-            )
+            return deliveries(channel, method, [method.delivery_tag], [raw])
         return ContentMethod(channel, method, raw)
+
+
+def deliveries(
+    channel: int, method: BasicDeliver, tags: list[int], contents: list[bytes]
+) -> Deliveries:
+    """The event for a run that begins with `method`."""
+    return Deliveries(
+        channel,
+        method.consumer_tag,
+        method.exchange,
+        method.routing_key,
+        method.redelivered,
+        tags,
+        contents,
+    )
