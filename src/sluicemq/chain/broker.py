@@ -11,7 +11,13 @@ from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
 from sluicemq.flow.link import link
 from sluicemq.flow.profiles import flow_budget, flow_profile
-from sluicemq.limits import ACCOUNT_STEP_BYTES, DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY
+from sluicemq.limits import (
+    ACCOUNT_STEP_BYTES,
+    DELIVERY_WINDOW,
+    DELIVERY_WINDOW_NOTIFY,
+    HELD_METHODS_MAX,
+    WRITER_BACKLOG_BYTES,
+)
 from sluicemq.routing.topology import Topology
 
 if TYPE_CHECKING:
@@ -59,6 +65,9 @@ class Broker:
         self.topology = Topology(self.vhost)
         self.profile = flow_profile(config.flow)
         self.budget = flow_budget(config.flow)
+        self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
+        self.held_methods_max = HELD_METHODS_MAX
+        self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
         self.store = MessageStore(scheduler, world)
         self.queues: dict[str, Queue] = {}
@@ -88,7 +97,7 @@ class Broker:
 
     def link_deliveries(self, queue: Queue, channel: Channel) -> tuple[Outflow, Inflow]:
         """queue -> channel, for deliveries: no gate of the queue's own keeper."""
-        spec = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
+        spec = self.delivery_window
         name = f"deliveries to {channel.name}"
         return link(queue.deliveries, queue, channel.deliveries, channel, spec, name)
 

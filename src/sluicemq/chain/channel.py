@@ -20,7 +20,6 @@ from sluicemq.chain.queue import QueueGone
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
-from sluicemq.limits import HELD_METHODS_MAX
 from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Cancelled, Confirm, Deliver
 
@@ -121,7 +120,7 @@ class Channel(FlowActor):
             return
         if self.question is not None:
             self.held.append(message)
-            if len(self.held) >= HELD_METHODS_MAX:
+            if len(self.held) >= self.broker.held_methods_max:
                 self.crowded.shut()
             return
         try:
@@ -177,7 +176,7 @@ class Channel(FlowActor):
             self.fail(violation)
         while self.held and self.question is None and not self.closing:
             self.from_client(self.held.popleft())
-        if len(self.held) < HELD_METHODS_MAX:
+        if len(self.held) < self.broker.held_methods_max:
             self.crowded.open()
 
     def reply(self, method: Method) -> None:

@@ -51,6 +51,7 @@ class MessageStore(FlowActor):
         self.group: list[tuple[Actor, Receipt]] = []
         self.syncing: list[tuple[Actor, Receipt]] = []
         self.group_bytes = 0
+        self.group_bytes_max = STORE_GROUP_BYTES
         self.sync_runs = False
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.writes = 0
@@ -64,7 +65,7 @@ class MessageStore(FlowActor):
             self.group_bytes += message.batch.size
             if message.receipt is not None:
                 self.group.append((message.queue, message.receipt))
-            if self.group_bytes > STORE_GROUP_BYTES:
+            if self.group_bytes > self.group_bytes_max:
                 self.full.shut()
             message.inflow.settle(count, message.batch.size)
         elif isinstance(message, Synced):

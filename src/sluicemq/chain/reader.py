@@ -114,7 +114,11 @@ class Reader(FlowActor):
         self.handshake = Handshake(broker.config, loopback)
         self.throttle = Throttle(self.keeper, False)
         self.writer = Writer(
-            broker.scheduler, self.net, connection, Gate(self.keeper, "writer backlog")
+            broker.scheduler,
+            self.net,
+            connection,
+            Gate(self.keeper, "writer backlog"),
+            broker.writer_backlog_bytes,
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels

@@ -51,11 +51,19 @@ class HangUp:
 class Writer(Actor):
     """The writing half of a connection. `backlog_gate` is a gate of the reader."""
 
-    def __init__(self, scheduler: Scheduler, net: Net, connection: int, backlog_gate: Gate) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        net: Net,
+        connection: int,
+        backlog_gate: Gate,
+        backlog_bytes_max: int = WRITER_BACKLOG_BYTES,
+    ) -> None:
         super().__init__(scheduler)
         self.net = net
         self.connection = connection
         self.backlog_gate = backlog_gate
+        self.backlog_bytes_max = backlog_bytes_max
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
         self.choked = False
@@ -81,7 +89,7 @@ class Writer(Actor):
         """Write what the socket takes."""
         while self.pending and not (self.choked and self.hang_up is None):
             self.write_some()
-        if self.pending_bytes > WRITER_BACKLOG_BYTES:
+        if self.pending_bytes > self.backlog_bytes_max:
             self.backlog_gate.shut()
         elif not self.choked:
             self.backlog_gate.open()
