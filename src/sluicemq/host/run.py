@@ -12,7 +12,7 @@ from sluicemq.errors import Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import MemoryDisk
-from sluicemq.host.memory import HostMemory
+from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.kernel.world import World
 from sluicemq.limits import TURNS_PER_POLL
@@ -90,6 +90,7 @@ async def run_until_signal(config: Config) -> None:
 
 def serve(config: Config) -> int:
     """The process's exit code: 0 after a signal."""
+    tune_allocator()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
