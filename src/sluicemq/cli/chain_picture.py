@@ -141,10 +141,10 @@ def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
 
 def stage_lines(chain: Chain, stage: Stage) -> list[str]:
     """A row: its name; its inbox; how it is; its tightest link; what it owes and holds back."""
-    held = f" {seconds(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
+    held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
     lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
     if stage["blocked_total_ms"] >= TOTAL_MS_MIN:
-        lines.append(f" {seconds(stage['blocked_total_ms'])} in all")
+        lines.append(f" {lasting(stage['blocked_total_ms'])} in all")
     if stage["gates_shut"] > 1:
         lines.append(f" {stage['gates_shut']} gates shut")
     links = [link for link in chain.out.get(stage["id"], ()) if link["initial"]]
@@ -177,7 +177,7 @@ def listed(rows: Sequence[Stage], width: int, rows_max: int) -> list[str]:
     """Stages beside the chain, a line each."""
     lines = []
     for stage in rows[:rows_max]:
-        held = f", {seconds(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
+        held = f", {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
         inbox = f", inbox {stage['inbox']}" if stage["inbox"] else ""
         lines.append(shortened(f" {stage['name']}: {stage['state']}{held}{inbox}", width))
     if len(rows) > rows_max:
@@ -265,9 +265,9 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 def holder(stage: Stage, link: Link, held: int) -> str:
     """Who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
-    how_long = seconds(link["blocked_ms"])
+    how_long = lasting(link["blocked_ms"])
     if not link["shut"]:
-        how_long = f"{seconds(link['blocked_total_ms'])} in all"
+        how_long = f"{lasting(link['blocked_total_ms'])} in all"
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
     return f"{who} ({credit}{how_long})"
 
@@ -277,9 +277,11 @@ def named(stage: Stage) -> str:
     return f"{NOUNS[stage['kind']]} {stage['name']}"
 
 
-def seconds(blocked_ms: int) -> str:
-    """`0.4 s`, `12 s`."""
-    return f"{blocked_ms / 1000:.1f} s" if blocked_ms < 10_000 else f"{blocked_ms // 1000} s"
+def lasting(milliseconds: int) -> str:
+    """`40 ms`, `1.2 s`, `12 s`."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds // 1000} s"
 
 
 def shortened(text: str, width: int) -> str:

@@ -99,7 +99,7 @@ running            running              running
 
 127.0.0.1:40312    127.0.0.1:40312 (1)  orders            message store
  inbox 0            inbox 188            inbox 400         inbox 2000
- flow 1.2 s         flow 1.2 s           flow 0.9 s        running
+ flow 1.2 s         flow 1.2 s           flow 900 ms       running
  credit 0/200 >     credit 0/200 (2) >   credit 0/2000 >
 127.0.0.1:40313     holds back 150       holds back 50
  inbox 0           127.0.0.1:40313 (1)  audit
@@ -111,7 +111,7 @@ WRITERS (2: 1 running, 1 waiting for the client to read)
  127.0.0.1:40312: waiting for the client to read, inbox 3
 
 connection 127.0.0.1:40312 is held up by queue orders (credit 0/200, 1.2 s), which is held up by \
-the message store (credit 0/2000, 0.9 s)"""
+the message store (credit 0/2000, 900 ms)"""
     )
 
 
@@ -131,11 +131,11 @@ READERS --------> CHANNELS -------> QUEUES ---> MESSAGE STORE
 
 10.0.0.1:1000     10.0.0.1:1 (1)    orders      message store
  inbox 0           inbox 0           inbox 200   inbox 2000
- flow 1.0 s        flow 0.0 s        running     running
+ flow 1.0 s        flow 1 ms         running     running
  credit 0/200 >    credit -3/200 >
 10.0.0.1:999      10.0.0.1:10 (1)
  inbox 0           inbox 0
- flow 1.0 s        flow 0.0 s
+ flow 999 ms       flow 1 ms
  credit 0/200 >    credit -3/200 >
 ... and 998 more  ... and 998 more
  flow              flow
@@ -160,7 +160,7 @@ def test_an_alarm_holds_up_without_credit() -> None:
 def test_a_busy_channel_is_named_when_nothing_holds_it_up() -> None:
     stages = [stage("r", "reader", "a:1", blocked_ms=5), stage("c", "channel", "a:1 (1)"), STORE]
     drawn = text(stages, [link("r", "c", 0, 200, blocked_ms=5)])
-    assert drawn.endswith("connection a:1 is held up by channel a:1 (1) (credit 0/200, 0.0 s)")
+    assert drawn.endswith("connection a:1 is held up by channel a:1 (1) (credit 0/200, 5 ms)")
 
 
 def test_two_queues_that_hold_one_channel_up_are_both_named() -> None:
@@ -171,8 +171,8 @@ def test_two_queues_that_hold_one_channel_up_are_both_named() -> None:
     ]
     links = [link("c", "q", 0, 200, blocked_ms=50), link("c", "p", 0, 200, blocked_ms=500)]
     assert text(stages, links).splitlines()[-2:] == [
-        "channel a:1 (1) is held up by queue slower (credit 0/200, 0.5 s)",
-        "channel a:1 (1) is held up by queue slow (credit 0/200, 0.1 s)",
+        "channel a:1 (1) is held up by queue slower (credit 0/200, 500 ms)",
+        "channel a:1 (1) is held up by queue slow (credit 0/200, 50 ms)",
     ]
 
 
@@ -232,7 +232,7 @@ def test_the_disk_is_named_when_the_store_waits_for_it() -> None:
         stage("d", "disk", "disk", state="a sync is running"),
     ]
     drawn = text(stages, [link("s", "d", 0, 0, blocked_ms=700)])
-    assert drawn.endswith("the message store is held up by the disk (0.7 s)")
+    assert drawn.endswith("the message store is held up by the disk (700 ms)")
 
 
 def test_connections_held_up_by_their_own_channels_are_one_line() -> None:
@@ -240,5 +240,5 @@ def test_connections_held_up_by_their_own_channels_are_one_line() -> None:
     stages += [stage(f"c{n}", "channel", f"a:{n} (1)") for n in (1, 2)]
     links = [link(f"r{n}", f"c{n}", 0, 200, blocked_ms=100 * n) for n in (1, 2)]
     assert text(stages, links).endswith(
-        "\n\n2 connections (a:2 longest) are held up by their own channels (credit 0/200, 0.2 s)"
+        "\n\n2 connections (a:2 longest) are held up by their own channels (credit 0/200, 200 ms)"
     )
