@@ -1,0 +1,1 @@
+"""Spark: the pipeline that turns the lab's raw measurements into answers."""

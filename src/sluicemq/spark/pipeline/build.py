@@ -1,0 +1,129 @@
+"""The way in: run directories to results, report and overview plot."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sluicemq.errors import Refused
+from sluicemq.spark.pipeline.claims import evaluate
+from sluicemq.spark.pipeline.cube import RELATIVE_ERROR, build_cube
+from sluicemq.spark.pipeline.ingest import RawRun, load_info, open_run
+from sluicemq.spark.pipeline.knee import find_knee
+from sluicemq.spark.pipeline.labels import label_runs
+from sluicemq.spark.pipeline.plots import save_overview_plot
+from sluicemq.spark.pipeline.post_claims import CLAIMS
+from sluicemq.spark.pipeline.report import write_report
+from sluicemq.spark.pipeline.results import Analysis, Latencies, PipelineStatistics, RunResult
+from sluicemq.spark.pipeline.store import write_results
+from sluicemq.spark.pipeline.tables import collect, cross_check, make_seconds, make_steps
+from sluicemq.spark.session import spark_session
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """What `build_report` left behind."""
+
+    report: Path
+    """The HTML file."""
+    results: Path
+    """The directory of Parquet and JSON files."""
+    overview: Path
+    """The plot, PNG."""
+    analysis: Analysis
+
+
+def build_report(
+    directory: Path | Sequence[Path],
+    master: str = "local[*]",
+    memory: str = "2g",
+    *,
+    out: Path | None = None,
+    open_browser: bool = False,
+    progress: Progress = lambda _: None,
+) -> ReportPaths:
+    """Analyse one run, or several side by side, and write everything into `out`.
+
+    `out` defaults to the run's own directory; several runs need one. `progress` is told each stage
+    in a few words.
+    """
+    directories = [directory] if isinstance(directory, Path) else list(directory)
+    if not directories:
+        raise Refused("a report needs at least one run directory")
+    if out is None and len(directories) > 1:
+        raise Refused("a report of several runs needs a directory of its own (out)")
+    target = out or directories[0]
+    analysis = analyse(directories, master, memory, progress)
+    progress("Writing the report")
+    target.mkdir(parents=True, exist_ok=True)
+    paths = ReportPaths(
+        target / "report.html", target / "results", target / "results" / "overview.png", analysis
+    )
+    write_results(analysis, paths.results)
+    save_overview_plot(analysis, paths.overview)
+    write_report(analysis, paths.report)
+    if open_browser:
+        webbrowser.open(paths.report.resolve().as_uri())
+    return paths
+
+
+def analyse(
+    directories: Sequence[Path],
+    master: str = "local[*]",
+    memory: str = "2g",
+    progress: Progress = lambda _: None,
+) -> Analysis:
+    """Everything but the writing."""
+    labels = label_runs([load_info(directory) for directory in directories])
+    progress("Starting Spark")
+    before_session = time.monotonic()
+    with spark_session(master, memory) as session:
+        before_stage = time.monotonic()
+        runs = []
+        for directory, label in zip(directories, labels, strict=True):
+            progress(f"Analysing {label}")
+            runs.append(analyse_run(open_run(session, directory), label))
+        stage_seconds = time.monotonic() - before_stage
+        version = session.version
+    raw_rows = sum(run.raw_rows for run in runs)
+    statistics = PipelineStatistics(
+        raw_rows=raw_rows,
+        session_seconds=before_stage - before_session,
+        stage_seconds=stage_seconds,
+        rows_per_s=raw_rows / stage_seconds,
+        master=master,
+        memory=memory,
+        spark_version=version,
+        percentile_error=RELATIVE_ERROR,
+    )
+    return Analysis(runs=runs, claims=evaluate(CLAIMS, runs), pipeline=statistics)
+
+
+def analyse_run(raw: RawRun, label: str) -> RunResult:
+    """One run: the cube is computed once and kept while the small tables are taken from it."""
+    cube = build_cube(raw.published, raw.delivered, raw.info).persist()
+    try:
+        tables = collect(raw, cube)
+    finally:
+        cube.unpersist()
+    seconds = make_seconds(raw.info, tables)
+    steps = make_steps(raw.info, tables, seconds)
+    run = RunResult(
+        label=label,
+        directory=raw.directory,
+        info=raw.info,
+        seconds=seconds,
+        steps=steps,
+        latencies=tables.latencies.get(("run", 0), Latencies()),
+        knee=None,
+        no_knee_reason="",
+        checks=cross_check(seconds, tables.recorded),
+        raw_rows=sum(row["rows"] for row in tables.recorded.values()),
+    )
+    knee, no_knee_reason = find_knee(raw.info, run.limited_steps)
+    return replace(run, knee=knee, no_knee_reason=no_knee_reason)

@@ -1,0 +1,99 @@
+"""Holds the post's claims against the runs given: which runs each needs, what they say about it.
+
+A claim names the scenarios, queue type and mode it is about. With a fitting run it is judged, from
+that run alone or by comparing several. Without one it is "not tested": then the evidence says what
+is missing, and how a run of the same mode on another queue type would have been judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a judge says: the outcome, and the figures it rests on."""
+
+    outcome: Outcome
+    evidence: str
+
+
+Judge = Callable[[RunResult], Finding]
+"""From one run with at least one step."""
+
+Compare = Callable[[Sequence[RunResult]], Finding | None]
+"""From all runs of the scenarios; None when the ones needed are not among them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One row of the table in `post_claims`."""
+
+    id: str
+    text: str
+    scenarios: tuple[int, ...]
+    queue_type: str | None = None
+    """None: any."""
+    confirms: bool | None = None
+    judge: Judge | None = None
+    compare: Compare | None = None
+    needs: str = ""
+    """What `compare` needs, or why no run of this lab can tell."""
+
+
+def evaluate(claims: Sequence[Claim], runs: Sequence[RunResult]) -> list[ClaimResult]:
+    """Every claim, in the table's order."""
+    return [judge(claim, runs) for claim in claims]
+
+
+def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
+    """One claim against all runs."""
+    family = [run for run in runs if run.info["scenario"] in claim.scenarios and run.steps]
+    same_mode = [run for run in family if claim.confirms in (None, run.info["confirms"])]
+    fitting = [run for run in same_mode if claim.queue_type in (None, run.info["queue_type"])]
+    found: Finding | None = None
+    elsewhere = ""
+    if claim.compare is not None:
+        found = claim.compare(family)
+    elif claim.judge is not None and fitting:
+        found = _worst([_judged(claim.judge, run, len(runs) > 1) for run in fitting])
+    elif claim.judge is not None and same_mode:
+        elsewhere = _elsewhere(_judged(claim.judge, same_mode[0], len(runs) > 1), same_mode[0])
+    if found is None:
+        needs = f"needs {claim.needs or _needed_run(claim)}"
+        return ClaimResult(claim.id, claim.text, Outcome.UNTESTED, needs, elsewhere)
+    return ClaimResult(claim.id, claim.text, found.outcome, found.evidence, "")
+
+
+def _judged(judge_run: Judge, run: RunResult, named: bool) -> Finding:
+    finding = judge_run(run)
+    return Finding(
+        finding.outcome, f"{run.label}: {finding.evidence}" if named else finding.evidence
+    )
+
+
+def _worst(findings: Sequence[Finding]) -> Finding:
+    """Of several fitting runs the least favourable counts; all give their evidence."""
+    order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER]
+    worst = min(findings, key=lambda finding: order.index(finding.outcome))
+    return Finding(worst.outcome, "; ".join(finding.evidence for finding in findings))
+
+
+def _elsewhere(found: Finding, run: RunResult) -> str:
+    would = {
+        Outcome.FAILS: "would not hold",
+        Outcome.HOLDS: "would hold",
+        Outcome.BETTER: "would be better",
+    }[found.outcome]
+    return f"on {run.info['queue_type']} queues it {would}: {found.evidence}"
+
+
+def _needed_run(claim: Claim) -> str:
+    numbers = [str(number) for number in claim.scenarios]
+    scenarios = numbers[0] if len(numbers) == 1 else f"{', '.join(numbers[:-1])} or {numbers[-1]}"
+    mode = {True: " with confirms", False: " without confirms", None: ""}[claim.confirms]
+    queues = f" on {claim.queue_type} queues" if claim.queue_type else ""
+    return f"a run of scenario {scenarios}{mode}{queues}"

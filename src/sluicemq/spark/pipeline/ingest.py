@@ -1,0 +1,105 @@
+"""Reads a run directory: run.json checked, the four tables as DataFrames, their columns checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicemq.errors import Refused
+from sluicemq.lab.measurements import TABLES, RunInfo, StepInfo, Verification, read_run_info
+
+SQL_TYPES: Final = {
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+}
+"""Spark's names for the types of the contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRun:
+    """One run as the lab left it. Nothing has been read from the tables yet."""
+
+    directory: Path
+    info: RunInfo
+    published: DataFrame
+    delivered: DataFrame
+    counters: DataFrame
+    broker: DataFrame | None
+
+
+def open_run(session: SparkSession, directory: Path) -> RawRun:
+    """The run in `directory`; refuses what is not one, naming the file and the column at fault."""
+    info = load_info(directory)
+    has_broker = any((directory / "broker").glob("*.parquet"))
+    return RawRun(
+        directory,
+        info,
+        _table(session, directory, "published"),
+        _table(session, directory, "delivered"),
+        _table(session, directory, "counters"),
+        _table(session, directory, "broker") if has_broker else None,
+    )
+
+
+def load_info(directory: Path) -> RunInfo:
+    """run.json, with every key the contract asks for."""
+    path = directory / "run.json"
+    if not path.is_file():
+        raise Refused(f"{path} is missing: {directory} is not the directory of a lab run")
+    try:
+        info = read_run_info(directory)
+    except json.JSONDecodeError as error:
+        raise Refused(f"{path} is not JSON: {error}") from error
+    _require_keys(path, "", info, RunInfo.__required_keys__)
+    _require_keys(path, "verification.", info["verification"], Verification.__required_keys__)
+    if not info["steps"]:
+        raise Refused(f"{path}: 'steps' is empty: the run has nothing to report on")
+    for position, step in enumerate(info["steps"]):
+        _require_keys(path, f"steps[{position}].", step, StepInfo.__required_keys__)
+    return info
+
+
+def _require_keys(path: Path, prefix: str, found: Any, wanted: Iterable[str]) -> None:
+    if not isinstance(found, dict):
+        raise Refused(f"{path}: {prefix.rstrip('.') or 'the file'} is not a JSON object")
+    for key in sorted(wanted):
+        if key not in found:
+            raise Refused(f"{path}: '{prefix}{key}' is missing")
+
+
+def _table(session: SparkSession, directory: Path, name: str) -> DataFrame:
+    """The table `name`. Its schema is the contract's, so that Spark need not look for it."""
+    folder = directory / name
+    if not folder.is_dir():
+        raise Refused(f"{folder} is missing: the run left no '{name}' table")
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        raise Refused(f"{folder} holds no Parquet file")
+    for file in files:
+        _check_columns(file, TABLES[name])
+    wanted = ", ".join(f"`{field.name}` {SQL_TYPES[field.type]}" for field in TABLES[name])
+    return session.read.schema(wanted).parquet(str(folder))
+
+
+def _check_columns(file: Path, wanted: pa.Schema) -> None:
+    try:
+        found = pq.read_schema(file)
+    except pa.ArrowInvalid as error:
+        raise Refused(f"{file} is not Parquet: {error}") from error
+    for field in wanted:
+        position = found.get_field_index(field.name)
+        if position < 0:
+            raise Refused(f"{file}: column '{field.name}' is missing")
+        if found.field(position).type != field.type:
+            kind = found.field(position).type
+            raise Refused(f"{file}: column '{field.name}' is {kind}, not {field.type}")

@@ -1,0 +1,112 @@
+"""The knee: the smallest in-flight limit that carries nearly all a broker can carry.
+
+A larger limit buys no throughput, only waiting messages. Prefetch and ack interval are named beside
+it, each with what the run shows about it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.lab.measurements import RunInfo
+from sluicemq.spark.pipeline.formats import share
+from sluicemq.spark.pipeline.results import Knee, Step, StepClass
+
+WITHIN: Final = 0.05
+"""The knee's throughput may be this much below the peak."""
+
+ACK_SHARE: Final = 0.1
+"""Ack interval as a share of the prefetch, the post's rule."""
+
+USED_UP: Final = 0.9
+"""A prefetch filled to this share holds consumers up."""
+
+UNSOUND: Final = (StepClass.COLLAPSED, StepClass.SWINGING)
+
+
+def find_knee(info: RunInfo, limited: list[Step]) -> tuple[Knee | None, str]:
+    """The knee among steps sorted by limit, or None and why there is none."""
+    if not limited:
+        return None, "the run had no in-flight limit" if info["confirms"] else "confirms were off"
+    sound = [step for step in limited if step.step_class not in UNSOUND]
+    if not sound:
+        return None, "every step swings or collapses: no limit of this run can be recommended"
+    peak = max(sound, key=lambda step: step.sustained_per_s)
+    if peak.sustained_per_s == 0:
+        return None, "nothing was delivered"
+    enough = (1 - WITHIN) * peak.sustained_per_s
+    chosen = next(step for step in sound if step.sustained_per_s >= enough)
+    return _make_knee(info, limited, chosen, peak), ""
+
+
+def _make_knee(info: RunInfo, limited: list[Step], chosen: Step, peak: Step) -> Knee:
+    prefetch, prefetch_reason = recommend_prefetch(info, chosen)
+    ack_interval, ack_reason = recommend_ack_interval(info, prefetch)
+    return Knee(
+        in_flight_limit=chosen.in_flight_limit or 0,
+        in_flight_percent=chosen.in_flight_percent,
+        step=chosen.step,
+        sustained_per_s=chosen.sustained_per_s,
+        peak_per_s=peak.sustained_per_s,
+        peak_limit=peak.in_flight_limit or 0,
+        p99_ms=chosen.latencies.end_to_end_response.p99_ms,
+        largest_limit=limited[-1].in_flight_limit or 0,
+        largest_p99_ms=limited[-1].latencies.end_to_end_response.p99_ms,
+        reason=_reason(chosen, peak, len(limited)),
+        caveat=_caveat(limited, chosen),
+        prefetch=prefetch,
+        prefetch_reason=prefetch_reason,
+        ack_interval=ack_interval,
+        ack_reason=ack_reason,
+    )
+
+
+def _reason(chosen: Step, peak: Step, tried: int) -> str:
+    part = chosen.sustained_per_s / peak.sustained_per_s
+    if chosen is peak:
+        return f"it carries the most of the {tried} limits tried ({peak.sustained_per_s:,.0f}/s)"
+    return (
+        f"the smallest of {tried} limits within {share(WITHIN)} of the peak: "
+        f"{chosen.sustained_per_s:,.0f}/s, {share(part)} of the {peak.sustained_per_s:,.0f}/s "
+        f"that a limit of {peak.in_flight_limit:,} reaches"
+    )
+
+
+def _caveat(limited: list[Step], chosen: Step) -> str:
+    remarks = []
+    if len(limited) == 1:
+        remarks.append("only one limit was tried")
+    elif chosen is limited[0] and (chosen.in_flight_limit or 0) > 1:
+        remarks.append("it is the smallest limit tried; a smaller one may do as well")
+    elif chosen is limited[-1]:
+        remarks.append("it is the largest limit tried; a larger one may carry more")
+    passed = [
+        f"{step.in_flight_limit:,} ({step.step_class})"
+        for step in limited
+        if step.step_class in UNSOUND
+    ]
+    if passed:
+        remarks.append("passed over: " + ", ".join(passed))
+    return "; ".join(remarks)
+
+
+def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
+    """The run's own prefetch, unless consumers were seen to be held up by it."""
+    prefetch = info["prefetch"]
+    if not info["ack_interval"]:
+        return prefetch, "not tested: the run used automatic acks, which no prefetch bounds"
+    unacked = chosen.unacked_max / info["consumers"]
+    seen = f"as tested; {unacked:,.0f} of it in use at most"
+    if unacked < USED_UP * prefetch:
+        return prefetch, f"{seen}, so it held nobody up"
+    return prefetch, f"{seen}: it was used up, a larger one may carry more"
+
+
+def recommend_ack_interval(info: RunInfo, prefetch: int) -> tuple[int, str]:
+    """The run's own interval where it acknowledged by multiple, else the post's rule."""
+    interval = info["ack_interval"]
+    if interval > 1:
+        return interval, f"as tested, {share(interval / prefetch)} of the prefetch"
+    by_rule = max(1, round(prefetch * ACK_SHARE))
+    used = "single acks" if interval == 1 else "automatic acks"
+    return by_rule, f"{share(ACK_SHARE)} of the prefetch, the post's rule; this run used {used}"

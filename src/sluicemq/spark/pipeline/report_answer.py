@@ -1,0 +1,107 @@
+"""The top of the report: what to set, why, and whether anything was lost."""
+
+from __future__ import annotations
+
+from html import escape
+
+from sluicemq.lab.measurements import Verification
+from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.results import Analysis, Knee
+
+
+def answer(results: Analysis) -> str:
+    """The box under the title."""
+    run = results.recommended
+    if run is None or run.knee is None:
+        reasons = "; ".join(f"{one.label}: {one.no_knee_reason}" for one in results.runs)
+        lead = "These measurements do not name an in-flight limit."
+        why = f"{reasons[:1].upper()}{reasons[1:]}."
+        facts = ""
+    else:
+        knee = run.knee
+        lead = f"Let each publisher have at most {_limit_words(knee)}."
+        why = f"This limit is {knee.reason}.{_price(knee)}{_caveat(knee)}"
+        facts = _facts(knee)
+    return (
+        f'<section class="answer"><p class="lead">{escape(lead)}</p><p>{escape(why)}</p>'
+        f"{_verified(results)}{facts}</section>"
+    )
+
+
+def _limit_words(knee: Knee) -> str:
+    words = f"{knee.in_flight_limit:,} unconfirmed message{'s' * (knee.in_flight_limit != 1)}"
+    if knee.in_flight_percent is None:
+        return words
+    return f"{words}, {knee.in_flight_percent:g}{formats.PERCENT} of what it sends in a second"
+
+
+def _price(knee: Knee) -> str:
+    """What a larger limit would cost."""
+    if knee.p99_ms is None or knee.largest_p99_ms is None:
+        return ""
+    if knee.largest_limit == knee.in_flight_limit:
+        return ""
+    return (
+        f" At it, {formats.share(0.99)} of the messages arrive within "
+        f"{formats.duration(knee.p99_ms)} of their intended time; at {knee.largest_limit:,} within "
+        f"{formats.duration(knee.largest_p99_ms)}."
+    )
+
+
+def _caveat(knee: Knee) -> str:
+    return f" Mind: {knee.caveat}." if knee.caveat else ""
+
+
+def _verified(results: Analysis) -> str:
+    lines = []
+    for run in results.runs:
+        good, text = verification_words(run.info["verification"], run.info["confirms"])
+        name = f"{run.label}: " if len(results.runs) > 1 else ""
+        sign, tone = ("✓", "good") if good else ("✕", "bad")
+        lines.append(f'<p class="verified {tone}">{sign} {escape(name + text)}.</p>')
+    return "".join(lines)
+
+
+def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
+    """Whether all is well with what was promised, and the counts that say so."""
+    promised = found["confirmed"] if confirms else found["published"]
+    word = "confirmed" if confirms else "published"
+    remarks = {
+        "delivered twice": found["duplicates"],
+        "out of order": found["out_of_order"],
+        "not from this run": found["foreign"],
+        "left in the queues": found["left_in_queues"],
+        "unaccounted for": found["unaccounted"],
+        "neither confirmed nor nacked": found["unsettled"],
+        "nacked": found["nacked"],
+        "returned": found["returned"],
+    }
+    seen = [f"{number:,} {remark}" for remark, number in remarks.items() if number]
+    head = f"{found['lost']:,} LOST" if found["lost"] else "nothing lost"
+    rest = ", ".join(seen) if seen else "none twice, none out of order"
+    text = f"{head} of {promised:,} {word} messages; {found['delivered']:,} deliveries, {rest}"
+    if not found["drained"]:
+        text += "; not everything promised had arrived when the run stopped waiting"
+    faults = ("lost", "duplicates", "out_of_order", "foreign", "unaccounted")
+    wrong = any(number for name, number in found.items() if name in faults)
+    return not wrong and found["drained"], text
+
+
+def _facts(knee: Knee) -> str:
+    part = formats.share(knee.sustained_per_s / knee.peak_per_s)
+    facts = [
+        (
+            "In-flight limit",
+            formats.limit(knee.in_flight_limit, knee.in_flight_percent),
+            "unconfirmed messages per publisher",
+        ),
+        ("Sustained throughput", formats.rate(knee.sustained_per_s), f"{part} of the peak"),
+        ("p99 end to end", formats.duration(knee.p99_ms), "from the intended time"),
+        ("Prefetch per consumer", formats.count(knee.prefetch), knee.prefetch_reason),
+        ("Ack interval", formats.count(knee.ack_interval), knee.ack_reason),
+    ]
+    entries = "".join(
+        f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
+        for name, value, remark in facts
+    )
+    return f'<dl class="facts">{entries}</dl>'

@@ -1,0 +1,266 @@
+"""What the pipeline finds out, as plain data: a run's seconds, steps, knee; the claims; checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from sluicemq.lab.measurements import RunInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """One kind of latency over some time. None where nothing was measured."""
+
+    messages: int = 0
+    never: int = 0
+    """Messages whose end never came: not confirmed."""
+    negative: int = 0
+    p50_ms: float | None = None
+    p75_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+
+
+NO_LATENCY: Final = Percentiles()
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """The four kinds. Service counts from the write, response from the intended time."""
+
+    confirm_service: Percentiles = NO_LATENCY
+    confirm_response: Percentiles = NO_LATENCY
+    end_to_end_service: Percentiles = NO_LATENCY
+    end_to_end_response: Percentiles = NO_LATENCY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """[second, second + 1) of a run, all clients together. Rates are exact counts."""
+
+    second: int
+    step: int | None
+    """None: between or after the steps (the drain)."""
+    measured: bool
+    """Wholly inside its step and after the warm-up: figures of a step are made of these."""
+    intended_per_s: int
+    published_per_s: int
+    confirmed_per_s: int
+    delivered_per_s: int
+    acked_per_s: int
+    backlog: int
+    """Published and not yet delivered, at the end of the second."""
+    unconfirmed: int
+    unacked: int
+    blocked_share: float
+    """Of the publishers' time: between connection.blocked and connection.unblocked."""
+    messages_ready: int | None
+    broker_cpu_cores: float | None
+    broker_rss_bytes: int | None
+    latencies: Latencies
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """How unevenly something is spread over clients or queues: 1 and 0 when all are alike."""
+
+    count: int
+    mean: float
+    max_over_mean: float | None
+    cv: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """A step's imbalance between clients and between queues; idle ones count."""
+
+    publishers: Imbalance
+    """By messages published."""
+    queues: Imbalance
+    """By messages delivered."""
+    consumers: Imbalance
+    """By messages delivered."""
+    queue_latency: Imbalance
+    """By the mean end-to-end response latency of each queue, ns."""
+
+
+class StepClass(StrEnum):
+    """How a broker took a step; `classify` defines each."""
+
+    STEADY = "steady"
+    SWINGING = "swinging"
+    BACKLOG_GROWING = "backlog growing"
+    COLLAPSED = "collapsed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step, over its measured seconds (`measured_s` of them)."""
+
+    step: int
+    in_flight_limit: int | None
+    in_flight_percent: float | None
+    start_s: float
+    end_s: float
+    warm_s: float
+    measured_s: int
+    warm_up_included: bool
+    """The step was too short to leave its warm-up out."""
+    target_per_s: float
+    intended: int
+    abandoned: int
+    """Intended messages never written: their publisher was held up until the step ended."""
+    published_per_s: float
+    confirmed_per_s: float
+    delivered_per_s: float
+    published_cv: float | None
+    delivered_cv: float | None
+    latency_cv: float | None
+    """Of the seconds' p95 end-to-end response."""
+    backlog_first: int
+    backlog_last: int
+    backlog_max: int
+    backlog_slope_per_s: float
+    messages_ready_max: int | None
+    unconfirmed_max: int
+    unacked_max: int
+    blocked_share: float
+    broker_cpu_us_per_message: float | None
+    broker_rss_max_bytes: int | None
+    latencies: Latencies
+    imbalance: Balance
+    step_class: StepClass
+    scale: int
+    """The post's scale: 1 collapse, 2 swings, 3 ingress limited, 4 backlog absorbed."""
+    class_reason: str
+
+    @property
+    def sustained_per_s(self) -> float:
+        """What went in and came out again."""
+        return min(self.published_per_s, self.delivered_per_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knee:
+    """The recommended in-flight limit and what it rests on; prefetch and ack interval beside."""
+
+    in_flight_limit: int
+    in_flight_percent: float | None
+    step: int
+    sustained_per_s: float
+    peak_per_s: float
+    peak_limit: int
+    p99_ms: float | None
+    """End-to-end response at the knee."""
+    largest_limit: int
+    largest_p99_ms: float | None
+    reason: str
+    caveat: str
+    prefetch: int
+    prefetch_reason: str
+    ack_interval: int
+    ack_reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """Two independent ways to the same number."""
+
+    name: str
+    exact: int
+    from_rows: int
+    agrees: bool
+
+    @property
+    def difference(self) -> float:
+        """Relative to the exact figure."""
+        return abs(self.from_rows - self.exact) / max(self.exact, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """Everything about one run."""
+
+    label: str
+    directory: Path
+    info: RunInfo
+    seconds: list[Second]
+    steps: list[Step]
+    latencies: Latencies
+    """Over all steps, without warm-up."""
+    knee: Knee | None
+    no_knee_reason: str
+    checks: list[Check]
+    raw_rows: int
+
+    @property
+    def target_per_s(self) -> float:
+        """What the scenario asks of all publishers together."""
+        return self.info["publishers"] * self.info["rate_per_publisher"]
+
+    @property
+    def limited_steps(self) -> list[Step]:
+        """Steps with an in-flight limit, smallest limit first."""
+        limited = [step for step in self.steps if step.in_flight_limit is not None]
+        return sorted(limited, key=lambda step: step.in_flight_limit or 0)
+
+
+class Outcome(StrEnum):
+    """What the runs say about a claim."""
+
+    HOLDS = "holds"
+    BETTER = "better"
+    FAILS = "does not hold"
+    UNTESTED = "not tested"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimResult:
+    """A claim of the post and what it looks like here."""
+
+    claim: str
+    text: str
+    outcome: Outcome
+    evidence: str
+    """The figures it rests on; for a claim not tested: what is missing."""
+    elsewhere: str
+    """For a claim not tested: what a run of the same mode on another queue type shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatistics:
+    """What the pipeline itself cost."""
+
+    raw_rows: int
+    session_seconds: float
+    """Starting Spark; 0 when a session was running."""
+    stage_seconds: float
+    """Reading, scanning, aggregating, classing; without the session's start and the drawing."""
+    rows_per_s: float
+    master: str
+    memory: str
+    spark_version: str
+    percentile_error: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """The whole answer."""
+
+    runs: list[RunResult]
+    claims: list[ClaimResult]
+    pipeline: PipelineStatistics
+
+    @property
+    def recommended(self) -> RunResult | None:
+        """The run whose knee carries most; None when no run has a knee."""
+        with_knee = [run for run in self.runs if run.knee is not None]
+        return max(with_knee, key=_knee_rate, default=None)
+
+
+def _knee_rate(run: RunResult) -> float:
+    return run.knee.sustained_per_s if run.knee is not None else 0.0

@@ -1,0 +1,47 @@
+"""The few statistics the tables need, over lists of a value a second or a client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+from sluicemq.spark.pipeline.results import Imbalance
+
+
+def mean(values: Sequence[float]) -> float:
+    """0 for no values."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def variation(values: Sequence[float]) -> float | None:
+    """The coefficient of variation (standard deviation / mean). None: under 2 values, or mean 0."""
+    average = mean(values)
+    if len(values) < 2 or average == 0:
+        return None
+    return sqrt(mean([(value - average) ** 2 for value in values])) / average
+
+
+def slope(values: Sequence[float]) -> float:
+    """The least-squares slope per step of the sequence; 0 for under 2 values."""
+    count = len(values)
+    if count < 2:
+        return 0.0
+    middle, average = (count - 1) / 2, mean(values)
+    spread = sum((x - middle) ** 2 for x in range(count))
+    return sum((x - middle) * (y - average) for x, y in enumerate(values)) / spread
+
+
+def median(values: Sequence[float]) -> float:
+    """0 for no values; the mean of the middle two for an even number of them."""
+    if not values:
+        return 0.0
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def imbalance(values: Sequence[float]) -> Imbalance:
+    """How unevenly `values` are spread."""
+    average = mean(values)
+    largest = max(values) / average if values and average else None
+    return Imbalance(len(values), average, largest, variation(values))

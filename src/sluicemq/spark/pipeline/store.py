@@ -1,0 +1,107 @@
+"""Leaves the results as Parquet and as JSON, one file a table, every row naming its run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final, get_args, get_type_hints
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluicemq.lab.measurements import Verification
+from sluicemq.spark.pipeline.results import (
+    Analysis,
+    Check,
+    ClaimResult,
+    Knee,
+    Latencies,
+    PipelineStatistics,
+    Second,
+    Step,
+)
+
+ARROW_TYPES: Final = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+"""Anything else is text."""
+
+Columns = dict[str, pa.DataType]
+Rows = list[dict[str, Any]]
+
+
+def write_results(analysis: Analysis, directory: Path) -> None:
+    """Write per_second, per_step, per_run, knee, claims, checks and pipeline."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, (columns, rows) in result_tables(analysis).items():
+        text = json.dumps(rows, indent=1, allow_nan=False)
+        (directory / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
+        pq.write_table(table, directory / f"{name}.parquet")
+
+
+def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
+    """All results as flat rows, with their columns: a column may be null in every row."""
+    runs = analysis.runs
+    by_run: Columns = {"run": pa.string()}
+    run_columns = by_run | {"directory": pa.string(), "no_knee_reason": pa.string()}
+    run_rows = [
+        {"run": run.label, "directory": str(run.directory), "no_knee_reason": run.no_knee_reason}
+        | flatten(run.latencies)
+        | dict(run.info["verification"])
+        for run in runs
+    ]
+    return {
+        "per_second": (by_run | columns_of(Second), _rows((x.label, x.seconds) for x in runs)),
+        "per_step": (by_run | columns_of(Step), _rows((x.label, x.steps) for x in runs)),
+        "per_run": (run_columns | columns_of(Latencies) | columns_of(Verification), run_rows),
+        "knee": (
+            by_run | columns_of(Knee),
+            _rows((x.label, [x.knee]) for x in runs if x.knee is not None),
+        ),
+        "claims": (columns_of(ClaimResult), [asdict(claim) for claim in analysis.claims]),
+        "checks": (by_run | columns_of(Check), _rows((x.label, x.checks) for x in runs)),
+        "pipeline": (columns_of(PipelineStatistics), [asdict(analysis.pipeline)]),
+    }
+
+
+def flatten(record: Any) -> dict[str, Any]:
+    """A record as one flat row; a nested record's fields get its name before theirs."""
+    row: dict[str, Any] = {}
+    for item in fields(record):
+        value = getattr(record, item.name)
+        if is_dataclass(value):
+            prefix = _prefix(type(value), item.name)
+            row.update({prefix + key: part for key, part in flatten(value).items()})
+        else:
+            row[item.name] = value
+    return row
+
+
+def columns_of(record: Any) -> Columns:
+    """The columns `flatten` gives for records of this class (or of this TypedDict)."""
+    columns: Columns = {}
+    for name, hint in get_type_hints(record).items():
+        if is_dataclass(hint):
+            nested = columns_of(hint)
+            columns.update({_prefix(hint, name) + key: kind for key, kind in nested.items()})
+        else:
+            columns[name] = ARROW_TYPES.get(_plain(hint), pa.string())
+    return columns
+
+
+def _prefix(nested: Any, name: str) -> str:
+    """Latencies have names of their own."""
+    return "" if nested is Latencies else f"{name}_"
+
+
+def _plain(hint: Any) -> Any:
+    """`int` for `int | None`."""
+    if isinstance(hint, UnionType):
+        return next(one for one in get_args(hint) if one is not type(None))
+    return hint
+
+
+def _rows(parts: Iterable[tuple[str, Iterable[Any]]]) -> Rows:
+    return [{"run": label} | flatten(record) for label, records in parts for record in records]

@@ -1,0 +1,277 @@
+"""Seconds and steps: small tables out of Spark, put together in plain Python.
+
+Throughput, backlog and waiting come from the exact counters, latencies from the cube, balance
+between clients and queues from the cube too (a sample is as good for shares).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from sluicemq.lab.measurements import RunInfo, StepInfo
+from sluicemq.spark.pipeline.classify import StepSeries, classify
+from sluicemq.spark.pipeline.cube import KINDS, NS
+from sluicemq.spark.pipeline.ingest import RawRun
+from sluicemq.spark.pipeline.percentiles import percentile_table
+from sluicemq.spark.pipeline.results import (
+    Balance,
+    Check,
+    Imbalance,
+    Latencies,
+    Percentiles,
+    Second,
+    Step,
+)
+from sluicemq.spark.pipeline.spread import imbalance, mean, slope, variation
+
+Row = Mapping[str, Any]
+
+CHECK_TOLERANCE: Final = 0.02
+"""Counters and recorded rows may differ by this much before the report says so."""
+
+COUNTED: Final = ("intended", "written", "confirmed", "delivered", "acked")
+LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallTables:
+    """What Spark hands over for one run: nothing in here grows with the number of messages."""
+
+    counters: list[Row]
+    """A row a second."""
+    latencies: dict[tuple[str, int], Latencies]
+    """By (level, key)."""
+    shares: list[Row]
+    """A row a step, role and client or queue: messages and the sum of their latencies."""
+    broker: dict[int, Row]
+    """By second."""
+    recorded: dict[str, Row]
+    """By table: its rows, and the messages they stand for."""
+
+
+def collect(raw: RawRun, cube: DataFrame) -> SmallTables:
+    """Run the aggregations. `cube` is read several times: persist it."""
+    return SmallTables(
+        counters=_rows(counters_per_second(raw.counters)),
+        latencies=latencies_by_key(_rows(percentile_table(cube))),
+        shares=_rows(shares(cube)),
+        broker={} if raw.broker is None else {row["second"]: row for row in _rows(raw.broker)},
+        recorded={row["kind"]: row for row in _rows(recorded(cube))},
+    )
+
+
+def counters_per_second(counters: DataFrame) -> DataFrame:
+    """All workers together, from second 0 on."""
+    sums = (fn.sum(name).alias(name) for name in COUNTED + LEVELS)
+    return counters.filter("second >= 0").groupBy("second").agg(*sums).orderBy("second")
+
+
+def shares(cube: DataFrame) -> DataFrame:
+    """What each client and each queue had of each step, warm-up left out."""
+    clients = cube.filter(fn.col("kind").isin(*KINDS)).filter("warm")
+    return (
+        clients.groupingSets(
+            [[fn.col("kind"), fn.col("step"), fn.col(who)] for who in ("client", "queue")],
+            *("kind", "step", "client", "queue"),
+        )
+        .agg(
+            fn.grouping("queue").alias("by_client"),
+            fn.sum("messages").alias("messages"),
+            fn.sum("response_sum_ns").alias("response_sum_ns"),
+        )
+        .drop("client", "queue")
+    )
+
+
+def recorded(cube: DataFrame) -> DataFrame:
+    """How many rows each raw table has and how many messages these stand for."""
+    tables = cube.filter(fn.col("kind").isin(*KINDS))
+    return tables.groupBy("kind").agg(
+        fn.sum("rows").alias("rows"), fn.sum("messages").alias("messages")
+    )
+
+
+def latencies_by_key(rows: Iterable[Row]) -> dict[tuple[str, int], Latencies]:
+    """The percentile table, keyed by level and key."""
+    found: dict[tuple[str, int], dict[str, Percentiles]] = {}
+    for row in rows:
+        values = {name: row[name] for name in Percentiles.__dataclass_fields__}
+        found.setdefault((row["level"], row["key"]), {})[row["kind"]] = Percentiles(**values)
+    return {key: Latencies(**kinds) for key, kinds in found.items()}
+
+
+def measured_range(step: StepInfo) -> tuple[range, bool]:
+    """The seconds a step's figures are made of, and whether they include its warm-up.
+
+    They lie wholly between the warm-up and the end. A step too short for that is taken whole: all
+    seconds whose middle lies in it.
+    """
+    inside = range(-(-step["warm_ns"] // NS), step["end_ns"] // NS)
+    if inside:
+        return inside, False
+    return range(_middle(step["start_ns"]), _middle(step["end_ns"])), True
+
+
+def _middle(time_ns: int) -> int:
+    return -(-(time_ns - NS // 2) // NS)
+
+
+def step_of_second(second: int, steps: Iterable[StepInfo]) -> int | None:
+    """The step that the middle of `second` lies in."""
+    middle = second * NS + NS // 2
+    return next((x["step"] for x in steps if x["start_ns"] <= middle < x["end_ns"]), None)
+
+
+def make_seconds(info: RunInfo, tables: SmallTables) -> list[Second]:
+    """Every second of the run, from the first to the last with a counter; gaps are filled with 0.
+
+    The levels (unconfirmed, unacked) of a missing second are 0 as well: no worker was there.
+    """
+    by_second = {row["second"]: row for row in tables.counters}
+    if not by_second:
+        return []
+    numbers = range(max(by_second) + 1)
+    nothing = dict.fromkeys(COUNTED + LEVELS, 0)
+    rows = [by_second.get(number, nothing) for number in numbers]
+    written = accumulate(row["written"] for row in rows)
+    delivered = accumulate(row["delivered"] for row in rows)
+    measured = {second for step in info["steps"] for second in measured_range(step)[0]}
+    return [
+        Second(
+            second=number,
+            step=step_of_second(number, info["steps"]),
+            measured=number in measured,
+            intended_per_s=row["intended"],
+            published_per_s=row["written"],
+            confirmed_per_s=row["confirmed"],
+            delivered_per_s=row["delivered"],
+            acked_per_s=row["acked"],
+            backlog=came - went,
+            unconfirmed=row["unconfirmed"],
+            unacked=row["unacked"],
+            blocked_share=row["blocked_ns"] / (info["publishers"] * NS),
+            messages_ready=tables.broker.get(number, {}).get("messages_ready"),
+            broker_cpu_cores=_cpu_cores(tables.broker, number),
+            broker_rss_bytes=tables.broker.get(number, {}).get("rss_bytes"),
+            latencies=tables.latencies.get(("second", number), Latencies()),
+        )
+        for number, row, came, went in zip(numbers, rows, written, delivered, strict=True)
+    ]
+
+
+def _cpu_cores(broker: Mapping[int, Row], second: int) -> float | None:
+    """CPU seconds the broker used in one second."""
+    now, before = (broker.get(at, {}).get("cpu_ns") for at in (second, second - 1))
+    return None if now is None or before is None else (now - before) / NS
+
+
+def make_steps(info: RunInfo, tables: SmallTables, seconds: list[Second]) -> list[Step]:
+    """Every step of the run, classed."""
+    steps: list[Step] = []
+    for step in info["steps"]:
+        best = max((earlier.delivered_per_s for earlier in steps), default=0.0)
+        steps.append(_make_step(info, step, tables, seconds, best))
+    return steps
+
+
+def _make_step(
+    info: RunInfo, step: StepInfo, tables: SmallTables, seconds: list[Second], best_before: float
+) -> Step:
+    numbers, warm_up_included = measured_range(step)
+    within = [second for second in seconds if second.second in numbers]
+    latencies = tables.latencies.get(("step", step["step"]), Latencies())
+    published = [float(second.published_per_s) for second in within]
+    delivered = [float(second.delivered_per_s) for second in within]
+    backlog = [float(second.backlog) for second in within]
+    p95 = [second.latencies.end_to_end_response.p95_ms for second in within]
+    service = [second.latencies.end_to_end_service.p95_ms for second in within]
+    verdict = classify(StepSeries(published, delivered, backlog, service, best_before))
+    return Step(
+        step=step["step"],
+        in_flight_limit=step["in_flight_limit"],
+        in_flight_percent=step["in_flight_percent"],
+        start_s=step["start_ns"] / NS,
+        end_s=step["end_ns"] / NS,
+        warm_s=step["warm_ns"] / NS,
+        measured_s=len(within),
+        warm_up_included=warm_up_included,
+        target_per_s=info["publishers"] * info["rate_per_publisher"],
+        intended=step["intended"],
+        abandoned=step["abandoned"],
+        published_per_s=mean(published),
+        confirmed_per_s=mean([float(second.confirmed_per_s) for second in within]),
+        delivered_per_s=mean(delivered),
+        published_cv=variation(published),
+        delivered_cv=variation(delivered),
+        latency_cv=variation([value for value in p95 if value is not None]),
+        backlog_first=within[0].backlog if within else 0,
+        backlog_last=within[-1].backlog if within else 0,
+        backlog_max=max((second.backlog for second in within), default=0),
+        backlog_slope_per_s=slope(backlog),
+        messages_ready_max=_largest(second.messages_ready for second in within),
+        unconfirmed_max=max((second.unconfirmed for second in within), default=0),
+        unacked_max=max((second.unacked for second in within), default=0),
+        blocked_share=mean([second.blocked_share for second in within]),
+        broker_cpu_us_per_message=_cpu_per_message(within),
+        broker_rss_max_bytes=_largest(second.broker_rss_bytes for second in within),
+        latencies=latencies,
+        imbalance=_balance(info, step["step"], tables.shares),
+        step_class=verdict.step_class,
+        scale=verdict.scale,
+        class_reason=verdict.reason,
+    )
+
+
+def _largest(values: Iterable[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _cpu_per_message(within: Iterable[Second]) -> float | None:
+    known = [second for second in within if second.broker_cpu_cores is not None]
+    messages = sum(second.delivered_per_s for second in known)
+    cpu_s = sum(second.broker_cpu_cores or 0.0 for second in known)
+    return cpu_s / messages * 1e6 if messages else None
+
+
+def _balance(info: RunInfo, step: int, rows: list[Row]) -> Balance:
+    mine = [row for row in rows if row["step"] == step]
+    queues = _chosen(mine, "delivered", 0)
+    return Balance(
+        publishers=_among(_chosen(mine, "published", 1), info["publishers"]),
+        queues=_among(queues, info["queues"]),
+        consumers=_among(_chosen(mine, "delivered", 1), info["consumers"]),
+        queue_latency=imbalance([row["response_sum_ns"] / row["messages"] for row in queues]),
+    )
+
+
+def _chosen(rows: Iterable[Row], kind: str, by_client: int) -> list[Row]:
+    return [row for row in rows if row["kind"] == kind and row["by_client"] == by_client]
+
+
+def _among(rows: list[Row], count: int) -> Imbalance:
+    """Those without a row did nothing: they count as 0."""
+    return imbalance([float(row["messages"]) for row in rows] + [0.0] * (count - len(rows)))
+
+
+def cross_check(seconds: list[Second], recorded_rows: Mapping[str, Row]) -> list[Check]:
+    """Counted messages against the messages the recorded rows stand for."""
+    exact = {
+        "published": sum(second.published_per_s for second in seconds),
+        "delivered": sum(second.delivered_per_s for second in seconds),
+    }
+    checks = []
+    for name, counted in exact.items():
+        found = recorded_rows.get(name, {}).get("messages", 0)
+        agrees = abs(found - counted) <= CHECK_TOLERANCE * max(counted, 1)
+        checks.append(Check(name=name, exact=counted, from_rows=found, agrees=agrees))
+    return checks
+
+
+def _rows(table: DataFrame) -> list[Row]:
+    return [row.asDict() for row in table.collect()]

@@ -1,0 +1,131 @@
+"""Opens and closes the Spark session: Java checked first, quiet, bound to loopback, no web UI."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from pyspark.sql import SparkSession
+
+from sluicemq.errors import Refused
+
+JAVA_MIN: Final = 17
+JAVA_WANTED: Final = f"the pipeline on Spark needs Java {JAVA_MIN}+"
+JAVA_TIMEOUT_S: Final = 30
+
+LOG_LINES_SHOWN: Final = 20
+"""Of Spark's log, when the session does not start."""
+
+
+@contextmanager
+def spark_session(master: str = "local[*]", memory: str = "2g") -> Iterator[SparkSession]:
+    """The session that is running, or one for the time of the block."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    session = start_session(master, memory)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def start_session(master: str, memory: str) -> SparkSession:
+    """Start Spark. Its log goes to a nameless file, shown only when the start fails."""
+    java_version()
+    with tempfile.TemporaryFile() as log, warnings.catch_warnings():
+        # Spark's remarks on pandas versions: no data goes through pandas here.
+        warnings.simplefilter("ignore", FutureWarning)
+        try:
+            with _stderr_into(log):
+                session = _builder(master, memory).getOrCreate()
+        except Exception as error:
+            log.seek(0)
+            tail = log.read().decode(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
+            raise Refused(
+                "\n".join([f"Spark did not start on {master}: {error}", *tail])
+            ) from error
+        session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark will use; refuses when it is missing or too old."""
+    java = _java_command()
+    if java is None:
+        raise Refused(f"{JAVA_WANTED}: no java found in JAVA_HOME or on the PATH")
+    try:
+        answer = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=JAVA_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Refused(f"{JAVA_WANTED}: {java} -version failed: {error}") from error
+    version = parse_java_version(answer.stderr or answer.stdout)
+    if version is None or version < JAVA_MIN:
+        found = "an unknown version" if version is None else f"Java {version}"
+        raise Refused(f"{JAVA_WANTED}: {java} is {found}")
+    return version
+
+
+def parse_java_version(text: str) -> int | None:
+    """The major version in what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_392"."""
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None
+
+
+def _java_command() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        command = Path(home) / "bin" / "java"
+        return str(command) if command.exists() else None
+    return shutil.which("java")
+
+
+def _builder(master: str, memory: str) -> SparkSession.Builder:
+    builder = SparkSession.builder.master(master).appName("sluicemq lab report")
+    settings = {
+        "spark.driver.memory": memory,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions(master)),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if not master.startswith("local"):
+        # Executors on other machines must reach the driver.
+        del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def shuffle_partitions(master: str) -> int:
+    """One partition a core: after the first aggregation the tables are small."""
+    found = re.fullmatch(r"local\[(\d+)(?:,.*)?\]", master)
+    if found:
+        return int(found.group(1))
+    return 1 if master == "local" else os.cpu_count() or 1
+
+
+@contextmanager
+def _stderr_into(log: IO[bytes]) -> Iterator[None]:
+    """Give the JVM, which inherits it, `log` as its standard error."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    try:
+        os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
