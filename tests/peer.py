@@ -89,7 +89,7 @@ def long(data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + data
 
 
-CAPABILITIES = {"authentication_failure_close": True, "consumer_cancel_notify": True}
+CAPABILITIES = ("authentication_failure_close", "consumer_cancel_notify", "connection.blocked")
 
 
 def start_ok(
@@ -145,7 +145,7 @@ class Peer:
     def send(self, *data: bytes) -> Peer:
         try:
             self.socket.sendall(b"".join(data))
-        except (ConnectionError, TimeoutError):
+        except OSError:
             self.is_at_end = True  # what it answered before is still to be read
         return self
 

@@ -9,7 +9,6 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 from pika.exceptions import (
     AMQPConnectionError,
-    ChannelClosedByBroker,
     ConnectionClosedByBroker,
     ProbableAccessDeniedError,
     ProbableAuthenticationError,
@@ -196,12 +195,16 @@ def test_update_secret_is_accepted(connection: BlockingConnection) -> None:
     assert connection.channel().is_open
 
 
-def test_errors_close_the_channel_only_once(connection: BlockingConnection, name: str) -> None:
+def test_publishing_on_to_a_missing_exchange_fails_once(
+    connection: BlockingConnection, name: str
+) -> None:
     """What was sent behind the failing method is dropped until close-ok."""
     channel = connection.channel()
-    channel.basic_publish(f"{name}-missing", "k", b"1")
-    channel.basic_publish(f"{name}-missing", "k", b"2")
-    with pytest.raises(ChannelClosedByBroker) as caught:
+
+    def publish_on() -> None:
+        for number in range(100):
+            channel.basic_publish(f"{name}-missing", "k", b"%d" % number)
         channel.queue_declare(name, exclusive=True)
-    assert caught.value.reply_code == 404
-    assert closed_with(lambda: connection.channel().queue_declare(name, passive=True))[0] == 404
+
+    assert closed_with(publish_on)[0] == 404
+    assert connection.channel().is_open

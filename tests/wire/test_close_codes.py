@@ -298,6 +298,7 @@ FRAMES = [
         FRAME_ERROR,
         SYNTAX,
     ),
+    case("py-amqp's long", declare(arguments=long(b"\x01aL" + bytes(8))), "Queue.DeclareOk"),
     case("a table with an empty key", declare(arguments=long(b"\0t\x01")), "Queue.DeclareOk"),
 ]
 

@@ -263,11 +263,17 @@ def test_after_close_ok_the_socket_ends(peer: Peer) -> None:
 
 
 def test_close_is_answered_and_a_closed_channel_is_free(peer: Peer, name: str) -> None:
-    peer.send(declare(name), call(Channel.Close(200, "", 0, 0)))
-    peer.expect("Queue.DeclareOk")
-    peer.expect("Channel.CloseOk")
-    peer.open().send(call(Queue.Declare(queue=name, passive=True))).expect("Queue.DeclareOk")
+    peer.send(call(Channel.Close(200, "", 0, 0))).expect("Channel.CloseOk")
+    peer.open().send(declare(name)).expect("Queue.DeclareOk")
     peer.send(call(Connection.Close(200, "", 0, 0), 0)).expect("Connection.CloseOk")
+
+
+def test_what_was_asked_before_a_close_is_answered_before_it(peer: Peer, name: str) -> None:
+    peer.send(declare(name), publish(name), call(Basic.Get(queue=name)))
+    peer.send(call(Channel.Close(200, "", 0, 0)))
+    peer.expect("Queue.DeclareOk")
+    peer.expect("Basic.GetOk")
+    peer.expect("Channel.CloseOk")
 
 
 def test_a_message_cut_off_in_its_body_is_none(target: Target, peer: Peer, name: str) -> None:

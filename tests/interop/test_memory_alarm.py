@@ -1,0 +1,116 @@
+"""The memory alarm of our own broker: publishers are held up and told so, consumers never are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pamqp import commands
+from pika_client import consume, depth, fetch, parameters, publish, wait_until
+
+import broker
+from broker import Target
+from peer import METHOD, Peer, body, call, describe, header
+
+Basic, Connection, Queue = commands.Basic, commands.Connection, commands.Queue
+
+LIMIT_BYTES = 120 * 1024 * 1024
+BODY_BYTES = 100_000
+MESSAGE = call(Basic.Publish(routing_key="backlog")) + header(BODY_BYTES) + body(b"x" * BODY_BYTES)
+PATIENCE_SECONDS = 20
+
+
+@pytest.fixture
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
+    """A broker that may use little memory."""
+    if request.config.getoption("--broker-url"):
+        pytest.skip("needs a broker of our own")
+    with broker.serving(tmp_path, f"vm_memory_high_watermark.absolute={LIMIT_BYTES}") as target:
+        yield target
+
+
+def fill(target: Target, publisher: Peer) -> threading.Thread:
+    """Publishes into the queue `backlog` until the broker stops reading and beyond the limit."""
+    with pika.BlockingConnection(parameters(target)) as connection:
+        connection.channel().queue_declare("backlog")
+    messages = 3 * LIMIT_BYTES // BODY_BYTES
+
+    def run() -> None:
+        for _ in range(messages):
+            publisher.send(MESSAGE)
+
+    publisher.socket.settimeout(3 * PATIENCE_SECONDS)
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def await_method(peer: Peer, name: str) -> str:
+    """The text behind the next method, which must be `name`."""
+    got = peer.read(PATIENCE_SECONDS)
+    assert got is not None
+    assert got.kind == METHOD
+    assert describe(got) == name
+    return got.payload[5:].decode("utf-8", "replace")
+
+
+def test_publishers_are_blocked_and_told_and_let_go_again(small: Target) -> None:
+    with Peer(small) as publisher:
+        publisher.log_in().open()
+        thread = fill(small, publisher)
+        assert "memory" in await_method(publisher, "Connection.Blocked")
+        with pika.BlockingConnection(parameters(small)) as connection:
+            channel = connection.channel()
+            before = depth(channel, "backlog")
+            assert before * BODY_BYTES < 1.5 * LIMIT_BYTES
+            assert small.rss_bytes() < 2 * LIMIT_BYTES
+            assert thread.is_alive()
+            channel.queue_purge("backlog")
+            await_method(publisher, "Connection.Unblocked")
+            while thread.is_alive():
+                channel.queue_purge("backlog")
+                connection.sleep(0.05)
+        publisher.socket.settimeout(PATIENCE_SECONDS)
+
+
+def test_consumers_are_served_while_publishers_are_blocked(small: Target) -> None:
+    with Peer(small) as publisher:
+        publisher.log_in().open()
+        thread = fill(small, publisher)
+        await_method(publisher, "Connection.Blocked")
+        with pika.BlockingConnection(parameters(small)) as connection:
+            channel = connection.channel()
+            assert fetch(channel, "backlog", auto_ack=True) is not None
+            inbox = consume(channel, "backlog", acks=True)
+            messages = 3 * LIMIT_BYTES // BODY_BYTES
+            while len(inbox.deliveries) < messages - 1:
+                count = len(inbox.deliveries)
+                wait_until(connection, lambda count=count: len(inbox.deliveries) > count)
+            assert len(inbox.deliveries) == messages - 1
+        thread.join(PATIENCE_SECONDS)
+        assert not thread.is_alive()
+
+
+def test_pika_hears_blocked_and_unblocked(small: Target) -> None:
+    heard: list[str] = []
+    with Peer(small) as publisher:
+        publisher.log_in().open()
+        fill(small, publisher)
+        await_method(publisher, "Connection.Blocked")
+        with pika.BlockingConnection(parameters(small)) as connection:
+            connection.add_on_connection_blocked_callback(
+                lambda _, frame: heard.append(f"blocked: {frame.method.reason}")
+            )
+            connection.add_on_connection_unblocked_callback(lambda *_: heard.append("unblocked"))
+            publish(connection.channel(), "nowhere", b"held up")
+            wait_until(connection, lambda: heard)
+            with pika.BlockingConnection(parameters(small)) as other:
+                admin = other.channel()
+                while len(heard) < 2:
+                    admin.queue_purge("backlog")
+                    connection.process_data_events(time_limit=0.05)
+    assert heard[0].startswith("blocked: low on memory")
+    assert heard[1] == "unblocked"
