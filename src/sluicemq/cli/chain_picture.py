@@ -28,13 +28,13 @@ NOUNS: Final = {
     "reader": "connection",
     "channel": "channel",
     "queue": "queue",
-    "writer": "writer of",
+    "writer": "the writer of",
     "message_store": "the",
     "alarm": "the",
     "disk": "the",
 }
-TOTAL_MS_MIN: Final = 100
-"""Less than this in sum is not worth a line."""
+WORTH_TELLING_MS: Final = 100
+"""Less than this says little about why somebody is slow."""
 
 
 def most_held_up_first(stage: Stage) -> tuple[int, int, int, str]:
@@ -141,9 +141,9 @@ def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
 
 def stage_lines(chain: Chain, stage: Stage) -> list[str]:
     """A row: its name; its inbox; how it is; its tightest link; what it owes and holds back."""
-    held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
+    held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] >= WORTH_TELLING_MS else ""
     lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
-    if stage["blocked_total_ms"] >= TOTAL_MS_MIN:
+    if stage["blocked_total_ms"] >= WORTH_TELLING_MS:
         lines.append(f" {lasting(stage['blocked_total_ms'])} in all")
     if stage["gates_shut"] > 1:
         lines.append(f" {stage['gates_shut']} gates shut")
@@ -265,11 +265,16 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 def holder(stage: Stage, link: Link, held: int) -> str:
     """Who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
-    how_long = lasting(link["blocked_ms"])
-    if not link["shut"]:
-        how_long = f"{lasting(link['blocked_total_ms'])} in all"
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
-    return f"{who} ({credit}{how_long})"
+    return f"{who} ({credit}{how_long(link)})"
+
+
+def how_long(link: Link) -> str:
+    """How long this time; in sum, when this time says little."""
+    now, total = link["blocked_ms"], link["blocked_total_ms"]
+    if link["shut"] and (now >= WORTH_TELLING_MS or now >= total):
+        return lasting(now)
+    return f"{lasting(total)} in all"
 
 
 def named(stage: Stage) -> str:

@@ -131,11 +131,11 @@ READERS --------> CHANNELS -------> QUEUES ---> MESSAGE STORE
 
 10.0.0.1:1000     10.0.0.1:1 (1)    orders      message store
  inbox 0           inbox 0           inbox 200   inbox 2000
- flow 1.0 s        flow 1 ms         running     running
+ flow 1.0 s        flow              running     running
  credit 0/200 >    credit -3/200 >
 10.0.0.1:999      10.0.0.1:10 (1)
  inbox 0           inbox 0
- flow 999 ms       flow 1 ms
+ flow 999 ms       flow
  credit 0/200 >    credit -3/200 >
 ... and 998 more  ... and 998 more
  flow              flow
