@@ -45,7 +45,7 @@ from sluicemq.amqp.frames import (
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
-from sluicemq.amqp.runs import ACK_SIZE, cut_acks, cut_deliveries, cut_publishes
+from sluicemq.amqp.runs import ACK_SIZE, DeliverStencil, PublishStencil, cut_acks
 from sluicemq.amqp.types import Malformed, MalformedText
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
@@ -139,9 +139,9 @@ class AmqpConnection:
         self._offset = 0
         self._contents: dict[int, _Content] = {}
         self._ignored: set[int] = set()
-        # Methods by their raw frame; in a client by the frame without its delivery tag.
-        self._publishes: dict[bytes, BasicPublish] = {}
-        self._delivers: dict[bytes, BasicDeliver] = {}
+        # By the raw method frame; in a client by the frame without its delivery tag.
+        self._publishes: dict[bytes, PublishStencil] = {}
+        self._delivers: dict[bytes, DeliverStencil] = {}
 
     def receive_data(self, data: bytes) -> None:
         """Take what came from the socket."""
@@ -236,7 +236,7 @@ class AmqpConnection:
                 self._need = size + OVERHEAD
                 return None
             event = self._frame(kind, channel, pos, pos + size + OVERHEAD)
-            if event is not None:
+            if event is not None or self._pos == pos:
                 return event
         return None
 
@@ -367,24 +367,28 @@ class AmqpConnection:
 
     def _publish(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]
-        method = self._publishes.get(raw)
-        if method is None:
+        stencil = self._publishes.get(raw)
+        if stencil is None:
             decoded = self._decode(PUBLISH, pos, end)
             assert isinstance(decoded, BasicPublish)
-            method = decoded
+            stencil = PublishStencil(raw, decoded)
             if len(self._publishes) >= RUN_METHODS_MAX:
                 self._publishes.clear()
-            self._publishes[raw] = method
+            self._publishes[raw] = stencil
+        method = stencil.method
         if self.fast:
             payload_max = self._payload_max()
             body_max = min(payload_max, self.max_message_size)
-            contents, done, uniform = cut_publishes(
-                self._buf, pos, raw, self.run_max, payload_max, body_max
+            contents, done, uniform = stencil.cut(
+                self._buf, pos, self.run_max, payload_max, body_max
             )
             if contents:
                 self._pos = done
                 size = done - pos - len(contents) * len(raw)
                 return Publishes(channel, raw, method, contents, size, uniform)
+            if done:
+                self._wait_at(pos, done)
+                return None
         self._contents[channel] = _Content(method, raw)
         return None
 
@@ -393,24 +397,31 @@ class AmqpConnection:
         if self.fast:
             tag_at = METHOD_ARGS + 1 + raw[METHOD_ARGS]
             constant = raw[:tag_at] + raw[tag_at + TAG_SIZE :]
-            method = self._delivers.get(constant)
-            if method is None:
+            stencil = self._delivers.get(constant)
+            if stencil is None:
                 decoded = self._decode(DELIVER, pos, end)
                 assert isinstance(decoded, BasicDeliver)
-                method = decoded
+                stencil = DeliverStencil(raw, tag_at, decoded)
                 if len(self._delivers) >= RUN_METHODS_MAX:
                     self._delivers.clear()
-                self._delivers[constant] = method
+                self._delivers[constant] = stencil
             payload_max = self._payload_max()
             body_max = min(payload_max, self.max_message_size)
-            tags, contents, done = cut_deliveries(
-                self._buf, pos, raw, tag_at, self.run_max, payload_max, body_max
-            )
+            tags, contents, done = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
             if contents:
                 self._pos = done
-                return deliveries(channel, method, tags, contents)
+                return deliveries(channel, stencil.method, tags, contents)
+            if done:
+                self._wait_at(pos, done)
+                return None
         self._contents[channel] = _Content(self._decode(DELIVER, pos, end), raw)
         return None
+
+    def _wait_at(self, pos: int, need: int) -> None:
+        """Look again at `pos` when `need` octets are there: a message that is known to be good as
+        far as it goes is cheaper to cut when it is whole."""
+        self._pos = pos
+        self._need = need
 
     def _ack(self, channel: int, pos: int, end: int) -> Event:
         if self.fast and end - pos == ACK_SIZE:

@@ -21,6 +21,7 @@ import struct
 from typing import Final
 
 from sluicemq.amqp.frames import BODY, END, END_OCTET, HEADER, OVERHEAD, frame_end
+from sluicemq.amqp.methods import BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.types import Malformed
 from sluicemq.limits import RUN_ACKS_MAX
@@ -33,6 +34,7 @@ SMALLEST_HEADER: Final = 22
 CLASS_AND_WEIGHT: Final = b"\x00\x3c\x00\x00"
 BODY_FRAME_HEAD: Final = 7
 
+TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
 ACK: Final = struct.Struct(">11sQ2s")
 SINGLE: Final = b"\x00\xce"
@@ -86,56 +88,176 @@ def cut_contents(
     return contents, done
 
 
-def cut_publishes(
-    buf: bytes, pos: int, method: bytes, run_max: int, payload_max: int, body_max: int
-) -> tuple[list[bytes], int, bool]:
-    """The contents that follow the method frame at `pos` and each further frame equal to it, at
-    most `run_max`, with payloads and bodies up to those sizes.
+class PublishStencil:
+    """What the publishes with one raw method frame look like.
 
-    Also returns where the last of them ends, and whether their header frames are equal.
+    The first octets of the last message are kept. When the next one begins with the same, all
+    there is to check in it is that it is complete and ends in 0xCE.
     """
-    start = pos + len(method)
-    contents, end = cut_contents(buf, start, method, 1, payload_max, body_max)
-    if not contents or run_max == 1:
-        return contents, end, True
-    prefix = buf[pos : prefix_end(buf, start, end)]
-    if not buf.startswith(prefix, end):
-        if not buf.startswith(method, end):
-            return contents, end, True
-        contents, end = cut_contents(buf, start, method, run_max, payload_max, body_max)
-        return contents, end, False
-    stride = end - pos
-    count = count_even(buf, pos, prefix, stride, run_max)
-    if count < EVEN_MIN and buf.startswith(method, pos + count * stride):
-        contents, end = cut_contents(buf, start, method, run_max, payload_max, body_max)
+
+    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride")
+
+    def __init__(self, raw: bytes, method: BasicPublish) -> None:
+        self.raw = raw
+        self.method = method
+        self.prefix = b""
+        self.stride = 0
+        self.body_size = 0
+        self.heads: struct.Struct | None = None
+        self.contents: struct.Struct | None = None
+
+    def cut(
+        self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
+    ) -> tuple[list[bytes], int, bool]:
+        """The contents that follow the method frame at `pos` and each further frame equal to it, at
+        most `run_max`, with payloads and bodies up to those sizes.
+
+        Also returns where the last of them ends, and whether their header frames are equal. With
+        no contents: how many octets from `pos` on would make a message, 0 if that is not clear.
+        """
+        raw = self.raw
+        start = pos + len(raw)
+        if not self.knows(buf, pos, body_max):
+            contents, end = cut_contents(buf, start, raw, 1, payload_max, body_max)
+            if not contents:
+                return contents, 0, True
+            self.learn(buf, pos, end)
+        end = pos + self.stride
+        if end > len(buf):
+            return [], self.stride, True
+        if buf[end - 1] != END:
+            return [], 0, True
+        count = 1
+        if run_max > 1 and buf.startswith(self.prefix, end):
+            contents = self.cut_even(buf, pos, run_max)
+            count = len(contents)
+            end = pos + count * self.stride
+        else:
+            contents = [buf[start:end]]
+        if count < min(EVEN_MIN, run_max) and buf.startswith(raw, end):
+            contents, end = cut_contents(buf, start, raw, run_max, payload_max, body_max)
         return contents, end, len(contents) == count
-    return split_even(buf, pos, len(method), stride, count), pos + count * stride, True
+
+    def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
+        """Does a message stand at `pos` whose first octets are known to be good?"""
+        prefix = self.prefix
+        return prefix != b"" and self.body_size <= body_max and buf.startswith(prefix, pos)
+
+    def learn(self, buf: bytes, pos: int, end: int) -> None:
+        """Keep the look of the good message from `pos` to `end`."""
+        body_at = find_body(buf, pos + len(self.raw), end)
+        self.prefix = buf[pos:body_at]
+        self.stride = end - pos
+        self.body_size = end - body_at
+        self.heads = None
+
+    def cut_even(self, buf: bytes, pos: int, run_max: int) -> list[bytes]:
+        """The contents of the messages from `pos` on that look like the one known."""
+        prefix = self.prefix
+        stride = self.stride
+        if self.heads is None or self.contents is None:
+            skip = len(self.raw)
+            self.heads = struct.Struct(f"{len(prefix)}s{stride - len(prefix)}x")
+            self.contents = struct.Struct(f"{skip}x{stride - skip}s")
+        fits = min(run_max, (len(buf) - pos) // stride)
+        messages = memoryview(buf)[pos : pos + fits * stride]
+        count = 0
+        for (head,) in self.heads.iter_unpack(messages):
+            if head != prefix:
+                break
+            count += 1
+        count = count_ends(buf, pos, stride, count)
+        return [found for (found,) in self.contents.iter_unpack(messages[: count * stride])]
 
 
-def prefix_end(buf: bytes, content: int, end: int) -> int:
-    """Where the body's octets begin in the content at `content` (its end, if it has none)."""
+class DeliverStencil:
+    """What the deliveries look like that differ in tag and body only. As PublishStencil, but with
+    the delivery tag in the middle of what is constant."""
+
+    __slots__ = ("body_size", "contents", "head", "method", "parts", "size", "stride", "tail")
+
+    def __init__(self, raw: bytes, tag_at: int, method: BasicDeliver) -> None:
+        self.method = method
+        self.size = len(raw)
+        self.head = raw[:tag_at]
+        self.tail = b""
+        self.stride = 0
+        self.body_size = 0
+        self.parts: struct.Struct | None = None
+        self.contents: struct.Struct | None = None
+
+    def cut(
+        self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
+    ) -> tuple[list[int], list[bytes], int]:
+        """Tags and contents of the deliveries from `pos` on that look alike, at most `run_max`.
+
+        Also returns where the last of them ends. With no contents: how many octets from `pos` on
+        would make a message, 0 if that is not clear.
+        """
+        start = pos + self.size
+        if not self.knows(buf, pos, body_max):
+            contents, end = cut_contents(buf, start, buf[pos:start], 1, payload_max, body_max)
+            if not contents:
+                return [], [], 0
+            self.learn(buf, pos, end)
+        end = pos + self.stride
+        if end > len(buf):
+            return [], [], self.stride
+        if buf[end - 1] != END:
+            return [], [], 0
+        if run_max > 1 and buf.startswith(self.head, end):
+            return self.cut_even(buf, pos, run_max)
+        tag: int = TAG.unpack_from(buf, pos + len(self.head))[0]
+        return [tag], [buf[start:end]], end
+
+    def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
+        """Does a message stand at `pos` whose constant octets are known to be good?"""
+        tail = self.tail
+        tail_at = pos + len(self.head) + TAG.size
+        return tail != b"" and self.body_size <= body_max and buf.startswith(tail, tail_at)
+
+    def learn(self, buf: bytes, pos: int, end: int) -> None:
+        """Keep the look of the good message from `pos` to `end`."""
+        body_at = find_body(buf, pos + self.size, end)
+        self.tail = buf[pos + len(self.head) + TAG.size : body_at]
+        self.stride = end - pos
+        self.body_size = end - body_at
+        self.parts = None
+
+    def cut_even(self, buf: bytes, pos: int, run_max: int) -> tuple[list[int], list[bytes], int]:
+        """The messages from `pos` on that look like the one known; it is among them."""
+        head = self.head
+        tail = self.tail
+        stride = self.stride
+        if self.parts is None or self.contents is None:
+            rest = stride - len(head) - TAG.size - len(tail)
+            self.parts = struct.Struct(f">{len(head)}sQ{len(tail)}s{rest}x")
+            self.contents = struct.Struct(f"{self.size}x{stride - self.size}s")
+        fits = min(run_max, (len(buf) - pos) // stride)
+        messages = memoryview(buf)[pos : pos + fits * stride]
+        tags: list[int] = []
+        add = tags.append
+        for found, tag, rest in self.parts.iter_unpack(messages):
+            if found != head or rest != tail:
+                break
+            add(tag)
+        count = count_ends(buf, pos, stride, len(tags))
+        del tags[count:]
+        contents = [found for (found,) in self.contents.iter_unpack(messages[: count * stride])]
+        return tags, contents, pos + count * stride
+
+
+def find_body(buf: bytes, content: int, end: int) -> int:
+    """Where the body's octets begin in the content from `content` to `end` (its end: no body)."""
     after_header = frame_end(buf, content)
     return after_header if after_header == end else after_header + BODY_FRAME_HEAD
 
 
-def count_even(buf: bytes, pos: int, prefix: bytes, stride: int, run_max: int) -> int:
-    """How many messages from `pos` on begin with `prefix` and end in 0xCE, `stride` apart."""
-    fits = min(run_max, (len(buf) - pos) // stride)
-    head = struct.Struct(f"{len(prefix)}s{stride - len(prefix)}x")
-    count = 0
-    for (found,) in head.iter_unpack(memoryview(buf)[pos : pos + fits * stride]):
-        if found != prefix:
-            break
-        count += 1
+def count_ends(buf: bytes, pos: int, stride: int, count: int) -> int:
+    """How many of `count` messages from `pos` on end in 0xCE, counted up to the first that does
+    not."""
     ends = buf[pos + stride - 1 : pos + count * stride : stride]
     return count - len(ends.lstrip(END_OCTET))
-
-
-def split_even(buf: bytes, pos: int, skip: int, stride: int, count: int) -> list[bytes]:
-    """The rest of each of `count` messages after its first `skip` octets."""
-    content = struct.Struct(f"{skip}x{stride - skip}s")
-    messages = memoryview(buf)[pos : pos + count * stride]
-    return [found for (found,) in content.iter_unpack(messages)]
 
 
 def cut_acks(buf: bytes, pos: int) -> list[int]:
@@ -150,40 +272,3 @@ def cut_acks(buf: bytes, pos: int) -> list[int]:
             break
         add(tag)
     return tags
-
-
-def cut_deliveries(
-    buf: bytes,
-    pos: int,
-    method: bytes,
-    tag_at: int,
-    run_max: int,
-    payload_max: int,
-    body_max: int,
-) -> tuple[list[int], list[bytes], int]:
-    """Tags and contents of the deliveries from `pos` on that differ in tag and body only.
-
-    The first one's method frame is `method`, its delivery tag `tag_at` octets into it. Also
-    returns where the last of them ends.
-    """
-    start = pos + len(method)
-    contents, end = cut_contents(buf, start, method, 1, payload_max, body_max)
-    first: int = struct.unpack_from(">Q", method, tag_at)[0]
-    if not contents or run_max == 1:
-        return [first], contents, end
-    stride = end - pos
-    head = method[:tag_at]
-    tail = buf[pos + tag_at + 8 : prefix_end(buf, start, end)]
-    body = stride - len(head) - 8 - len(tail)
-    fits = min(run_max, (len(buf) - pos) // stride)
-    form = struct.Struct(f">{len(head)}sQ{len(tail)}s{body}x")
-    tags: list[int] = []
-    add = tags.append
-    for found, tag, rest in form.iter_unpack(memoryview(buf)[pos : pos + fits * stride]):
-        if found != head or rest != tail:
-            break
-        add(tag)
-    ends = buf[pos + stride - 1 : pos + len(tags) * stride : stride]
-    del tags[len(tags) - len(ends.lstrip(END_OCTET)) :]
-    count = len(tags)
-    return tags, split_even(buf, pos, len(method), stride, count), pos + count * stride
