@@ -56,6 +56,10 @@ class ProtocolViolation(SluiceError):
         self.method_id = method_id
         super().__init__(f"{code} {self.reply_text}")
 
+    def short_text(self) -> str:
+        """The reply text as far as a short string (255 bytes) holds it."""
+        return self.reply_text.encode()[:255].decode(errors="ignore")
+
 
 class ChannelViolation(ProtocolViolation):
     """Closes the channel; the connection and its other channels live on."""

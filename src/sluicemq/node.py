@@ -53,9 +53,14 @@ class Monitor(Actor):
     def look(self) -> None:
         """Compare with the limit; tell the board of a change."""
         change = self.alarm.update(self.broker.accounted_bytes, self.resident_bytes)
+        log = self.broker.world.log
         if change == "raised":
+            log.write(
+                "warning", f"memory alarm raised, publishers are blocked: {self.alarm.reason}"
+            )
             self.broker.alarms.raise_alarm(MEMORY, self.alarm.reason)
         elif change == "cleared":
+            log.write("info", "memory alarm cleared")
             self.broker.alarms.clear_alarm(MEMORY)
 
 

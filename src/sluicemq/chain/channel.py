@@ -87,7 +87,6 @@ class Channel(FlowActor):
     def receive(self, message: object) -> None:
         """What the client sends is held while an answer is due; the rest is handled at once."""
         if isinstance(message, Publishes):
-            self.inflow.settle(len(message.contents), message.size)
             self.from_client(message)
         elif isinstance(message, Deliver):
             if not self.closing:
@@ -115,14 +114,17 @@ class Channel(FlowActor):
             super().receive(message)
 
     def from_client(self, message: object) -> None:
-        """In order: behind what is held, after the answer that is waited for."""
+        """In order: behind what is held, after the answer that is waited for. What is held has
+        not been taken from the inbox, as far as credit goes."""
         if self.closing:
+            self.settle(message)
             return
         if self.question is not None:
             self.held.append(message)
             if len(self.held) >= self.broker.held_methods_max:
                 self.crowded.shut()
             return
+        self.settle(message)
         try:
             self.handle(message)
         except ChannelViolation as violation:
@@ -130,6 +132,11 @@ class Channel(FlowActor):
         except ConnectionViolation as violation:
             self.stop()
             self.reader.post(ConnectionFault(violation))
+
+    def settle(self, message: object) -> None:
+        """A run of publishes is taken from the inbox: the reader may send as many again."""
+        if isinstance(message, Publishes):
+            self.inflow.settle(len(message.contents), message.size)
 
     def handle(self, message: object) -> None:
         """One event of the client."""
@@ -193,12 +200,13 @@ class Channel(FlowActor):
 
     def fail(self, violation: ChannelViolation) -> None:
         """Close the channel; what the client still sends on it is dropped."""
+        self.broker.world.log.write("error", f"channel {self.name}: closing it: {violation}")
         self.flush_confirms()
         self.stop()
         self.reply(
             ChannelClose(
                 reply_code=violation.code,
-                reply_text=violation.reply_text[:255],
+                reply_text=violation.short_text(),
                 failed_class_id=violation.class_id,
                 failed_method_id=violation.method_id,
             )
@@ -222,7 +230,8 @@ class Channel(FlowActor):
             return
         self.closing = True
         self.question = None
-        self.held.clear()
+        while self.held:
+            self.settle(self.held.popleft())
         self.crowded.open()
         queues: dict[object, None] = dict.fromkeys(self.publishing.close())
         for queue in [*queues, *self.consuming.close()]:

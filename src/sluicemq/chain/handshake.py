@@ -51,6 +51,7 @@ class Handshake:
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self.user = ""
+        self.asked_user = ""
         self.vhost = ""
         self.frame_max = config.net.frame_max
         self.channel_max = config.net.channel_max
@@ -102,6 +103,7 @@ class Handshake:
             user, password = amqplain(method.response)
         else:
             raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
+        self.asked_user = user
         if not self.knows(user, password):
             raise ConnectionViolation(
                 403,

@@ -154,6 +154,7 @@ class Reader(FlowActor):
             self.beat()
         elif isinstance(message, Deadline):
             if message.phase == self.phase:
+                self.log("warning", "timed out while " + ("opening", "", "closing")[self.phase])
                 self.hang_up()
         else:
             super().receive(message)
@@ -165,9 +166,10 @@ class Reader(FlowActor):
             self.pump()
         except ConnectionViolation as violation:
             self.fail(violation)
-        except HandshakeFailed:
+        except HandshakeFailed as failure:
+            self.log("warning", f"handshake failed: {failure}")
             self.hang_up()
-        stopped = self.throttle.stopped and self.phase == RUNNING
+        stopped = self.is_stopped()
         if stopped != self.paused and self.phase != CLOSED:
             self.paused = stopped
             if stopped:
@@ -175,9 +177,17 @@ class Reader(FlowActor):
             else:
                 self.net.resume_reading(self.connection)
 
+    def flow_resumed(self) -> None:
+        """Whoever opened the gate, the reader goes on in a turn of its own."""
+        self.schedule()
+
+    def is_stopped(self) -> bool:
+        """A connection that is being closed is read whatever the gates say."""
+        return self.phase == RUNNING and self.throttle.stopped
+
     def pump(self) -> None:
         """Hand on what has been read, as far as the gates allow."""
-        while self.phase != CLOSED and not self.throttle.stopped:
+        while self.phase != CLOSED and not self.is_stopped():
             rest = self.rest
             if rest is not None:
                 self.rest = None
@@ -325,6 +335,8 @@ class Reader(FlowActor):
 
     def refuse_login(self, violation: ConnectionViolation) -> None:
         """Late, and in words only for clients that can hear them."""
+        user = self.handshake.asked_user
+        self.log("warning", f"login refused for user {user!r} ({self.handshake.mechanism})")
         if self.handshake.can("authentication_failure_close"):
             self.fail(violation)
         else:
@@ -360,6 +372,7 @@ class Reader(FlowActor):
             self.silent_ticks += 1
         self.bytes_at_tick = (self.received_bytes, self.writer.sent_bytes)
         if self.silent_ticks >= 4:
+            self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
         else:
             self.later(self.handshake.heartbeat * 500, Tick())
@@ -383,6 +396,9 @@ class Reader(FlowActor):
         else:
             self.say(ConnectionUnblocked())
 
+    def log(self, level: str, text: str) -> None:
+        self.broker.world.log.write(level, f"connection {self.name}: {text}")
+
     def say(self, method: Method) -> None:
         """On channel 0."""
         self.writer.post(Frames(method.frame(0)))
@@ -394,6 +410,7 @@ class Reader(FlowActor):
         """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
         if self.phase >= CLOSING:
             return
+        self.log("error", f"closing the connection: {violation}")
         if self.phase == HANDSHAKE and violation.code in (501, 503, 504, 505):
             self.hang_up()
             return
@@ -403,7 +420,7 @@ class Reader(FlowActor):
         self.say(
             ConnectionClose(
                 reply_code=violation.code,
-                reply_text=violation.reply_text.encode()[:255].decode(errors="ignore"),
+                reply_text=violation.short_text(),
                 failed_class_id=violation.class_id,
                 failed_method_id=violation.method_id,
             )

@@ -12,6 +12,7 @@ from sluicemq.errors import Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import MemoryDisk
+from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.kernel.world import World
@@ -32,7 +33,9 @@ class Host:
         self.loop = asyncio.get_running_loop()
         self.config = config
         self.net = HostNet(self.loop)
-        world = World(HostClock(self.loop), HostDice(), MemoryDisk(), self.net, HostMemory())
+        world = World(
+            HostClock(self.loop), HostDice(), MemoryDisk(), self.net, HostMemory(), HostLog()
+        )
         self.node = Node(world, config)
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]

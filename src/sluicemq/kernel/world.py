@@ -1,4 +1,4 @@
-"""The outside, as the broker sees it: five faces, entered at one place, `Node(world, config)`.
+"""The outside, as the broker sees it: a few faces, entered at one place, `Node(world, config)`.
 
 `host/` implements them over asyncio, `sim/` over a seeded event queue. Nothing below `host/` and
 `sim/` reads a clock, throws dice, opens a file or a socket in any other way. Nothing here blocks:
@@ -89,15 +89,31 @@ class Memory:
         raise NotImplementedError
 
 
-class World:
-    """The five faces together."""
+class Log:
+    """Lines for the operator. This one keeps silent."""
 
-    def __init__(self, clock: Clock, dice: Dice, disk: Disk, net: Net, memory: Memory) -> None:
+    def write(self, level: str, text: str) -> None:
+        """`level` is info, warning or error; `text` is one line without secrets."""
+
+
+class World:
+    """The faces together."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        dice: Dice,
+        disk: Disk,
+        net: Net,
+        memory: Memory,
+        log: Log | None = None,
+    ) -> None:
         self.clock = clock
         self.dice = dice
         self.disk = disk
         self.net = net
         self.memory = memory
+        self.log = log or Log()
 
 
 class Received:
