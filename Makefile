@@ -1,4 +1,5 @@
-# Everything is done in .venv, made from requirements.lock. `make` alone lists what there is.
+# Everything is done in .venv, made from requirements.lock once; it is made again when the lock or
+# pyproject.toml changes. `make` alone lists what there is.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,6 +14,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY)  ## make .venv with every pinned package and .venv/bin/sluicemq
+	@echo "$(BIN)/sluicemq is ready"
 
 $(READY): requirements.lock pyproject.toml tools/prepare.py
 	@$(PYTHON) tools/prepare.py $(VENV)

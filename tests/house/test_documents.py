@@ -1,0 +1,66 @@
+"""Goal: the documents tell the truth where that can be checked. Method: links are followed, files
+that are named are looked for, and the README's example is run against a broker.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import broker
+from sluicemq.config import SECTIONS, options_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+SOURCE = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)`")
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    links = [link for link, _ in LINK.findall(text_of(path)) if "://" not in link]
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_source_file_that_is_named_exists(path: Path) -> None:
+    places = (ROOT, ROOT / "src" / "sluicemq")
+    named = SOURCE.findall(text_of(path))
+    assert [n for n in named if not any((place / n).exists() for place in places)] == []
+
+
+def test_every_option_named_in_the_documents_exists() -> None:
+    """`flow.window_floor` and its like, wherever they are written."""
+    known = {
+        f"{section}.{field.name}"
+        for section, declared in SECTIONS.items()
+        for field, _ in options_of(declared)
+    } | {"flow.profile"}
+    option = re.compile(r"`((?:net|flow|memory|auth)\.[a-z_]+)(?: = [^`]*)?`")
+    named = {name for path in DOCUMENTS for name in option.findall(text_of(path))}
+    assert named
+    assert named - known == set()
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", text_of(ROOT / "README.md"), re.DOTALL)
+    assert len(example.splitlines()) == 6
+    with broker.serving(tmp_path) as target:
+        placed = example.replace('("127.0.0.1")', f'("127.0.0.1", {target.port})')
+        command = [sys.executable, "-c", placed]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (run.stdout, run.stderr) == ("b'Hello, sluice!'\n", "")
+
+
+def test_the_readme_names_every_command() -> None:
+    readme = text_of(ROOT / "README.md")
+    for command in ("make demo", "make test", "make setup", "sluicemq serve", "sluicemq ctl"):
+        assert command in readme
