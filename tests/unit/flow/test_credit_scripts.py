@@ -29,6 +29,7 @@ from transcripts import check
 
 from .chain_model import Chain, FakeClock
 
+FLOOD_MAX = 20_000
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "credit"
 
 
@@ -84,6 +85,7 @@ class Interpreter:
         while self.chain.publish(batch, int(options.get("size", "1024"))):
             published += batch
             self.chain.run()
+            assert published < FLOOD_MAX, "the reader is never stopped"
         return f"{published} messages until the reader stopped"
 
     def do_handle(self, plain: list[str], _options: dict[str, str]) -> str:
