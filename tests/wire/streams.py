@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import pairwise
 
 from sluicemq.amqp.connection import SERVER, AmqpConnection
 from sluicemq.amqp.events import (
@@ -75,6 +76,12 @@ def feed(connection: AmqpConnection, chunks: Iterable[bytes]) -> list[Event | Co
         connection.receive_data(chunk)
         events += drain(connection)
     return events
+
+
+def cut_at(stream: bytes, places: Iterable[int]) -> list[bytes]:
+    """The stream in pieces; places beyond its end wrap round."""
+    edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
+    return [stream[start:end] for start, end in pairwise(edges)]
 
 
 Story = list[tuple[object, ...]]

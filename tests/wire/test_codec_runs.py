@@ -1,0 +1,212 @@
+"""The cutters of runs against the frame-by-frame path: any stream, right or wrong, reads alike.
+
+Goal: the fast path is an optimisation and nothing else. Method: random sequences of what peers
+send, with runs of equal messages in them, sometimes with one octet changed, in random pieces.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluicemq.amqp.connection import CLIENT, SERVER
+from sluicemq.amqp.events import Acks, Deliveries, Publishes
+from sluicemq.amqp.frames import HEARTBEAT_FRAME, content_body
+from sluicemq.amqp.methods import BasicAck, BasicCancel, BasicDeliver, BasicPublish
+
+from .streams import body, cut_at, feed, flatten, header, running, with_content
+
+FRAME_MAX = 64
+Q = BasicPublish("", "q")
+
+channels = st.sampled_from([1, 1, 1, 2])
+bodies = st.sampled_from([b"", b"a", b"abcde", b"\xce" * 5, b"x" * 56, b"y" * 57, b"z" * 200])
+raws = st.sampled_from([b"\x10\0\x02", b"\x10\0\x02", b"\0\0", b"\x08\x80\x05\x03mid", b"\x80\x01"])
+publish_methods = st.sampled_from([Q, Q, Q, BasicPublish("x", "key")])
+deliver_methods = st.builds(
+    BasicDeliver,
+    st.just("tag"),
+    st.integers(0, 2**64 - 1),
+    st.sampled_from([False, False, True]),
+    st.just(""),
+    st.sampled_from(["q", "q", "key"]),
+)
+ack_frames = st.builds(
+    lambda tag, multiple, channel: BasicAck(tag, multiple).frame(channel),
+    st.integers(0, 2**64 - 1),
+    st.sampled_from([False, False, False, True]),
+    channels,
+)
+
+
+def one_message(
+    methods: st.SearchStrategy[BasicPublish | BasicDeliver],
+) -> st.SearchStrategy[bytes]:
+    return st.builds(
+        lambda channel, method, data, raw: with_content(channel, method, data, raw, FRAME_MAX),
+        channels,
+        methods,
+        bodies,
+        raws,
+    )
+
+
+def even_publishes(count: int, size: int, fill: int) -> bytes:
+    return b"".join(
+        with_content(1, Q, bytes(((fill + n) % 256,)) * size, frame_max=FRAME_MAX)
+        for n in range(count)
+    )
+
+
+def even_deliveries(count: int, size: int, fill: int) -> bytes:
+    return b"".join(
+        with_content(1, BasicDeliver("tag", fill + n, False, "", "q"), bytes((n % 256,)) * size)
+        for n in range(count)
+    )
+
+
+counts = st.integers(1, 30)
+sizes = st.sampled_from([0, 1, 5, 40, 56])
+fills = st.integers(0, 255)
+mixed_contents = st.just(
+    Q.frame(1) + Q.frame(2) + header(1, 1) + header(2, 1) + body(2, b"2") + body(1, b"1")
+)
+others = st.sampled_from([HEARTBEAT_FRAME, BasicCancel("t").frame(1), BasicCancel("t").frame(0)])
+
+to_server = st.lists(
+    st.one_of(
+        st.builds(even_publishes, counts, sizes, fills),
+        one_message(publish_methods),
+        st.lists(ack_frames, min_size=1, max_size=8).map(b"".join),
+        mixed_contents,
+        others,
+    ),
+    max_size=8,
+).map(b"".join)
+to_client = st.lists(
+    st.one_of(
+        st.builds(even_deliveries, counts, sizes, fills),
+        one_message(deliver_methods),
+        st.lists(ack_frames, min_size=1, max_size=8).map(b"".join),
+        others,
+    ),
+    max_size=8,
+).map(b"".join)
+run_maxima = st.sampled_from([1, 2, 7, 8, 9, 200])
+places = st.lists(st.integers(0, 2**16), max_size=6)
+changes = st.none() | st.tuples(st.integers(0, 2**16), st.integers(1, 255))
+
+
+def changed(stream: bytes, change: tuple[int, int] | None) -> bytes:
+    """`stream`, perhaps with one octet changed."""
+    if change is None or not stream:
+        return stream
+    raw = bytearray(stream)
+    raw[change[0] % len(raw)] ^= change[1]
+    return bytes(raw)
+
+
+def check_same(role: int, stream: bytes, where: list[int], run_max: int) -> None:
+    slow = running(role, fast=False)
+    quick = running(role, run_max=run_max)
+    for connection in (slow, quick):
+        connection.frame_max = FRAME_MAX
+        connection.max_message_size = 150
+    events = feed(quick, cut_at(stream, where))
+    assert flatten(events) == flatten(feed(slow, [stream]))
+    for event in events:
+        if isinstance(event, Publishes | Deliveries):
+            assert 1 <= len(event.contents) <= run_max
+        if isinstance(event, Publishes) and event.uniform:
+            heads = {content[: content.index(b"\xce") + 1] for content in event.contents}
+            assert len(heads) == 1
+
+
+@settings(max_examples=400)
+@given(stream=to_server, where=places, run_max=run_maxima, change=changes)
+def test_server_reads_the_same_by_both_paths(
+    stream: bytes, where: list[int], run_max: int, change: tuple[int, int] | None
+) -> None:
+    check_same(SERVER, changed(stream, change), where, run_max)
+
+
+@settings(max_examples=400)
+@given(stream=to_client, where=places, run_max=run_maxima, change=changes)
+def test_client_reads_the_same_by_both_paths(
+    stream: bytes, where: list[int], run_max: int, change: tuple[int, int] | None
+) -> None:
+    check_same(CLIENT, changed(stream, change), where, run_max)
+
+
+@pytest.mark.parametrize("role", [SERVER, CLIENT])
+def test_every_changed_octet_reads_the_same_by_both_paths(role: int) -> None:
+    """Twelve even messages; each octet in turn, in each of its bits' company."""
+    make = even_publishes if role == SERVER else even_deliveries
+    stream = make(12, 5, 3)
+    for place in range(len(stream)):
+        for bits in (0x01, 0x80, 0xFF):
+            check_same(role, changed(stream, (place, bits)), [], 200)
+
+
+# -- what comes in one piece
+
+
+def test_even_publishes_come_as_one_run() -> None:
+    stream = even_publishes(50, 20, 0)
+    (event,) = feed(running(), [stream])
+    assert isinstance(event, Publishes)
+    assert (len(event.contents), event.uniform, event.method) == (50, True, Q)
+    assert content_body(event.contents[49]) == bytes((49,)) * 20
+
+
+def test_mixed_publishes_come_as_one_run() -> None:
+    stream = b"".join(with_content(1, Q, b"x" * n) for n in (3, 3, 0, 9, 9, 1))
+    (event,) = feed(running(), [stream])
+    assert isinstance(event, Publishes)
+    assert (len(event.contents), event.uniform) == (6, False)
+
+
+def test_run_ends_at_run_max() -> None:
+    events = feed(running(run_max=20), [even_publishes(50, 20, 0)])
+    assert [len(event.contents) for event in events if isinstance(event, Publishes)] == [20, 20, 10]
+
+
+def test_run_ends_where_the_buffer_does_and_goes_on_with_the_next() -> None:
+    stream = even_publishes(50, 20, 0)
+    events = feed(running(), [stream[:1000], stream[1000:]])
+    runs = [len(event.contents) for event in events if isinstance(event, Publishes)]
+    assert sum(runs) == 50
+    assert len(runs) == 3
+
+
+def test_even_deliveries_come_as_one_run() -> None:
+    (event,) = feed(running(CLIENT), [even_deliveries(50, 20, 7)])
+    assert isinstance(event, Deliveries)
+    assert event.tags == list(range(7, 57))
+    assert (event.consumer_tag, event.routing_key, event.redelivered) == ("tag", "q", False)
+    assert content_body(event.contents[49]) == bytes((49,)) * 20
+
+
+def test_acks_come_as_runs_of_one_channel() -> None:
+    stream = b"".join(BasicAck(n).frame(1 + n // 5000) for n in range(6000))
+    events = feed(running(), [stream])
+    runs = [(event.channel, len(event.tags)) for event in events if isinstance(event, Acks)]
+    assert runs == [(1, 4096), (1, 904), (2, 1000)]
+
+
+def test_run_stops_before_what_is_too_large_for_its_owner() -> None:
+    """A limit lowered between two messages counts for the next."""
+    connection = running()
+    feed(connection, [with_content(1, Q, b"x" * 20)])
+    connection.max_message_size = 10
+    story = flatten(feed(connection, [with_content(1, Q, b"x" * 20)]))
+    assert [part[0] for part in story] == ["too large"]
+
+
+def test_body_that_looks_like_a_message_is_a_body() -> None:
+    inner = with_content(1, Q, b"trick")
+    stream = with_content(1, Q, inner) * 10
+    (event,) = feed(running(), [stream])
+    assert isinstance(event, Publishes)
+    assert [content_body(content) for content in event.contents] == [inner] * 10
