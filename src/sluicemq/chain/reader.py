@@ -245,7 +245,7 @@ class Reader(FlowActor):
         if isinstance(method, ChannelOpen):
             if channel is not None:
                 self.violate(504, "second 'channel.open' seen", method)
-            self.open_channel(number, method)
+            self.open_channel(number)
         elif channel is None:
             self.stray(number, method.class_id, method.method_id)
         elif isinstance(method, ChannelClose):
@@ -257,12 +257,12 @@ class Reader(FlowActor):
         else:
             channel.post(event)
 
-    def open_channel(self, number: int, method: ChannelOpen) -> None:
+    def open_channel(self, number: int) -> None:
         """A new channel, if there may be one more."""
         limit = self.handshake.channel_max
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
-            self.violate(530, f"{text} ({limit})", method)
+            raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
         channel = Channel(self.broker, self, number)
         self.channels[number] = channel
         self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
