@@ -1,8 +1,8 @@
 """A small blocking client for what is done once: declaring, deleting, counting.
 
-It has one channel, waits for each answer, and raises `ClosedByBroker` with the broker's own text.
-After the broker closed the channel (a passive declare of a queue that is not there does so), the
-next call opens a new one.
+It has one channel, waits for each answer, and raises `ClosedByBrokerError` with the broker's own
+text. After the broker closed the channel (a passive declare of a queue that is not there does so),
+the next call opens a new one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.amqp.types import Table
 from sluicemq.client.address import Address
-from sluicemq.client.session import ClientSession, Closed, ClosedByBroker, CloseFinished, Opened
+from sluicemq.client.session import (
+    BrokerError,
+    ClientSession,
+    ClosedByBrokerError,
+    CloseFinished,
+    Opened,
+)
 
 CHANNEL: Final = 1
 RECEIVE_BYTES: Final = 65_536
@@ -57,7 +63,7 @@ class BlockingClient:
         try:
             self._socket = socket.create_connection((address.host, address.port), timeout_s)
         except OSError as error:
-            raise Closed(f"cannot connect to {address}: {error}") from error
+            raise BrokerError(f"cannot connect to {address}: {error}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.server_properties = self._open()
@@ -97,7 +103,7 @@ class BlockingClient:
         """Look at a queue by passive declare; None: there is none."""
         try:
             return QueueCounts(self._call(QueueDeclare(queue=name, passive=True), QueueDeclareOk))
-        except ClosedByBroker as closed:
+        except ClosedByBrokerError as closed:
             if closed.code != NOT_FOUND:
                 raise
             return None
@@ -120,7 +126,7 @@ class BlockingClient:
     def close(self) -> None:
         """Say goodbye and close the socket. A broker that is gone already is no error."""
         if self._session.is_open:
-            with contextlib.suppress(Closed, OSError):
+            with contextlib.suppress(BrokerError, OSError):
                 self._session.close()
                 while not isinstance(self._next_event(), CloseFinished):
                     pass
@@ -154,9 +160,9 @@ class BlockingClient:
                 self._flush()
                 data = self._socket.recv(RECEIVE_BYTES)
                 if not data:
-                    raise Closed(f"{self.address} closed the socket")
+                    raise BrokerError(f"{self.address} closed the socket")
                 self._session.receive_data(data)
-        except ClosedByBroker as closed:
+        except ClosedByBrokerError as closed:
             self._channel_open = False
             with contextlib.suppress(OSError):
                 self._flush()  # close-ok
@@ -164,9 +170,9 @@ class BlockingClient:
                 self._socket.close()
             raise
         except TimeoutError as error:
-            raise Closed(f"{self.address} did not answer in time") from error
+            raise BrokerError(f"{self.address} did not answer in time") from error
         except OSError as error:
-            raise Closed(f"the connection to {self.address} was lost: {error}") from error
+            raise BrokerError(f"the connection to {self.address} was lost: {error}") from error
         return event
 
     def _flush(self) -> None:
@@ -176,5 +182,5 @@ class BlockingClient:
 
 
 def connect(url: str, *, timeout_s: float = 10.0, name: str = "sluicemq admin") -> BlockingClient:
-    """Connect and log in; raises `Closed` with the reason when that fails."""
+    """Connect and log in; raises `BrokerError` with the reason when that fails."""
     return BlockingClient(Address.parse(url), timeout_s, name)

@@ -50,12 +50,12 @@ CAPABILITIES: Final[Table] = {
 }
 
 
-class Closed(SluiceError):
-    """The broker ended the connection."""
+class BrokerError(SluiceError):
+    """The broker cannot be reached, cannot be talked with, or went away."""
 
 
-class ClosedByBroker(Closed):
-    """With connection.close or channel.close; `channel` 0 is the connection."""
+class ClosedByBrokerError(BrokerError):
+    """It sent connection.close (`channel` 0) or channel.close."""
 
     def __init__(self, channel: int, code: int, text: str) -> None:
         self.channel = channel
@@ -103,7 +103,7 @@ class ClientSession:
         self._connection.receive_data(data)
 
     def next_event(self) -> SessionEvent | None:
-        """The next event. Raises `ClosedByBroker`, or a ProtocolViolation of the broker's."""
+        """The next event. Raises `ClosedByBrokerError`, or a ProtocolViolation of the broker's."""
         while (event := self._connection.next_event()) is not None:
             if isinstance(event, MethodFrame):
                 if event.channel == 0:
@@ -115,11 +115,11 @@ class ClientSession:
                     continue
                 if isinstance(event.method, ChannelClose):
                     self.send(event.channel, ChannelCloseOk())
-                    raise ClosedByBroker(
+                    raise ClosedByBrokerError(
                         event.channel, event.method.reply_code, event.method.reply_text
                     )
             elif isinstance(event, ProtocolHeader):
-                raise Closed("the broker does not speak AMQP 0-9-1")
+                raise BrokerError("the broker does not speak AMQP 0-9-1")
             return event
         return None
 
@@ -159,7 +159,7 @@ class ClientSession:
         elif isinstance(method, ConnectionClose):
             self.is_open = False
             self.send(0, ConnectionCloseOk())
-            raise ClosedByBroker(0, method.reply_code, method.reply_text)
+            raise ClosedByBrokerError(0, method.reply_code, method.reply_text)
         elif isinstance(method, ConnectionCloseOk):
             self.is_open = False
             return CloseFinished()
@@ -167,7 +167,9 @@ class ClientSession:
 
     def _on_start(self, method: ConnectionStart) -> None:
         if b"PLAIN" not in method.mechanisms.split():
-            raise Closed(f"the broker offers no PLAIN login, only {method.mechanisms.decode()}")
+            raise BrokerError(
+                f"the broker offers no PLAIN login, only {method.mechanisms.decode()}"
+            )
         self._server_properties = method.server_properties
         properties: Table = {"product": "SluiceMQ client", "capabilities": CAPABILITIES}
         if self._name:

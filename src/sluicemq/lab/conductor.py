@@ -20,14 +20,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from sluicemq.client.session import Closed
+from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.measurements import (
     RunInfo,
     StepInfo,
     Verification,
+    WorkerCost,
     write_run_info,
 )
 from sluicemq.lab.messages import (
@@ -47,8 +48,10 @@ from sluicemq.lab.process import WorkerProcess
 from sluicemq.lab.progress import Progress, Snapshot
 from sluicemq.lab.recorder import write_rows
 from sluicemq.lab.sampler import Sampler
-from sluicemq.lab.target import Queues
+from sluicemq.lab.target import BrokerProcess, Queues
 from sluicemq.lab.verification import verify
+
+Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
 
 ROLES: Final = ("consumer", "publisher")
 
@@ -64,6 +67,9 @@ REQUEUE_TIMEOUT_S: Final = 3.0
 
 INTERRUPTED: Final = "interrupted"
 
+PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "foreign")
+"""Counts of the verification that have to be 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
@@ -78,13 +84,19 @@ class RunResult:
         return self.info["verification"]
 
     @property
+    def problems(self) -> dict[str, int]:
+        """What the verification found that must not be."""
+        counts = {name: self.verification[name] for name in PROBLEMS}
+        return {name: count for name, count in counts.items() if count}
+
+    @property
     def failed(self) -> bool:
         """The run ended early, other than by the user's wish."""
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
 def run_scenario(plan: Plan, progress: Progress) -> RunResult:
-    """Run it. Raises `Refused` or `Closed` when it cannot even begin."""
+    """Run it. Raises `Refused` or `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
         raise Refused(f"{plan.directory} already holds a run")
     progress.run_planned(plan)
@@ -116,6 +128,7 @@ class Conductor:
         self._plan = plan
         self._progress = progress
         self._queues = Queues(plan)
+        self._process = None if plan.broker_pid is None else BrokerProcess(plan.broker_pid)
         self._workers: dict[Connection, WorkerProcess] = {}
         self._sampler: Sampler | None = None
         self._origin_ns = 0
@@ -128,6 +141,7 @@ class Conductor:
         self._seconds: defaultdict[int, list[Second]] = defaultdict(list)
         self._stopped: str | None = None
         self._stop_ns: int | None = None
+        self._finished_ns = 0
         self._interrupts = 0
 
     def interrupt(self) -> None:
@@ -139,8 +153,8 @@ class Conductor:
     def run(self) -> RunResult:
         """All of it."""
         plan = self._plan
-        plan.directory.mkdir(parents=True, exist_ok=True)
         product, version = self._queues.make()
+        plan.directory.mkdir(parents=True, exist_ok=True)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         self._progress.note(f"{product} {version}: opening connections")
         try:
@@ -148,8 +162,7 @@ class Conductor:
             self._load()
             self._collect_reports()
         finally:
-            if self._sampler is not None:
-                self._sampler.stop()
+            self._stop_sampling()
             for worker in self._workers.values():
                 worker.end(timeout_s=5)
         verification = self._verify()
@@ -175,7 +188,7 @@ class Conductor:
         plan = self._plan
         self._origin_ns = time.monotonic_ns() + HEAD_START_NS
         self._tell(Start(self._origin_ns))
-        self._sampler = Sampler(self._queues, plan.broker_pid, self._origin_ns)
+        self._sampler = Sampler(self._queues, self._process, self._origin_ns)
         if plan.sample_every > 1:
             self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
         schedule_end_ns = self._origin_ns + plan.steps[-1].end_ns
@@ -197,6 +210,7 @@ class Conductor:
 
     def _collect_reports(self) -> None:
         self._tell(Finish())
+        self._finished_ns = time.monotonic_ns() - self._origin_ns if self._origin_ns else 0
         deadline = time.monotonic() + REPORT_TIMEOUT_S
         while len(self._reports) < len(self._workers) and time.monotonic() < deadline:
             self._listen()
@@ -214,10 +228,16 @@ class Conductor:
                 time.sleep(WAIT_S)
                 left = self._queues.count()
             self._queues.delete()
-        except Closed as closed:
-            self._progress.note(f"the broker cannot be asked what is left: {closed}")
+        except BrokerError as error:
+            self._progress.note(f"the broker cannot be asked what is left: {error}")
             return verify(published, delivered, None)
         return verify(published, delivered, left)
+
+    def _stop_sampling(self) -> None:
+        if self._sampler is not None:
+            self._sampler.stop()
+            if self._sampler.failure is not None:
+                self._progress.note(f"looking at the broker ended: {self._sampler.failure}")
 
     # Talking with the workers
 
@@ -329,6 +349,17 @@ class Conductor:
             if step.number in totals
         ]
 
+    def _worker_costs(self) -> list[WorkerCost]:
+        return [
+            WorkerCost(
+                role=self._workers[pipe].role,
+                index=self._workers[pipe].index,
+                cpu_ns=report.cpu_ns,
+                wall_ns=self._finished_ns,
+            )
+            for pipe, report in self._reports.items()
+        ]
+
     def _info(
         self, product: str, version: str, started_at: str, verification: Verification
     ) -> RunInfo:
@@ -355,6 +386,7 @@ class Conductor:
             prefetch=plan.prefetch,
             body_bytes=plan.body_bytes,
             workers=plan.workers,
+            worker_costs=self._worker_costs(),
             steps=self._step_infos(),
             sample_every=plan.sample_every,
             drain_timeout_s=plan.drain_timeout_s,

@@ -14,8 +14,8 @@ from itertools import repeat
 from operator import sub
 from typing import Final
 
-from sluicemq.lab.measurements import STAMP
 from sluicemq.lab.recorder import NEVER, Recorder
+from sluicemq.lab.stamp import STAMP
 from sluicemq.lab.verification import Inspector
 
 ACK_FRAME: Final = struct.Struct(">BHIHHQBB")

@@ -19,7 +19,7 @@ from sluicemq.amqp.methods import (
     BasicQosOk,
     ChannelOpenOk,
 )
-from sluicemq.client.session import Closed, Opened
+from sluicemq.client.session import BrokerError, Opened
 from sluicemq.lab.consumer import Consumer
 from sluicemq.lab.link import Link
 from sluicemq.lab.messages import Arrived, Report
@@ -78,7 +78,7 @@ class ConsumerLink(Link):
         elif isinstance(event.method, BasicConsumeOk):
             self.is_ready = True
         elif isinstance(event.method, BasicCancel):
-            raise Closed(f"the broker cancelled consumer {self.number}: its queue is gone")
+            raise BrokerError(f"the broker cancelled consumer {self.number}: its queue is gone")
 
     def on_input_end(self, now_ns: int) -> None:
         """Acks go out before anything else is done."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
-from sluicemq.client.session import ClientSession, Closed, CloseFinished, Opened
+from sluicemq.client.session import BrokerError, ClientSession, CloseFinished, Opened
 from sluicemq.lab.plan import NS
 from sluicemq.lab.target import Target
 
@@ -89,7 +89,7 @@ class Link:
         except BlockingIOError:
             return
         except OSError as error:
-            raise Closed(f"the connection to the broker was lost: {error}") from error
+            raise BrokerError(f"the connection to the broker was lost: {error}") from error
         now_ns = time.monotonic_ns()
         self._last_received_ns = now_ns
         session = self.session
@@ -109,7 +109,7 @@ class Link:
                 self.abandon()
             return
         if not data:
-            raise Closed("the broker closed the socket")
+            raise BrokerError("the broker closed the socket")
         self.on_input_end(now_ns)
         self.flush()
 
@@ -130,7 +130,7 @@ class Link:
         except BlockingIOError:
             sent = 0
         except OSError as error:
-            raise Closed(f"the connection to the broker was lost: {error}") from error
+            raise BrokerError(f"the connection to the broker was lost: {error}") from error
         if sent < len(data):
             self.unsent = data[sent:]
             self._poller.want_writable(self, True)
@@ -154,7 +154,7 @@ class Link:
                 self.transmit(HEARTBEAT_FRAME)
             silent_ns = now_ns - self._last_received_ns
             if silent_ns > SILENT_HEARTBEATS_MAX * self._heartbeat_ns:
-                raise Closed(f"the broker was silent for {silent_ns // NS} s")
+                raise BrokerError(f"the broker was silent for {silent_ns // NS} s")
 
     def close(self) -> None:
         """Say goodbye; the socket is closed when the broker has answered."""
@@ -245,5 +245,5 @@ def open_all(poller: Poller, makers: Sequence[Callable[[], LinkType]]) -> list[L
         poller.poll(NS // 10)
         opening = [link for link in opening if not link.is_ready]
         if time.monotonic_ns() > deadline_ns:
-            raise Closed(f"{len(opening)} connections were not open in time")
+            raise BrokerError(f"{len(opening)} connections were not open in time")
     return links

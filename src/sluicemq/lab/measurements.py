@@ -13,25 +13,15 @@ response latency from `intended_ns`: the difference is the time a publisher was 
 Sampling: with `sample_every` k > 1 only messages with `seq % k == 0` have rows, each standing for
 `weight` = k messages. The same messages are chosen on both sides, so the two tables join on
 (publisher, seq).
-
-The message body: 40 bytes of stamp, then filler up to `body_bytes`.
-
-     0    4         8              16             24            32     34      36       40
-     |magic|publisher|     seq      | intended_ns  | written_ns  | step | queue |reserved|
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 import pyarrow as pa
-
-STAMP: Final = struct.Struct(">IIQQQHHI")
-MAGIC: Final = 0x51_4C_41_42
-"""First word of every lab message."""
 
 STEP_OUTSIDE: Final = -1
 """`step` of counter rows outside all steps: the drain at the end."""
@@ -166,6 +156,17 @@ class Machine(TypedDict):
     ram: int
 
 
+class WorkerCost(TypedDict):
+    """What one worker process of the load client cost, so that it can be seen not to have been
+    the bottleneck."""
+
+    role: str
+    index: int
+    cpu_ns: int
+    # from the start of the run until its connections were closed
+    wall_ns: int
+
+
 class RunInfo(TypedDict):
     """run.json."""
 
@@ -190,6 +191,7 @@ class RunInfo(TypedDict):
     prefetch: int
     body_bytes: int
     workers: int
+    worker_costs: NotRequired[list[WorkerCost]]
     steps: list[StepInfo]
     sample_every: int
     drain_timeout_s: float

@@ -81,3 +81,5 @@ class Report:
     published: PublishedReport | None = None
     delivered: DeliveredReport | None = None
     steps: dict[int, StepTotals] = field(default_factory=dict)
+    cpu_ns: int = 0
+    """CPU time of the worker from Start to Finish."""

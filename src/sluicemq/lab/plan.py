@@ -12,8 +12,8 @@ from typing import Final
 
 from sluicemq.amqp.types import Table
 from sluicemq.errors import Refused
-from sluicemq.lab.measurements import STAMP
 from sluicemq.lab.scenarios import Limit, Scenario
+from sluicemq.lab.stamp import STAMP
 
 NS: Final = 1_000_000_000
 

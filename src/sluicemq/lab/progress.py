@@ -1,10 +1,21 @@
-"""What the conductor tells whoever watches a run. The base says nothing."""
+"""A run while it goes on: what the conductor tells, and how it looks.
+
+Live bars on a terminal, a plain line a second elsewhere, or whatever a subclass makes of it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from sluicemq.lab.plan import Plan, Step
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as Bars
+
+from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.scenarios import Limit
+
+NS_PER_MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +41,7 @@ class Snapshot:
 
 
 class Progress:
-    """Override what is of interest. Called from the thread of `run_scenario`."""
+    """Says nothing; override what is of interest. Called from the thread of `run_scenario`."""
 
     def run_planned(self, plan: Plan) -> None:
         """Before anything is done."""
@@ -43,3 +54,108 @@ class Progress:
 
     def run_ended(self) -> None:
         """No further calls."""
+
+
+def limit_text(limit: Limit | None) -> str:
+    """A step's in-flight limit."""
+    return "no confirms" if limit is None else f"limit {limit.messages} ({limit.percent} %)"
+
+
+def ms_text(latency_ns: float | None) -> str:
+    """A latency in ms, with three digits."""
+    if latency_ns is None:
+        return "-"
+    ms = latency_ns / NS_PER_MS
+    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
+
+
+def snapshot_text(snapshot: Snapshot) -> str:
+    """The figures of one second."""
+    blocked = snapshot.blocked_connections
+    return (
+        f"published {snapshot.written:>6,}/s  delivered {snapshot.delivered:>6,}/s  "
+        f"p50 {ms_text(snapshot.p50_ns):>5}  p99 {ms_text(snapshot.p99_ns):>5} ms  "
+        f"unconfirmed {snapshot.unconfirmed:>6,}  ready {snapshot.messages_ready:>7,}"
+        + (f"  blocked {blocked:.0f}" if blocked else "")
+    )
+
+
+def intro_text(plan: Plan) -> str:
+    """What is about to be run."""
+    scenario = plan.scenario
+    acks = f"ack interval {plan.ack_interval}" if plan.ack_interval else "automatic acks"
+    return (
+        f"scenario {scenario.number} ({scenario.name}): {scenario.publishers} publishers x "
+        f"{plan.rate:g}/s (unscaled {scenario.rate:,}/s), {scenario.queues} {plan.queue_type} "
+        f"queues, {scenario.consumers} consumers, prefetch {plan.prefetch}, {acks}, "
+        f"{len(plan.steps)} x {plan.step_seconds} s"
+    )
+
+
+class PlainProgress(Progress):
+    """A line a second, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._steps = 0
+
+    def run_planned(self, plan: Plan) -> None:
+        self._steps = len(plan.steps)
+        self.note(intro_text(plan))
+
+    def note(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def second_passed(self, snapshot: Snapshot) -> None:
+        step = snapshot.step
+        where = "draining"
+        if step is not None:
+            where = f"step {step.number + 1}/{self._steps} {limit_text(step.limit)}"
+        self.note(f"{snapshot.second + 1:>4} s  {where:<28} {snapshot_text(snapshot)}")
+
+
+class LiveProgress(Progress):
+    """A bar a step, with the last second beside it."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[figures]}"),
+            console=console,
+            auto_refresh=False,
+        )
+        self._tasks: dict[Step, TaskID] = {}
+        self._drain: TaskID | None = None
+
+    def run_planned(self, plan: Plan) -> None:
+        self._bars.start()
+        self.note(intro_text(plan))
+        for step in plan.steps:
+            name = f"step {step.number + 1} {limit_text(step.limit)}"
+            seconds = (step.end_ns - step.start_ns) / NS
+            self._tasks[step] = self._bars.add_task(name, total=seconds, figures="")
+        self._bars.refresh()
+
+    def note(self, text: str) -> None:
+        self._bars.console.print(text, highlight=False, markup=False)
+
+    def second_passed(self, snapshot: Snapshot) -> None:
+        step = snapshot.step
+        if step is not None:
+            task = self._tasks[step]
+        else:
+            if self._drain is None:
+                self._drain = self._bars.add_task("draining", total=None, figures="")
+            task = self._drain
+        self._bars.update(task, advance=1, figures=snapshot_text(snapshot))
+        self._bars.refresh()
+
+    def run_ended(self) -> None:
+        self._bars.refresh()
+        self._bars.stop()
+
+
+def progress_for(console: Console) -> Progress:
+    """The one that fits the console."""
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)

@@ -17,8 +17,8 @@ from itertools import repeat
 from typing import Final
 
 from sluicemq.errors import SluiceError
-from sluicemq.lab.measurements import MAGIC, STAMP
 from sluicemq.lab.recorder import NEVER, Recorder
+from sluicemq.lab.stamp import MAGIC, STAMP
 from sluicemq.lab.verification import NACKED, PENDING, PROMISED
 
 UNLIMITED: Final = 1 << 62

@@ -32,11 +32,11 @@ from sluicemq.amqp.methods import (
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.client.session import Opened
 from sluicemq.lab.link import Link
-from sluicemq.lab.measurements import STAMP
 from sluicemq.lab.messages import Report, Settled, StepTotals
 from sluicemq.lab.plan import NS, Plan, Step
 from sluicemq.lab.publisher import Envelope, Publisher
 from sluicemq.lab.recorder import Recorder
+from sluicemq.lab.stamp import STAMP
 from sluicemq.lab.verification import NACKED, PROMISED, PublishedReport
 from sluicemq.lab.worker import Worker
 

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Any
 
-from sluicemq.client.session import Closed
+from sluicemq.errors import SluiceError
 from sluicemq.lab.plan import NS
 from sluicemq.lab.target import BrokerProcess, Queues
 
@@ -18,12 +18,13 @@ from sluicemq.lab.target import BrokerProcess, Queues
 class Sampler:
     """Rows of the broker table, gathered until `stop`."""
 
-    def __init__(self, queues: Queues, broker_pid: int | None, origin_ns: int) -> None:
+    def __init__(self, queues: Queues, process: BrokerProcess | None, origin_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self.failure: str | None = None
+        """Why sampling ended before it was told to."""
         self._queues = queues
-        self._process = None if broker_pid is None else BrokerProcess(broker_pid)
-        self._cpu_before_ns = 0 if self._process is None else self._process.cpu_ns()
+        self._process = process
+        self._cpu_before_ns = 0 if process is None else process.cpu_ns()
         self._origin_ns = origin_ns
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sample-broker", daemon=True)
@@ -48,8 +49,8 @@ class Sampler:
                     self._add_row(second, ready)
                     now_s = (time.monotonic_ns() - self._origin_ns) // NS
                     second = max(second, now_s) + 1
-        except Closed as closed:
-            self.failure = str(closed)
+        except SluiceError as error:
+            self.failure = str(error)
 
     def _sleep_until(self, second: int) -> bool:
         """True: it is over."""

@@ -102,7 +102,7 @@ SCENARIOS: Final = (
 )
 
 
-def find_scenario(word: str) -> Scenario:
+def scenario_named(word: str) -> Scenario:
     """The scenario of that number or name."""
     for scenario in SCENARIOS:
         if word in (str(scenario.number), scenario.name):

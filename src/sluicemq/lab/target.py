@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient, connect
-from sluicemq.client.session import Closed
+from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.plan import NS, Plan
 
@@ -97,7 +97,7 @@ class BrokerProcess:
             raise Refused(f"there is no process {pid}")
 
     def cpu_ns(self) -> int:
-        """User and system time so far; raises `Closed` when the process is gone."""
+        """User and system time so far; raises `BrokerError` when the process is gone."""
         # After the command name, which may hold spaces and parentheses.
         fields = self._read("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * self._TICK_NS
@@ -110,4 +110,4 @@ class BrokerProcess:
         try:
             return (self._folder / name).read_text()
         except OSError as error:
-            raise Closed(f"the broker's process is gone: {error}") from error
+            raise BrokerError(f"the broker's process is gone: {error}") from error

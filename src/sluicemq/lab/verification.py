@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sluicemq.lab.measurements import MAGIC, Verification
+from sluicemq.lab.measurements import Verification
+from sluicemq.lab.stamp import MAGIC
 
 PENDING: Final = 0
 PROMISED: Final = 1

@@ -50,6 +50,7 @@ class Worker(Generic[LinkType]):
         self.targets = [Target(url) for url in plan.targets]
         self.origin_ns = 0
         self.finished = False
+        self._cpu_ns = 0
         self._second = 0
         self._next_tick_ns = 0
         self._tick = 0
@@ -105,6 +106,7 @@ class Worker(Generic[LinkType]):
         for link in self.links:
             self.take_rows(link, everything=True)
         report = self.report()
+        report.cpu_ns = self._cpu_ns
         if report_failure is not None:
             self.pipe.send(Failed(report_failure))
         self.pipe.send(report)
@@ -120,6 +122,7 @@ class Worker(Generic[LinkType]):
     def _load(self) -> None:
         gc.collect()
         gc.freeze()
+        cpu_before_ns = time.process_time_ns()
         while not self.finished:
             now_ns = time.monotonic_ns() - self.origin_ns
             if now_ns >= self._next_tick_ns:
@@ -127,6 +130,7 @@ class Worker(Generic[LinkType]):
             wait_ns = min(self.work(now_ns), self._next_tick_ns - now_ns)
             if self.poller.poll(wait_ns):
                 self._on_command()
+        self._cpu_ns = time.process_time_ns() - cpu_before_ns
 
     def _close(self) -> None:
         self.before_closing()

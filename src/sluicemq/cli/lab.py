@@ -1,0 +1,260 @@
+"""`sluicemq lab`: put a broker under load, measure it, report."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+
+from sluicemq.amqp.types import Table
+from sluicemq.client.session import BrokerError
+from sluicemq.errors import Refused
+from sluicemq.lab.plan import QUEUE_TYPES, Plan, ack_interval_multiple, choose_limits
+from sluicemq.lab.scenarios import SCENARIOS, Scenario, scenario_named
+
+EXIT_FAILED: Final = 1
+EXIT_INTERRUPTED: Final = 130
+
+
+@click.group()
+def lab() -> None:
+    """Put a broker under load, measure, report.
+
+    Any AMQP 0-9-1 broker will do. A run leaves its raw measurements as Parquet in a directory; a
+    report is made of one run or of several.
+    """
+
+
+@lab.command()
+@click.argument("scenario_word", metavar="SCENARIO")
+@click.option(
+    "--target",
+    "targets",
+    metavar="URL",
+    multiple=True,
+    default=("amqp://guest:guest@127.0.0.1:5672",),
+    show_default=True,
+    help="The broker; may be given once for each node of a cluster.",
+)
+@click.option(
+    "--queue-type",
+    type=click.Choice(QUEUE_TYPES),
+    default="classic",
+    show_default=True,
+    help="mirrored: classic queues named ha-..., to which a policy of the broker must apply.",
+)
+@click.option(
+    "--queue-argument",
+    "queue_arguments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="An argument of queue.declare; whole numbers, true and false are taken as such.",
+)
+@click.option(
+    "--confirms/--no-confirms",
+    default=True,
+    show_default=True,
+    help="Confirms with an in-flight limit that steps up, or one step without either.",
+)
+@click.option(
+    "--ack-interval",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Messages an ack covers (0: automatic acks) [default: 1].",
+)
+@click.option("--multiple", is_flag=True, help="Ack interval of 10 % of the prefetch.")
+@click.option(
+    "--scale",
+    type=float,
+    default=1.0,
+    show_default=True,
+    metavar="F",
+    help="Multiplies the rate, and with it in-flight limits and prefetch.",
+)
+@click.option("--step-seconds", type=click.IntRange(1), default=20, show_default=True, metavar="S")
+@click.option(
+    "--steps",
+    metavar="LIMITS",
+    help="In-flight limits in place of the scenario's: 10,50 in messages or 1%,5% of the rate.",
+)
+@click.option("--body-bytes", type=int, default=1024, show_default=True, metavar="N")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes for publishers, and as many for consumers.",
+)
+@click.option(
+    "--broker-pid", type=int, metavar="PID", help="Also measure this process: CPU time, memory."
+)
+@click.option(
+    "--record-rate",
+    type=click.IntRange(1),
+    default=20_000,
+    show_default=True,
+    metavar="N",
+    help="Above so many messages a second only every k-th is recorded. Counts stay exact.",
+)
+@click.option("--drain-timeout", type=float, default=30.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the measurements go [default: out/lab-SCENARIO-TIME].",
+)
+def run(
+    scenario_word: str,
+    targets: tuple[str, ...],
+    queue_type: str,
+    queue_arguments: tuple[str, ...],
+    confirms: bool,
+    ack_interval: int | None,
+    multiple: bool,
+    scale: float,
+    step_seconds: int,
+    steps: str | None,
+    body_bytes: int,
+    workers: int,
+    broker_pid: int | None,
+    record_rate: int,
+    drain_timeout: float,
+    out: Path | None,
+) -> None:
+    """Run SCENARIO, by number or name, against a broker.
+
+    \b
+    {scenarios}
+
+    Exit status: 0; 1 when the run ended early or the verification found something lost, doubled or
+    out of order; 130 after ^C. What was measured until then is kept.
+    """
+    scenario = scenario_named(scenario_word)
+    if multiple and ack_interval is not None:
+        raise Refused("--multiple sets the ack interval; give only one of both")
+    if multiple:
+        ack_interval = ack_interval_multiple(scenario, scale)
+    if steps is not None and not confirms:
+        raise Refused("--steps are in-flight limits, which only confirms can have")
+    plan = Plan(
+        scenario=scenario,
+        targets=targets,
+        directory=out or default_directory(scenario),
+        queue_type=queue_type,
+        queue_arguments=parse_arguments(queue_arguments),
+        confirms=confirms,
+        ack_interval=1 if ack_interval is None else ack_interval,
+        scale=scale,
+        step_seconds=step_seconds,
+        chosen_limits=None if steps is None else choose_limits(scenario, scale, steps),
+        body_bytes=body_bytes,
+        workers=workers,
+        broker_pid=broker_pid,
+        record_rate=record_rate,
+        drain_timeout_s=drain_timeout,
+    )
+    require("pyarrow", "lab")
+    sys.exit(run_plan(plan, Console()))
+
+
+def run_plan(plan: Plan, console: Console) -> int:
+    """Run, show, and say how it went."""
+    from sluicemq.lab.conductor import run_scenario  # noqa: PLC0415 (imports pyarrow)
+    from sluicemq.lab.display import print_result  # noqa: PLC0415
+    from sluicemq.lab.progress import progress_for  # noqa: PLC0415
+    from sluicemq.lab.summary import summarize  # noqa: PLC0415
+
+    try:
+        result = run_scenario(plan, progress_for(console))
+    except BrokerError as error:
+        raise click.ClickException(str(error)) from error
+    print_result(result, summarize(result.directory, result.info), console)
+    if result.failed or result.problems:
+        return EXIT_FAILED
+    return EXIT_INTERRUPTED if result.info["stopped"] else 0
+
+
+@lab.command()
+@click.argument(
+    "directories",
+    metavar="DIR...",
+    nargs=-1,
+    required=True,
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Where the report goes [default: the run's own directory].",
+)
+@click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
+)
+@click.option(
+    "--memory", default="2g", show_default=True, metavar="SIZE", help="Memory of the Spark driver."
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open the report in a browser.")
+def report(
+    directories: Sequence[Path], out: Path | None, master: str, memory: str, open_browser: bool
+) -> None:
+    """Analyse the runs in DIR... with Spark: tables, plots, one HTML file."""
+    require("pyspark", "spark")
+    from sluicemq.spark.pipeline.build import build_report  # noqa: PLC0415 (imports pyspark)
+    from sluicemq.spark.pipeline.console import print_tables  # noqa: PLC0415
+
+    console = Console()
+    with console.status("Starting") as status:
+        paths = build_report(
+            directories,
+            master,
+            memory,
+            out=out,
+            open_browser=open_browser,
+            progress=status.update,
+        )
+    print_tables(paths.analysis, console)
+    console.print(f"report: {paths.report}", highlight=False, soft_wrap=True)
+
+
+def require(package: str, extra: str) -> None:
+    """Refuse, with the cure, when an optional package is not installed."""
+    if importlib.util.find_spec(package) is None:
+        raise Refused(f"this needs {package}: pip install 'sluicemq[{extra}]'")
+
+
+def default_directory(scenario: Scenario) -> Path:
+    """A new one for each run."""
+    return Path("out") / f"lab-{scenario.number}-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def parse_arguments(pairs: Sequence[str]) -> Table:
+    """Arguments of queue.declare from KEY=VALUE."""
+    arguments: Table = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise Refused(f"a queue argument is KEY=VALUE, not {pair!r}")
+        if text in ("true", "false"):
+            arguments[key] = text == "true"
+        else:
+            arguments[key] = int(text) if text.removeprefix("-").isdecimal() else text
+    return arguments
+
+
+def _scenario_lines() -> str:
+    return "\n    ".join(
+        f"{s.number}  {s.name:<18} {s.publishers} publishers x {s.rate}/s, {s.queues} queues, "
+        f"{s.consumers} consumers"
+        for s in SCENARIOS
+    )
+
+
+run.help = (run.help or "").replace("{scenarios}", _scenario_lines())
