@@ -1,7 +1,7 @@
 """Write docs/configuration.md from the declarations in src/sluicemq/config.py.
 
-    python tools/generate_configuration.py          write it
-    python tools/generate_configuration.py --check  say whether it is fresh (exit code 1: it is not)
+python tools/generate_configuration.py          write it
+python tools/generate_configuration.py --check  say whether it is fresh (exit code 1: it is not)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from sluicemq.cli.config_file import environment_name
 from sluicemq.config import SECTIONS, Option, Section, options_of
+from sluicemq.flow.profiles import ADAPTIVE, PROFILES
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -55,19 +56,6 @@ The keys are RabbitMQ's where it has one. RabbitMQ takes `credit_flow_default_cr
 `400,200`.
 """
 
-TAIL = """\
-
-## What the profiles set
-
-| profile | credit_flow_default_credit | msg_store_credit_disc_bound |
-|---|---|---|
-| `rabbitmq-3.5` | 200,50 | 2000,500 |
-| `rabbitmq-3.8` | 400,200 | 4000,800 |
-| `adaptive` | a window that follows the budget, see [flow-control.md](flow-control.md) | |
-
-Either number set by itself replaces the profile's.
-"""
-
 
 def shown(option: Option, value: Any) -> str:
     """A default, as a user would write it."""
@@ -108,10 +96,28 @@ def section_lines(name: str, section: type[Section]) -> list[str]:
     return lines
 
 
+def profile_lines() -> list[str]:
+    """The numbers of each profile."""
+    lines = ["", "## What the profiles set", ""]
+    lines += ["| profile | credit_flow_default_credit | msg_store_credit_disc_bound |"]
+    lines += ["|---|---|---|"]
+    for profile in PROFILES.values():
+        credit, store = profile.credit_flow_default_credit, profile.msg_store_credit_disc_bound
+        most = "at most " if profile.name == ADAPTIVE else ""
+        numbers = f"{most}{credit.initial},{credit.more_after} | {store.initial},{store.more_after}"
+        lines.append(f"| `{profile.name}` | {numbers} |")
+    return [
+        *lines,
+        "",
+        "Either number set by itself replaces the profile's. What `adaptive` does is told in",
+        "[flow-control.md](flow-control.md).",
+    ]
+
+
 def document() -> str:
     """The whole page."""
     lines = [line for name, section in SECTIONS.items() for line in section_lines(name, section)]
-    return HEAD + "\n".join(lines) + "\n" + TAIL
+    return HEAD + "\n".join([*lines, *profile_lines()]) + "\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from sluicemq.config import (
+    PROFILES,
     SECTIONS,
     AuthConfig,
     Config,
@@ -16,6 +17,7 @@ from sluicemq.config import (
     options_of,
 )
 from sluicemq.errors import Refused
+from sluicemq.flow import profiles
 
 
 def test_defaults_are_accepted_and_frozen() -> None:
@@ -74,3 +76,7 @@ def test_limit_bytes_takes_the_absolute_over_the_relative_and_never_more_than_th
     assert MemoryConfig(vm_memory_high_watermark_absolute=300).limit_bytes(1000) == 300
     assert MemoryConfig(vm_memory_high_watermark_absolute=3000).limit_bytes(1000) == 1000
     assert MemoryConfig(total_memory_available_override_value=500).limit_bytes(1000) == 200
+
+
+def test_the_profiles_that_may_be_named_are_those_that_exist() -> None:
+    assert set(PROFILES) == set(profiles.PROFILES)
