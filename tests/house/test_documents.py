@@ -7,11 +7,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 import broker
+from sluicemq.cli.main import sluicemq
 from sluicemq.config import SECTIONS, options_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,3 +67,21 @@ def test_the_readme_names_every_command() -> None:
     readme = text_of(ROOT / "README.md")
     for command in ("make demo", "make test", "make setup", "sluicemq serve", "sluicemq ctl"):
         assert command in readme
+
+
+def options(group: click.Group, path: str) -> Iterator[tuple[str, click.Option]]:
+    """Every option of every command below a group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from options(command, f"{path} {name}")
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                yield f"{path} {name} {parameter.opts[0]}", parameter
+
+
+def test_every_option_says_what_it_does() -> None:
+    """docs/cli.md is made from these words."""
+    assert [path for path, option in options(sluicemq, "sluicemq") if not option.help] == []
