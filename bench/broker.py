@@ -185,8 +185,13 @@ def main() -> None:
         with sluicemq(ours_port) as ours_pid, rabbitmq(theirs_port, Path(home)) as theirs_pid:
             print(f"idle RSS: SluiceMQ {idle_megabytes(ours_pid):.1f} MB, ", end="")
             print(f"RabbitMQ {idle_megabytes(theirs_pid):.1f} MB\n")
-            print("| case | msg/s | us/msg | p50/p99 ms | RabbitMQ msg/s | us/msg | p50/p99 ms ", end="")
-            print("| messages per CPU-second, ratio | faults |\n|---|---|---|---|---|---|---|---|---|")
+            print(
+                "| case | msg/s | us/msg | p50/p99 ms | RabbitMQ msg/s | us/msg | p50/p99 ms ",
+                end="",
+            )
+            print(
+                "| messages per CPU-second, ratio | faults |\n|---|---|---|---|---|---|---|---|---|"
+            )
             for name, args in cases.items():
                 ours, theirs = [], []
                 for _ in range(options.repeats):
