@@ -276,6 +276,33 @@ def test_what_was_asked_before_a_close_is_answered_before_it(peer: Peer, name: s
     peer.expect("Channel.CloseOk")
 
 
+@pytest.mark.parametrize("nowait", [True, False])
+@pytest.mark.parametrize("what", ["Channel", "Connection"])
+def test_what_was_published_before_a_close_counts(
+    target: Target, peer: Peer, name: str, what: str, nowait: bool
+) -> None:
+    """One write: declare, publish, close. The publishes must not be lost behind the declare."""
+    close = call(getattr(commands, what).Close(200, "", 0, 0), 1 if what == "Channel" else 0)
+    with Peer(target) as leaving:
+        leaving.log_in().open()
+        leaving.send(call(Queue.Declare(queue=name, nowait=nowait)), publish(name) * 3, close)
+        while (said := leaving.verdict(5)) == "Queue.DeclareOk":
+            pass
+        assert said == f"{what}.CloseOk"
+    peer.send(call(Queue.Delete(queue=name)))
+    assert peer.expect("Queue.DeleteOk").message_count == 3
+
+
+def test_tag_zero_is_unknown_in_a_run_of_acks_too(peer: Peer, name: str) -> None:
+    peer.send(declare(name), publish(name) * 3, call(Basic.Get(queue=name)) * 3)
+    peer.expect("Queue.DeclareOk")
+    for _ in range(3):
+        peer.expect("Basic.GetOk")
+    peer.content()
+    peer.send(call(Basic.Ack(2)), call(Basic.Ack(0)), call(Basic.Ack(1)))
+    assert peer.verdict(5) == ("channel 406 PRECONDITION_FAILED - unknown delivery tag 0 (60.80)")
+
+
 def test_a_message_cut_off_in_its_body_is_none(target: Target, peer: Peer, name: str) -> None:
     with Peer(target) as cut:
         cut.log_in().open()
