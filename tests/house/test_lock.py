@@ -14,6 +14,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sluicemq import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
 LINE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][0-9a-z.+]*")
 
@@ -62,3 +64,8 @@ def test_what_the_locked_packages_need_is_locked_too() -> None:
             if applies and canonicalize_name(requirement.name) not in versions:
                 missing.append(f"{name} needs {requirement}")
     assert missing == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["version"] == __version__

@@ -27,8 +27,8 @@ from sluicemq.errors import Refused
 
 ENVIRONMENT_PREFIX: Final = "SLUICEMQ_"
 ONE_LOOPBACK_USER: Final = "loopback_users."
-NOT_OPTIONS: Final = frozenset({"SLUICEMQ_CONFIG"})
-"""Variables of the command line itself."""
+NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
+"""How variables begin that are for the command line itself and for the tests."""
 
 DIGITS: Final = re.compile("[0-9]{1,18}")
 SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
@@ -91,7 +91,7 @@ def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
     """SLUICEMQ_HEARTBEAT=30, SLUICEMQ_FLOW_PROFILE=adaptive: a key in capitals, _ for every dot."""
     names = {environment_name(key): key for key in _targets()}
     for variable in sorted(env):
-        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in NOT_OPTIONS:
+        if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(NOT_OPTIONS):
             if variable not in names:
                 raise Refused(
                     f"environment: {variable} is not an option{_nearest(variable, names)}"

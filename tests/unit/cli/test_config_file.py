@@ -107,6 +107,11 @@ def test_a_variable_is_the_key_in_capitals() -> None:
     assert (config.net.host, config.net.port) == ("::1", 99)
 
 
+def test_variables_that_are_no_options_are_left_alone() -> None:
+    env = {"SLUICEMQ_CONFIG": "x.toml", "SLUICEMQ_TEST_AMQP_URL": "amqp://there/"}
+    assert load(None, [], env) == Config()
+
+
 def test_sizes_with_rabbitmqs_units() -> None:
     cases = {
         "4k": 4096,
