@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.message_store import MessageStore
 from sluicemq.chain.queue import Queue
@@ -27,6 +27,23 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
     from sluicemq.model.definitions import QueueDefinition
+
+
+WITHOUT_EFFECT: Final = frozenset(
+    (
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-expires",
+        "x-max-length",
+        "x-max-length-bytes",
+        "x-max-priority",
+        "x-message-ttl",
+        "x-overflow",
+        "x-queue-mode",
+        "x-single-active-consumer",
+    )
+)
+"""Queue arguments that are checked as RabbitMQ checks them, but do nothing yet: said in the log."""
 
 
 class Counters:
@@ -106,6 +123,10 @@ class Broker:
         queue = Queue(self, definition)
         self.topology.add_queue(definition.name)
         self.queues[definition.name] = queue
+        idle = [key for key in definition.arguments if key in WITHOUT_EFFECT]
+        if idle:
+            text = f"{queue.title}: no effect in this version: {', '.join(idle)}"
+            self.world.log.write("warning", text)
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
         return queue
