@@ -220,6 +220,7 @@ class Channel(FlowActor):
         if not self.closing:
             self.flush_confirms()
         self.stop()
+        self.inflow.detach()
         self.gone = True
         if message.reply is not None:
             self.reply(message.reply)

@@ -202,7 +202,8 @@ class Publishing:
         """A queue was deleted: it holds up nobody."""
         halves = self.links.pop(queue, None)
         if halves is not None:
-            halves[0].detach()
+            for half in halves:
+                half.detach()
 
     def close(self) -> list[Queue]:
         """The channel ends; returns the queues that must hear of it."""
