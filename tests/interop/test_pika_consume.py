@@ -269,6 +269,19 @@ def test_global_and_own_prefetch_must_both_permit(
     assert max(counts) == 2
 
 
+def test_a_prefetch_for_consumers_set_later_lifts_the_global_one(
+    connection: BlockingConnection, queue: str
+) -> None:
+    """RabbitMQ's order of things: who wants both sets the global one last."""
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=2, global_qos=True)
+    early = consume(channel, queue)
+    publish(channel, queue, *numbered(5))
+    early.exactly(2)
+    channel.basic_qos(prefetch_count=1)
+    early.exactly(5)
+
+
 def test_lifting_a_global_prefetch_lets_all_through(
     connection: BlockingConnection, queue: str
 ) -> None:
