@@ -75,7 +75,7 @@ class Channel(FlowActor):
         self.publishing = Publishing(self)
         self.consuming = Consuming(self)
         self.inflow: Inflow
-        self.crowded = Gate(reader.keeper, f"methods held on channel {number}")
+        self.crowded = Gate(reader.halts, f"methods held on channel {number}")
         self.question: Question | None = None
         self.held: deque[object] = deque()
         self.last_queue = ""

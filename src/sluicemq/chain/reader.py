@@ -32,7 +32,7 @@ from sluicemq.amqp.methods import (
     ConnectionUpdateSecretOk,
 )
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
-from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import Handshake
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
@@ -113,11 +113,14 @@ class Reader(FlowActor):
         loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
         self.handshake = Handshake(broker.config, loopback)
         self.throttle = Throttle(self.keeper, False)
+        # Gates that say nothing of publishing: an alarm must not take such a connection for one
+        # that publishes, or it would stop reading acknowledgements.
+        self.halts = ActorKeeper(broker.world.clock, self)
         self.writer = Writer(
             broker.scheduler,
             self.net,
             connection,
-            Gate(self.keeper, "writer backlog"),
+            Gate(self.halts, "writer backlog"),
             broker.writer_backlog_bytes,
         )
         self.channels: dict[int, Channel] = {}
@@ -183,7 +186,7 @@ class Reader(FlowActor):
 
     def is_stopped(self) -> bool:
         """A connection that is being closed is read whatever the gates say."""
-        return self.phase == RUNNING and self.throttle.stopped
+        return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
 
     def pump(self) -> None:
         """Hand on what has been read, as far as the gates allow."""
@@ -473,7 +476,8 @@ class Reader(FlowActor):
     def state(self, now_ns: int) -> str:
         """As users see it."""
         if self.phase == RUNNING:
-            return self.throttle.shown(now_ns)
+            shown = self.throttle.shown(now_ns)
+            return "flow" if shown == "running" and self.halts.gates_shut else shown
         return ("starting", "running", "closing", "closed")[self.phase]
 
     def facts(self) -> dict[str, Any]:
