@@ -29,6 +29,8 @@ _pack_ack = ACK_FRAME.pack
 
 def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
     """A run of basic.ack frames."""
+    if len(tags) == 1:
+        return _pack_ack(1, channel, 13, 60, 80, tags[0], multiple, FRAME_END)
     return b"".join(
         map(
             _pack_ack,
@@ -38,7 +40,7 @@ def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
             repeat(60),
             repeat(80),
             tags,
-            repeat(int(multiple)),
+            repeat(multiple),
             repeat(FRAME_END),
         )
     )

@@ -202,11 +202,13 @@ class Poller:
         True: one of the watched other descriptors is readable. epoll alone counts in whole
         milliseconds; `select` on its descriptor waits more finely.
         """
-        if timeout_ns > 0:
+        ready = self._epoll.poll(0)
+        if not ready and timeout_ns > 0:
             select.select((self._epoll,), (), (), timeout_ns / NS)
+            ready = self._epoll.poll(0)
         woken = False
         links = self._links
-        for fd, events in self._epoll.poll(0):
+        for fd, events in ready:
             link = links.get(fd)
             if link is None:
                 woken |= fd in self._wake_fds

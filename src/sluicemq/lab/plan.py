@@ -91,6 +91,10 @@ class Plan:
             f"scale {self.scale:g} gives a prefetch of {self.prefetch}; AMQP allows {PREFETCH_MAX}",
         )
         _require(self.workers >= 1, "a run needs at least 1 worker for each role")
+        _require(
+            self.workers <= self.scenario.queues,
+            f"{self.workers} workers cannot share {self.scenario.queues} queues",
+        )
         _require(self.record_rate >= 1, "the record rate is at least 1")
         _require(self.drain_timeout_s >= 0, "the drain timeout cannot be negative")
 

@@ -1,0 +1,31 @@
+"""Goal: AMQP URLs mean what they mean elsewhere, or are refused. Method: by value."""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicemq.client.address import Address
+from sluicemq.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("amqp://localhost", Address("localhost")),
+        ("amqp://h:5673/", Address("h", 5673)),
+        ("amqp://me:s%40cret@h/v%2Fhost", Address("h", 5672, "me", "s@cret", "v/host")),
+        ("amqp://[::1]:5674/%2f", Address("::1", 5674)),
+    ],
+)
+def test_a_url_is_taken_apart(url: str, address: Address) -> None:
+    assert Address.parse(url) == address
+
+
+@pytest.mark.parametrize("url", ["", "localhost:5672", "amqps://h", "amqp://", "amqp://h:port"])
+def test_anything_else_is_refused(url: str) -> None:
+    with pytest.raises(Refused, match="is not an AMQP URL"):
+        Address.parse(url)
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert str(Address("h", 1, "me", "secret", "v")) == "amqp://me@h:1/v"
