@@ -195,3 +195,12 @@ def test_smallest_stays_cheap_with_one_message_stuck_and_many_passing() -> None:
     assert len(unconfirmed._oldest) == 1
     unconfirmed.confirm(1, 1)
     assert unconfirmed.smallest() is None
+
+
+def test_nothing_is_remembered_of_batches_that_were_answered() -> None:
+    unconfirmed = expecting((1, 1))
+    for seq in range(2, 2000):
+        unconfirmed.expect(seq, 1, 1)
+        unconfirmed.confirm(seq - 1, 1)
+        assert unconfirmed.smallest() == seq
+        assert len(unconfirmed._oldest) <= 2
