@@ -24,14 +24,6 @@ LINK_ACTIVE_NS: Final = 1_000_000_000
 """A link counts as active when it handled a message in this period or the one before: short
 enough to give an idle publisher's share to the others soon, long enough to count one a second."""
 
-UNSENT_MESSAGES_MAX: Final = 200
-"""Deliveries a queue hands to one channel before the writer has sent any of them (RabbitMQ's
-UNSENT_MESSAGE_LIMIT): bounds what a consumer that does not read can make the broker hold."""
-
-UNSENT_MESSAGES_NOTIFY: Final = 50
-"""The writer tells the queue each time it has sent this many (RabbitMQ's
-MORE_CONSUMER_CREDIT_AFTER)."""
-
 # amqp
 
 TABLE_DEPTH_MAX: Final = 32
