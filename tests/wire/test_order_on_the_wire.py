@@ -269,8 +269,8 @@ def test_close_is_answered_and_a_closed_channel_is_free(peer: Peer, name: str) -
 
 
 def test_what_was_asked_before_a_close_is_answered_before_it(peer: Peer, name: str) -> None:
-    peer.send(declare(name), publish(name), call(Basic.Get(queue=name)))
-    peer.send(call(Channel.Close(200, "", 0, 0)))
+    close = call(Channel.Close(200, "", 0, 0))
+    peer.send(declare(name), publish(name), call(Basic.Get(queue=name)), close)
     peer.expect("Queue.DeclareOk")
     peer.expect("Basic.GetOk")
     peer.expect("Channel.CloseOk")
