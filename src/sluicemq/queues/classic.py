@@ -120,10 +120,10 @@ class ClassicQueue(QueueMachine):
             return
         while (chunk := ready.head()) is not None:
             cost_each = cost_of(len(chunk.contents[chunk.start]))
-            able, rooms, group = consumers.able(cost_each, self.queue)
+            able, each, group = consumers.able(cost_each, self.queue)
             if not able:
                 return
-            count = min(chunk.left(), min(rooms) * len(able))
+            count = same_cost(chunk, min(chunk.left(), each * len(able)), cost_each)
             self.deal(chunk, count, able, cost_each, effects)
             consumers.rotate(group, able, count)
             ready.took(chunk, count)
@@ -191,7 +191,9 @@ class ClassicQueue(QueueMachine):
             lot = self.lots.get(number)
             if lot is None:
                 continue
-            if command.requeue:
+            if self.deleted:
+                lot.settle(start, end)
+            elif command.requeue:
                 self.give_back(lot, start, end)
             else:
                 settled = lot.settle(start, end)
@@ -221,9 +223,12 @@ class ClassicQueue(QueueMachine):
 
     def get(self, command: Get, effects: list[Effect]) -> None:
         """One message for basic.get; what a consumer can take is no longer there."""
+        channel = command.channel
+        if self.deleted:
+            effects.append(Refuse(channel, 404, f"no {self.title}"))
+            return
         self.serve(effects)
         chunk = self.ready.head()
-        channel = command.channel
         if chunk is None:
             effects.append(Got(channel, None, 0, b"", 0, False, 0))
             return
@@ -255,6 +260,9 @@ class ClassicQueue(QueueMachine):
         """Register a consumer, unless somebody is here exclusively."""
         consumer = command.consumer
         consumers = self.consumers
+        if self.deleted:  # after the channel had found it
+            effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
+            return
         if consumers.exclusive is not None or (consumer.exclusive and consumers.count):
             text = f"{self.title} in exclusive use"
             effects.append(Refuse(consumer.channel, 403, text))
@@ -282,8 +290,9 @@ class ClassicQueue(QueueMachine):
                 self.drop(consumer)
         for number in [n for n, lot in self.lots.items() if lot.channel is channel]:
             lot = self.lots.pop(number)
-            for start, end in lot.open_parts():
-                self.give_back(lot, start, end)
+            if not self.deleted:
+                for start, end in lot.open_parts():
+                    self.give_back(lot, start, end)
 
     def purge(self) -> int:
         """Drop the ready messages; returns how many."""
@@ -295,13 +304,13 @@ class ClassicQueue(QueueMachine):
         depth.ready_bytes -= size
         depth.footprint -= weight
         depth.persistent = 0
-        for lot in self.lots.values():
-            if lot.chunk.persistent and self.durable:
-                depth.persistent += lot.left
+        if self.durable and not self.deleted:
+            depth.persistent = sum(lot.left for lot in self.lots.values() if lot.chunk.persistent)
         return count
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """Delete on conditions; consumers are told."""
+        """Delete on conditions; consumers are told. Lots stay, without their messages: the limits
+        of their channels count them until they are settled."""
         self.serve(effects)
         channel = command.channel
         if channel is not None and command.if_unused and self.consumers.count:
@@ -314,7 +323,8 @@ class ClassicQueue(QueueMachine):
             self.drop(consumer)
             effects.append(Cancelled(consumer, True))
         count = self.purge()
-        self.lots.clear()
+        for lot in self.lots.values():
+            lot.forget()
         self.depth = Depth()
         self.deleted = True
         effects.append(Deleted(channel, count))
@@ -322,3 +332,14 @@ class ClassicQueue(QueueMachine):
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""
         return self.had_consumer and not self.consumers.count
+
+
+def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
+    """How many of the first `count` messages take as much of a window as the first does."""
+    if chunk.even:
+        return count
+    start = chunk.start
+    for index in range(start + 1, start + count):
+        if cost_of(len(chunk.contents[index])) != cost_each:
+            return index - start
+    return count

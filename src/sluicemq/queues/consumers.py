@@ -130,25 +130,36 @@ class ConsumerGroups:
         """Highest priority first."""
         return [consumer for _, group in self.groups for consumer in group]
 
-    def able(
-        self, cost_each: int, queue: Actor
-    ) -> tuple[list[Consumer], list[int], list[Consumer]]:
-        """Of the highest priority that can take anything: the consumers with room in turn, their
-        rooms, and the whole group (for `rotate`). All empty when nobody can."""
+    def able(self, cost_each: int, queue: Actor) -> tuple[list[Consumer], int, list[Consumer]]:
+        """Of the highest priority that can take anything: the consumers with room in turn, how
+        many each of them may take, and the whole group (for `rotate`). Empty when nobody can."""
         for _, group in self.groups:
             rooms = [consumer.room(cost_each, queue) for consumer in group]
             if any(rooms):
                 able = [consumer for consumer, room in zip(group, rooms, strict=True) if room]
-                if any(consumer.limiter.limit for consumer in able):
-                    return able[:1], [1], group  # rooms that depend on each other
-                return able, [room for room in rooms if room], group
-        return [], [], []
+                each = min(filter(None, rooms))
+                if len(able) > 1:
+                    each = room_together(able, each, cost_each)
+                return (able, each, group) if each else (able[:1], 1, group)
+        return [], 0, []
 
     def rotate(self, group: list[Consumer], able: list[Consumer], count: int) -> None:
         """After `count` messages were dealt to `able` in turn: who is first next time."""
         if len(group) > 1:
             last = group.index(able[(count - 1) % len(able)])
             group[:] = group[last + 1 :] + group[: last + 1]
+
+
+def room_together(able: list[Consumer], each: int, cost_each: int) -> int:
+    """How many each of several may take at once when alone it could take `each`; 0: it must be
+    dealt one by one. Consumers of one channel share its window and its limiter."""
+    if any(consumer.limiter.limit for consumer in able):
+        return 0
+    sharers = 1 + len(able) - len({consumer.window for consumer in able})
+    if sharers > 1:
+        credit = min(consumer.window.credit for consumer in able)
+        each = min(each, credit // (cost_each * sharers))
+    return each
 
 
 def cost_of(size_each: int) -> int:

@@ -43,6 +43,10 @@ class Lot:
         self.left -= end - start
         return cast("list[bytes]", taken)
 
+    def forget(self) -> None:
+        """Let go of the messages; only their number matters from now on."""
+        self.contents = [None if content is None else b"" for content in self.contents]
+
     def give_back(self, start: int, end: int) -> list[Chunk]:
         """Take contents [start, end) out as ready chunks, marked redelivered."""
         contents = self.settle(start, end)

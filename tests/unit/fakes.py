@@ -1,0 +1,113 @@
+"""A World that only remembers what was asked of it, for tests of single actors."""
+
+from __future__ import annotations
+
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.world import Clock, Dice, Disk, Memory, Net, World
+
+
+class FakeClock(Clock):
+    """Time as the test says; `timers` are (due in ns, actor, message)."""
+
+    def __init__(self) -> None:
+        self.time_ns = 10**12
+        self.timers: list[tuple[int, Actor, object]] = []
+
+    def now_ns(self) -> int:
+        return self.time_ns
+
+    def wall_ms(self) -> int:
+        return self.time_ns // 10**6
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        self.timers.append((self.time_ns + delay_ms * 10**6, actor, message))
+
+
+class FakeDice(Dice):
+    """No chance at all: tokens count upwards."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+    def below(self, limit: int) -> int:
+        return 0
+
+    def token(self, size: int) -> bytes:
+        self.tokens += 1
+        return self.tokens.to_bytes(size)
+
+
+class FakeDisk(Disk):
+    """Syncs end when the test says so."""
+
+    def __init__(self) -> None:
+        self.syncs: list[tuple[Actor, object]] = []
+
+    def sync(self, actor: Actor, message: object) -> None:
+        self.syncs.append((actor, message))
+
+    def finish(self) -> None:
+        """The oldest sync is through."""
+        actor, message = self.syncs.pop(0)
+        actor.post(message)
+
+
+class FakeNet(Net):
+    """Sockets that take everything; `full` says what `write` answers."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.written: list[bytes] = []
+        self.closed: list[tuple[int, int]] = []
+        self.paused: set[int] = set()
+
+    def write(self, connection: int, data: bytes) -> bool:
+        self.written.append(data)
+        return not self.full
+
+    def pause_reading(self, connection: int) -> None:
+        self.paused.add(connection)
+
+    def resume_reading(self, connection: int) -> None:
+        self.paused.discard(connection)
+
+    def close(self, connection: int, linger_ms: int = 0) -> None:
+        self.closed.append((connection, linger_ms))
+
+
+class FakeMemory(Memory):
+    """Plenty."""
+
+    def total_bytes(self) -> int:
+        return 1 << 34
+
+    def resident_bytes(self) -> int:
+        return 1 << 26
+
+    def trim(self) -> None:
+        """Nothing is freed."""
+
+
+class FakeWorld(World):
+    """The five together, each with its own type."""
+
+    clock: FakeClock
+    dice: FakeDice
+    disk: FakeDisk
+    net: FakeNet
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock(), FakeDice(), FakeDisk(), FakeNet(), FakeMemory())
+
+
+def drain(actor: Actor) -> list[object]:
+    """What was posted to an actor that the test stands in for."""
+    messages = actor.inbox
+    actor.inbox = []
+    actor.scheduled = False
+    return messages
+
+
+def bystander(scheduler: Scheduler | None = None) -> Actor:
+    """An actor that is only posted to."""
+    return Actor(scheduler or Scheduler())

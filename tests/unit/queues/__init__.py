@@ -1,0 +1,1 @@
+"""The queue machines against a naive model of them."""

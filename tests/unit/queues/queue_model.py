@@ -1,0 +1,196 @@
+"""The naive queue: one message at a time in plain lists, as the rules are written (spec 4.7, 9).
+
+It knows no runs, lots, chunks or slices. What it expects is said as tuples, in order; deliveries
+of one serving in the order in which the messages stand in the queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+OVERHEAD = 96
+COST_BYTES = 4096
+
+Expected = tuple[object, ...]
+
+
+@dataclass(eq=False)
+class Message:
+    """One message in one queue; `position` is its place for ever."""
+
+    position: int
+    content: bytes
+    address: bytes
+    number: int
+    persistent: bool
+    copies: int
+    redelivered: bool = False
+
+    @property
+    def footprint(self) -> int:
+        return OVERHEAD + len(self.content) // self.copies
+
+    @property
+    def cost(self) -> int:
+        return 1 + len(self.content) // COST_BYTES
+
+
+@dataclass(eq=False)
+class ModelChannel:
+    """Limit and count of basic.qos global; one delivery window for each queue."""
+
+    name: str
+    windows: dict[str, int]
+    limit: int = 0
+    held: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return 0 < self.limit <= self.held
+
+
+@dataclass(eq=False)
+class ModelConsumer:
+    name: str
+    channel: ModelChannel
+    no_ack: bool
+    exclusive: bool
+    priority: int
+    prefetch: int
+    held: int = 0
+
+    def has_room(self, queue: str) -> bool:
+        """May it have one more message?"""
+        if self.channel.windows[queue] <= 0:
+            return False
+        if self.no_ack:
+            return True
+        return not (0 < self.prefetch <= self.held or self.channel.exhausted)
+
+
+@dataclass(eq=False)
+class Out:
+    """A message that is out, to whom; no consumer: by basic.get."""
+
+    message: Message
+    channel: ModelChannel
+    consumer: ModelConsumer | None
+
+
+@dataclass(eq=False)
+class ModelQueue:
+    name: str
+    durable: bool
+    title: str
+    ready: list[Message] = field(default_factory=list)
+    out: dict[int, Out] = field(default_factory=dict)
+    rings: dict[int, list[ModelConsumer]] = field(default_factory=dict)
+    """By priority; the first of a ring is asked first."""
+    published: int = 0
+    deleted: bool = False
+
+    def publish(self, contents: list[bytes], kind: tuple[bytes, int, bool, int]) -> None:
+        """`kind`: address, channel number, persistent, copies."""
+        for content in contents:
+            if not self.deleted:
+                address, number, persistent, copies = kind
+                self.ready.append(
+                    Message(self.published, content, address, number, persistent, copies)
+                )
+            self.published += 1
+
+    def serve(self) -> list[Expected]:
+        """Give the head to whoever's turn it is, until nobody wants it."""
+        given: list[Expected] = []
+        while self.ready:
+            consumer = self.next_consumer()
+            if consumer is None:
+                break
+            message = self.ready.pop(0)
+            consumer.channel.windows[self.name] -= message.cost
+            if not consumer.no_ack:
+                consumer.held += 1
+                consumer.channel.held += 1
+                self.out[message.position] = Out(message, consumer.channel, consumer)
+            given.append(("deliver", consumer.name, *shown(message), not consumer.no_ack))
+        return given
+
+    def next_consumer(self) -> ModelConsumer | None:
+        """The first with room of the highest priority that has any; then it is the last of its
+        ring, and those it passed over have lost their turn."""
+        for priority in sorted(self.rings, reverse=True):
+            ring = self.rings[priority]
+            for index, consumer in enumerate(ring):
+                if consumer.has_room(self.name):
+                    ring[:] = ring[index + 1 :] + ring[: index + 1]
+                    return consumer
+        return None
+
+    def is_idle(self) -> bool:
+        """Nothing ready that somebody could take."""
+        return not self.ready or not any(c.has_room(self.name) for c in self.consumers())
+
+    def consumers(self) -> list[ModelConsumer]:
+        """Highest priority first."""
+        return [c for priority in sorted(self.rings, reverse=True) for c in self.rings[priority]]
+
+    def add(self, consumer: ModelConsumer) -> bool:
+        """False: somebody is in the way."""
+        others = self.consumers()
+        if any(other.exclusive for other in others) or (consumer.exclusive and others):
+            return False
+        self.rings.setdefault(consumer.priority, []).append(consumer)
+        return True
+
+    def remove(self, consumer: ModelConsumer) -> None:
+        self.rings[consumer.priority].remove(consumer)
+
+    def get(self, channel: ModelChannel, no_ack: bool) -> Expected:
+        if not self.ready:
+            return ("got", channel.name, None, 0)
+        message = self.ready.pop(0)
+        if not no_ack:
+            self.out[message.position] = Out(message, channel, None)
+        return ("got", channel.name, (*shown(message), not no_ack), len(self.ready))
+
+    def settle(self, positions: list[int], requeue: bool) -> None:
+        for position in positions:
+            out = self.out.pop(position)
+            if out.consumer is not None:
+                out.consumer.held -= 1
+                out.channel.held -= 1
+            if requeue and not self.deleted:
+                self.back(out.message)
+
+    def back(self, message: Message) -> None:
+        """To its old place."""
+        message.redelivered = True
+        self.ready.append(message)
+        self.ready.sort(key=lambda ready: ready.position)
+
+    def down(self, channel: ModelChannel) -> None:
+        for ring in self.rings.values():
+            ring[:] = [consumer for consumer in ring if consumer.channel is not channel]
+        for position in [p for p, out in self.out.items() if out.channel is channel]:
+            message = self.out.pop(position).message
+            if not self.deleted:
+                self.back(message)
+
+    def depth(self) -> dict[str, int]:
+        """The counters as they must be."""
+        out = [] if self.deleted else [entry.message for entry in self.out.values()]
+        both = [*self.ready, *out]
+        return {
+            "ready": len(self.ready),
+            "unacked": len(out),
+            "ready_bytes": sum(len(message.content) for message in self.ready),
+            "unacked_bytes": sum(len(message.content) for message in out),
+            "persistent": sum(message.persistent and self.durable for message in both),
+            "consumers": len(self.consumers()),
+            "footprint": sum(message.footprint for message in both),
+        }
+
+
+def shown(message: Message) -> tuple[object, ...]:
+    """What a consumer can see of a message."""
+    return (message.content, message.address, message.number, message.redelivered)
