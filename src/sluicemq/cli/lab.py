@@ -77,13 +77,27 @@ def lab() -> None:
     metavar="F",
     help="Multiplies the rate, and with it in-flight limits and prefetch.",
 )
-@click.option("--step-seconds", type=click.IntRange(1), default=20, show_default=True, metavar="S")
+@click.option(
+    "--step-seconds",
+    type=click.IntRange(1),
+    default=20,
+    show_default=True,
+    metavar="S",
+    help="How long each in-flight limit is in force; its first fifth is warm-up.",
+)
 @click.option(
     "--steps",
     metavar="LIMITS",
     help="In-flight limits in place of the scenario's: 10,50 in messages or 1%,5% of the rate.",
 )
-@click.option("--body-bytes", type=int, default=1024, show_default=True, metavar="N")
+@click.option(
+    "--body-bytes",
+    type=int,
+    default=1024,
+    show_default=True,
+    metavar="N",
+    help="Size of a message's body.",
+)
 @click.option(
     "--workers",
     type=click.IntRange(1),
@@ -103,7 +117,14 @@ def lab() -> None:
     metavar="N",
     help="Above so many messages a second only every k-th is recorded. Counts stay exact.",
 )
-@click.option("--drain-timeout", type=float, default=30.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--drain-timeout",
+    type=float,
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait, at the end, for what was promised and has not arrived.",
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
