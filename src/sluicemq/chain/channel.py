@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ChannelDown:
-    """From the reader: the channel has ended, whoever ended it. `method` None: no more answers."""
+    """From the reader: the channel has ended, whoever ended it. `reply` None: no more answers."""
 
     __slots__ = ("reply",)
 
@@ -109,7 +109,10 @@ class Channel(FlowActor):
         elif isinstance(message, QueueGone):
             self.publishing.forget(message.queue)
         elif isinstance(message, ChannelDown):
-            self.down(message)
+            if self.question is None:
+                self.down(message)
+            else:
+                self.held.append(message)  # what the client sent before counts
         else:
             super().receive(message)
 
@@ -182,7 +185,11 @@ class Channel(FlowActor):
             violation.method_id = question.method_id
             self.fail(violation)
         while self.held and self.question is None and not self.closing:
-            self.from_client(self.held.popleft())
+            message = self.held.popleft()
+            if isinstance(message, ChannelDown):
+                self.down(message)
+            else:
+                self.from_client(message)
         if len(self.held) < self.broker.held_methods_max:
             self.crowded.open()
 
@@ -232,7 +239,11 @@ class Channel(FlowActor):
         self.closing = True
         self.question = None
         while self.held:
-            self.settle(self.held.popleft())
+            message = self.held.popleft()
+            if isinstance(message, ChannelDown):
+                self.post(message)
+            else:
+                self.settle(message)
         self.crowded.open()
         queues: dict[object, None] = dict.fromkeys(self.publishing.close())
         for queue in [*queues, *self.consuming.close()]:

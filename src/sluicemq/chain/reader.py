@@ -250,7 +250,9 @@ class Reader(FlowActor):
                 self.violate(504, "second 'channel.open' seen", method)
             self.open_channel(number)
         elif channel is None:
-            self.stray(number, method.class_id, method.method_id)
+            # The client answers a close of ours that has crossed with its own.
+            if not isinstance(method, ChannelCloseOk):
+                self.stray(number, method.class_id, method.method_id)
         elif isinstance(method, ChannelClose):
             self.forget(number)
             channel.post(ChannelDown(ChannelCloseOk()))
