@@ -93,16 +93,15 @@ class Consuming:
         settlement = Settlement()
         first = tags[0]
         last = tags[-1]
-        unknown = 0
         if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
             unknown = self.unacked.settle_run(first, last, settlement)
         else:
             for tag in tags:
                 unknown = self.unacked.settle_run(tag, tag, settlement)
-                if unknown or not tag:
+                if unknown is not None:
                     break
         self.settle(settlement, requeue=False)
-        if unknown or not first:
+        if unknown is not None:
             raise unknown_tag(unknown, method_id)
 
     def acknowledge(self, tag: int, multiple: bool, requeue: bool, method_id: int) -> None:
@@ -111,10 +110,10 @@ class Consuming:
         if multiple:
             unknown = self.unacked.settle_upto(tag, settlement)
         else:
-            unknown = self.unacked.settle_run(tag, tag, settlement) if tag else 0
+            unknown = self.unacked.settle_run(tag, tag, settlement)
         self.settle(settlement, requeue)
-        if unknown or not (tag or multiple):
-            raise unknown_tag(tag, method_id)
+        if unknown is not None:
+            raise unknown_tag(unknown, method_id)
 
     def recover(self) -> None:
         """Everything unacknowledged returns to its queues."""

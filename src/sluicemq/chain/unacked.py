@@ -7,10 +7,13 @@ holes into their span. Rules: spec 9.6.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
+
+DEAD_MAX: Final = 64
+"""So many settled spans are not worth a cut."""
 
 Part = tuple[int, int, int]
 """(lot, start, end): contents [start, end) of a lot."""
@@ -100,11 +103,12 @@ class Settlement:
 class Unacked:
     """The unacknowledged deliveries of one channel, in tag order."""
 
-    __slots__ = ("count", "head", "spans")
+    __slots__ = ("count", "dead", "head", "spans")
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
         self.head = 0
+        self.dead = 0
         self.count = 0
 
     def add(self, first: int, count: int, queue: Actor, lot: int) -> None:
@@ -112,8 +116,8 @@ class Unacked:
         self.spans.append(Span(first, count, queue, lot))
         self.count += count
 
-    def settle_run(self, first: int, last: int, into: Settlement) -> int:
-        """Settle tags first..last, all of them outstanding; 0, or the first tag that is not."""
+    def settle_run(self, first: int, last: int, into: Settlement) -> int | None:
+        """Settle tags first..last, all of them outstanding; or give the first that is not."""
         tag = first
         while tag <= last:
             span = self.find(tag)
@@ -133,12 +137,12 @@ class Unacked:
                 tag += 1
             else:
                 return tag
-            self.trim()
-        return 0
+            self.trim(span)
+        return None
 
-    def settle_upto(self, last: int, into: Settlement) -> int:
+    def settle_upto(self, last: int, into: Settlement) -> int | None:
         """multiple=true: everything up to and including `last`, which must be outstanding unless
-        it is 0 (all). 0, or `last` when it is not."""
+        it is 0 (all); or give `last` when it is not."""
         if last:
             span = self.find(last)
             if span is None or not span.has(last - span.first):
@@ -155,8 +159,8 @@ class Unacked:
             self.count -= before - span.open()
             if span.open():
                 break
-            self.trim()
-        return 0
+            self.trim(span)
+        return None
 
     def find(self, tag: int) -> Span | None:
         """The span with this tag, settled or not."""
@@ -169,11 +173,14 @@ class Unacked:
             return None
         return spans[index]
 
-    def trim(self) -> None:
-        """Forget settled spans at the head; the list is cut when half of it is dead."""
+    def trim(self, touched: Span) -> None:
+        """Forget settled spans; the list is cut when half of it is dead."""
+        if touched.open():
+            return
         spans = self.spans
+        self.dead += 1
         while self.head < len(spans) and not spans[self.head].open():
             self.head += 1
-        if self.head > 64 and self.head * 2 > len(spans):
-            del spans[: self.head]
-            self.head = 0
+        if self.dead > DEAD_MAX and self.dead * 2 > len(spans):
+            self.spans = [span for span in spans if span.open()]
+            self.head = self.dead = 0

@@ -1,0 +1,1 @@
+"""The actors of the chain and their parts, one at a time."""

@@ -1,0 +1,126 @@
+"""A whole node in a FakeWorld, and clients that hand it bytes and read what it writes."""
+
+from __future__ import annotations
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodFrame
+from sluicemq.amqp.events import ContentMethod, Event
+from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
+from sluicemq.amqp.method import Method
+from sluicemq.chain.reader import Peer
+from sluicemq.config import Config
+from sluicemq.kernel.world import Closed, Received
+from sluicemq.node import Node
+
+from ..fakes import FakeNet, FakeWorld
+
+NO_PROPERTIES = b"\0\0"
+PERSISTENT = b"\x10\x00\x02"
+
+
+class Sockets(FakeNet):
+    """What was written, by connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: dict[int, bytearray] = {}
+
+    def write(self, connection: int, data: bytes) -> bool:
+        self.sent.setdefault(connection, bytearray()).extend(data)
+        return super().write(connection, data)
+
+
+class Broker:
+    """One node."""
+
+    def __init__(self, config: Config | None = None) -> None:
+        self.world = FakeWorld()
+        self.net = self.world.net = Sockets()
+        self.node = Node(self.world, config or Config())
+        self.clients = 0
+
+    def run(self) -> None:
+        """Until nothing is left to do; syncs end at once."""
+        while self.node.run(1000) or self.world.disk.syncs:
+            while self.world.disk.syncs:
+                self.world.disk.finish()
+
+    def connect(self) -> Client:
+        self.clients += 1
+        return Client(self, self.clients)
+
+
+class Client:
+    """One connection with its channels open: `connect`, then `open(1)`, then `call`."""
+
+    def __init__(self, broker: Broker, number: int) -> None:
+        self.broker = broker
+        self.number = number
+        self.reader = broker.node.accept(
+            number, Peer("127.0.0.1", 1000 + number, "127.0.0.1", 5672)
+        )
+        self.amqp = AmqpConnection(CLIENT)
+        self.send_bytes(PROTOCOL_HEADER)
+        response = b"\0guest\0guest"
+        start_ok = m.ConnectionStartOk(
+            client_properties={"capabilities": {"consumer_cancel_notify": True}},
+            mechanism="PLAIN",
+            response=response,
+            locale="en_US",
+        )
+        self.send(0, start_ok)
+        self.send(0, m.ConnectionTuneOk(channel_max=100, frame_max=131072, heartbeat=0))
+        self.send(0, m.ConnectionOpen(virtual_host="/"))
+        said = [event.method.NAME for event in self.events() if isinstance(event, MethodFrame)]
+        assert said == ["connection.start", "connection.tune", "connection.open-ok"]
+
+    def post_bytes(self, data: bytes) -> None:
+        """Arrived, but nobody has run yet."""
+        self.reader.post(Received(data))
+
+    def send_bytes(self, data: bytes) -> None:
+        self.post_bytes(data)
+        self.broker.run()
+
+    def send(self, channel: int, *some: Method) -> None:
+        """Method frames in one piece of data."""
+        self.send_bytes(b"".join([method.frame(channel) for method in some]))
+
+    def events(self) -> list[Event]:
+        """All that the broker has said since the last time."""
+        sent = self.broker.net.sent.get(self.number, bytearray())
+        self.amqp.receive_data(bytes(sent))
+        sent.clear()
+        events: list[Event] = []
+        while (event := self.amqp.next_event()) is not None:
+            events.append(event)
+        return events
+
+    def call(self, channel: int, *some: Method) -> list[Method]:
+        """Send; the methods that came back."""
+        self.send(channel, *some)
+        events = self.events()
+        assert all(isinstance(event, MethodFrame | ContentMethod) for event in events), events
+        return [event.method for event in events if isinstance(event, MethodFrame | ContentMethod)]
+
+    def open(self, *numbers: int) -> None:
+        for number in numbers:
+            assert self.call(number, m.ChannelOpen()) == [m.ChannelOpenOk()]
+
+    def publish(self, channel: int, queue: str, *bodies: bytes, raw: bytes = NO_PROPERTIES) -> None:
+        """To a queue by the default exchange."""
+        head = m.BasicPublish(exchange="", routing_key=queue).frame(channel)
+        self.send_bytes(
+            b"".join([head + content_frames(channel, raw, body, 131072) for body in bodies])
+        )
+
+    def delivered(self) -> list[int]:
+        """The tags of the deliveries that have come."""
+        events = self.events()
+        assert all(isinstance(event, Deliveries) for event in events), events
+        return [tag for event in events if isinstance(event, Deliveries) for tag in event.tags]
+
+    def lose(self) -> None:
+        """The socket breaks."""
+        self.reader.post(Closed("gone"))
+        self.broker.run()
