@@ -231,7 +231,7 @@ def basic_qos(channel: Channel, method: m.BasicQos) -> None:
         raise ConnectionViolation(540, f"prefetch_size!=0 ({method.prefetch_size})")
     consuming = channel.consuming
     if method.global_:
-        consuming.limiter.set_limit(method.prefetch_count, consuming.unacked.count)
+        consuming.limiter.set_limit(method.prefetch_count)
     else:
         consuming.prefetch_count = method.prefetch_count
     channel.reply(m.BasicQosOk())

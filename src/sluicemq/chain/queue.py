@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_store import StoreWrite
 from sluicemq.flow.gate import GateKeeper
-from sluicemq.flow.prefetch import Resume
+from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Serve
 from sluicemq.queues.effects import Deleted, Deliver, Effect, Write
@@ -53,6 +53,7 @@ class Queue(FlowActor):
         self.machine = ClassicQueue(self.title, definition.durable, self)
         self.replicator = Alone(self.machine)
         self.effects: list[Effect] = []
+        self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)
         self.deliveries = GateKeeper(broker.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
@@ -75,13 +76,16 @@ class Queue(FlowActor):
             if isinstance(message, Down | Cancel):
                 self.consumer_left(message)
         elif isinstance(message, Resume):
-            pass  # the turn's end serves whoever has room again
+            self.invitations.append(message.limiter)
         else:
             super().receive(message)
 
     def turn_ended(self) -> None:
         """Deal out what can be dealt, make the effects real, account the memory."""
         self.replicator.submit(Serve(), self.effects)
+        for limiter in self.invitations:
+            limiter.had_turn(self)
+        self.invitations.clear()
         effects = self.effects
         if effects:
             self.effects = []

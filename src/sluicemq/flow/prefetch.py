@@ -37,7 +37,8 @@ class Prefetch:
 
 
 class Resume:
-    """Posted to a queue that `limiter` had refused something: there is room again."""
+    """Posted to a queue that waits for `limiter`: it may deliver now. After its turn the queue
+    says `had_turn`, whether it has delivered anything or not."""
 
     __slots__ = ("limiter",)
 
@@ -46,47 +47,58 @@ class Resume:
 
 
 class Limiter:
-    """One channel's (basic.qos with global true): shared by its consumers on all queues."""
+    """One channel's (basic.qos with global true): shared by its consumers on all queues.
 
-    __slots__ = ("held", "limit", "refused")
+    Queues that are refused wait in line. Who stands first is invited as soon as there is room, and
+    until it has had its turn nobody else gets any: a queue whose acknowledgements make the room
+    is no nearer to it than the others.
+    """
+
+    __slots__ = ("held", "invited", "limit", "waiting")
 
     def __init__(self) -> None:
         self.limit = 0
         self.held = 0
-        self.refused: dict[Actor, bool] = {}
-        """The queues that wanted more than they got, in order; True: they got something."""
+        """What the channel's consumers hold, counted without a limit too."""
+        self.waiting: dict[Actor, None] = {}
+        self.invited: Actor | None = None
 
-    def take(self, queue: Actor, n: int) -> int:
-        """How many of `n` messages `queue` may deliver to the channel now."""
+    def permits(self, queue: Actor) -> bool:
+        """May `queue` deliver one message to the channel now? If not, it waits in line."""
         if not self.limit:
-            return n
-        allowed = min(n, max(0, self.limit - self.held))
-        self.held += allowed
-        if allowed < n and (allowed or queue not in self.refused):
-            self.refused[queue] = allowed > 0
-        return allowed
+            return True
+        if self.held < self.limit and self.invited in (None, queue):
+            return True
+        self.waiting.setdefault(queue)
+        return False
+
+    def take(self, n: int) -> None:
+        """`n` messages were delivered."""
+        self.held += n
 
     def give(self, n: int) -> None:
         """`n` were acked, rejected or requeued by the channel."""
-        if self.limit:
-            # Deliveries on their way when the limit was set were never taken here.
-            self.held = max(0, self.held - n)
-            self._resume()
+        assert n <= self.held
+        self.held -= n
+        self._invite()
 
-    def set_limit(self, limit: int, unacked: int) -> None:
-        """basic.qos: `unacked` is what the channel's consumers hold if there was no limit yet."""
-        if not self.limit:
-            self.held = unacked
+    def set_limit(self, limit: int) -> None:
+        """basic.qos."""
         self.limit = limit
-        self._resume()
+        self._invite()
 
-    def _resume(self) -> None:
-        """Let the refused queues ask again, those first that got nothing the last time."""
-        if self.refused and (not self.limit or self.held < self.limit):
-            refused = self.refused
-            self.refused = {}
-            resume = Resume(self)
-            for served in (False, True):
-                for queue, got_something in refused.items():
-                    if got_something == served:
-                        queue.post(resume)
+    def had_turn(self, queue: Actor) -> None:
+        """`queue` has answered its Resume; the next one may be invited."""
+        if self.invited is queue:
+            self.invited = None
+            self._invite()
+
+    def _invite(self) -> None:
+        """Call up the first in line, if there is room and nobody else is being waited for."""
+        if not self.waiting or self.invited is not None:
+            return
+        if not self.limit or self.held < self.limit:
+            queue = next(iter(self.waiting))
+            del self.waiting[queue]
+            self.invited = queue
+            queue.post(Resume(self))

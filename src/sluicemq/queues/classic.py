@@ -165,7 +165,7 @@ class ClassicQueue(QueueMachine):
                     chunk.address,
                     chunk.number,
                     chunk.redelivered,
-                    consumer.take(len(contents), cost_each, self.queue),
+                    consumer.take(len(contents), cost_each),
                 )
             )
 

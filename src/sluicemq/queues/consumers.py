@@ -74,18 +74,18 @@ class Consumer:
             room = min(room, prefetch.limit - prefetch.held)
         limiter = self.limiter
         if room > 0 and limiter.limit:
-            if limiter.held >= limiter.limit:
-                return limiter.take(queue, 1)  # none, but it will post Resume
+            if not limiter.permits(queue):
+                return 0
             room = 1  # consumers share it: one message each keeps round robin and the limit
         return max(room, 0)
 
-    def take(self, count: int, cost_each: int, queue: Actor) -> int:
+    def take(self, count: int, cost_each: int) -> int:
         """Account `count` deliveries; returns what they cost of the window."""
         cost = count * cost_each
         self.window.spend(cost)
         if not self.no_ack:
             self.prefetch.take(count)
-            self.limiter.take(queue, count)
+            self.limiter.take(count)
         return cost
 
 

@@ -43,10 +43,28 @@ class ModelChannel:
     windows: dict[str, int]
     limit: int = 0
     held: int = 0
+    line: list[str] = field(default_factory=list)
+    """The queues that were refused; while the first of them is asked nobody else is served."""
+    asked: str = ""
 
     @property
     def exhausted(self) -> bool:
         return 0 < self.limit <= self.held
+
+    def permits(self, queue: str) -> bool:
+        """May the queue deliver one message?"""
+        if not self.limit or (not self.exhausted and self.asked in ("", queue)):
+            return True
+        if queue not in self.line:
+            self.line.append(queue)
+        return False
+
+    def ask(self) -> str:
+        """Who is to be asked now, if there is room and somebody waits."""
+        if self.line and not self.asked and not self.exhausted:
+            self.asked = self.line.pop(0)
+            return self.asked
+        return ""
 
 
 @dataclass(eq=False)
@@ -60,12 +78,18 @@ class ModelConsumer:
     held: int = 0
 
     def has_room(self, queue: str) -> bool:
-        """May it have one more message?"""
+        """Could it have one more message?"""
+        if self.channel.windows[queue] <= 0:
+            return False
+        return self.no_ack or not (0 < self.prefetch <= self.held or self.channel.exhausted)
+
+    def accepts(self, queue: str) -> bool:
+        """May it have one more message now? If the channel's limit is in the way: it will ask."""
         if self.channel.windows[queue] <= 0:
             return False
         if self.no_ack:
             return True
-        return not (0 < self.prefetch <= self.held or self.channel.exhausted)
+        return not 0 < self.prefetch <= self.held and self.channel.permits(queue)
 
 
 @dataclass(eq=False)
@@ -120,8 +144,9 @@ class ModelQueue:
         ring, and those it passed over have lost their turn."""
         for priority in sorted(self.rings, reverse=True):
             ring = self.rings[priority]
+            accepts = [consumer.accepts(self.name) for consumer in ring]
             for index, consumer in enumerate(ring):
-                if consumer.has_room(self.name):
+                if accepts[index]:
                     ring[:] = ring[index + 1 :] + ring[: index + 1]
                     return consumer
         return None

@@ -87,16 +87,23 @@ class QueuesMachine(RuleBasedStateMachine):
         self.keeper = GateKeeper(FakeClock())
         self.serial = 0
         self.consumers: dict[str, tuple[Consumer, ModelConsumer, Pair]] = {}
+        self.of_limiter: dict[Limiter, ModelChannel] = {}
+        self.of_actor: dict[Actor, Pair] = {}
         self.channels = [self.new_channel() for _ in range(3)]
         self.pairs = {name: self.new_queue(name) for name in ("durable", "transient")}
 
     def new_channel(self) -> tuple[Actor, Limiter, ModelChannel]:
         self.serial += 1
-        return bystander(), Limiter(), ModelChannel(f"channel {self.serial}", {})
+        limiter = Limiter()
+        model = self.of_limiter[limiter] = ModelChannel(f"channel {self.serial}", {})
+        return bystander(), limiter, model
 
     def new_queue(self, name: str) -> Pair:
+        self.serial += 1
         title = f"queue '{name}' in vhost '/'"
-        pair = Pair(ModelQueue(name, name == "durable", title), self.scheduler)
+        model = ModelQueue(f"{name} {self.serial}", name == "durable", title)
+        pair = Pair(model, self.scheduler)
+        self.of_actor[pair.actor] = pair
         for channel in self.channels:
             self.open_window(pair, channel)
         return pair
@@ -121,13 +128,18 @@ class QueuesMachine(RuleBasedStateMachine):
             self.end_turns()
 
     def end_turns(self) -> None:
-        """Serve where there was a command or a word from a limiter."""
+        """Serve where there was a command or a word from a limiter; answer the limiters."""
         while self.scheduler.ready:
             actor = self.scheduler.ready.popleft()
-            assert all(isinstance(message, Resume) for message in drain(actor))
-            for pair in self.pairs.values():
-                if pair.actor is actor:
-                    self.serve(pair)
+            pair = self.of_actor[actor]
+            self.serve(pair)
+            for message in drain(actor):
+                assert isinstance(message, Resume)
+                message.limiter.had_turn(actor)
+                channel = self.of_limiter[message.limiter]
+                assert channel.asked == pair.model.name
+                channel.asked = ""
+                channel.ask()
 
     def serve(self, pair: Pair) -> None:
         self.sound = False
@@ -219,8 +231,9 @@ class QueuesMachine(RuleBasedStateMachine):
     @invariant()
     def limits_are_kept(self) -> None:
         for _, limiter, model in self.channels:
-            if limiter.limit:
-                assert limiter.held == model.held
+            assert limiter.held == model.held
+            asked = self.of_actor[limiter.invited].model.name if limiter.invited else ""
+            assert asked == model.asked
             for pair in self.pairs.values():
                 assert pair.windows[model.name].credit == model.windows[pair.model.name]
         for consumer, model_consumer, _ in self.consumers.values():
@@ -349,6 +362,8 @@ class QueuesMachine(RuleBasedStateMachine):
                 parts.append(part)
                 positions += pair.lots[part[0]][part[1] : part[2]]
         pair.model.settle(positions, requeue)
+        for _, _, model in self.channels:
+            model.ask()
         self.apply(pair, Settle(parts, requeue), [])
 
     def open_part(
@@ -385,7 +400,7 @@ class QueuesMachine(RuleBasedStateMachine):
             pair.windows[channel].refill(cost)
             model = next((m for _, _, m in self.channels if m.name == channel), None)
             if model is not None:
-                model.windows[name] += cost
+                model.windows[pair.model.name] += cost
         del pair.unwritten[:count]
         pair.actor.schedule()
         self.end_turns()
@@ -393,8 +408,9 @@ class QueuesMachine(RuleBasedStateMachine):
     @rule(channel=channels, limit=st.sampled_from([0, 1, 2, 5]))
     def qos_global(self, channel: int, limit: int) -> None:
         _, limiter, model = self.channels[channel]
-        limiter.set_limit(limit, model.held)
+        limiter.set_limit(limit)
         model.limit = limit
+        model.ask()
         self.end_turns()
 
     @rule(channel=channels)
@@ -468,6 +484,8 @@ class QueuesMachine(RuleBasedStateMachine):
         for pair in self.pairs.values():
             while (part := self.open_part(pair, (0, 0, 99), [])) is not None:
                 pair.model.settle(pair.lots[part[0]][part[1] : part[2]], False)
+                for _, _, model in self.channels:
+                    model.ask()
                 self.apply(pair, Settle([part], False), [])
             for _, _, model in self.channels:
                 model.windows[pair.model.name] = -1

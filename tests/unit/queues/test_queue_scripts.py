@@ -24,7 +24,7 @@ import pytest
 
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
-from sluicemq.flow.prefetch import Limiter, Prefetch
+from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.limits import DELIVERY_WINDOW
 from sluicemq.model.batch import Batch
@@ -130,11 +130,14 @@ class Interpreter:
         lines: list[str] = []
         while self.scheduler.ready:
             actor = self.scheduler.ready.popleft()
-            drain(actor)
+            resumes = drain(actor)
             queue = next(queue for queue in self.queues.values() if queue.actor is actor)
             lines += self.apply(Serve(), queue)
             self.scheduler.ready.remove(actor)
             actor.scheduled = False
+            for resume in resumes:
+                assert isinstance(resume, Resume)
+                resume.limiter.had_turn(actor)
         return lines
 
     def shown(self, queue: Queue, effect: Effect) -> str:
@@ -242,10 +245,7 @@ class Interpreter:
         return self.apply(Get(self.channels[plain[0]].actor, "no-ack" in plain))
 
     def do_limit(self, plain: list[str], _: dict[str, str]) -> list[str]:
-        channel = self.channels[plain[0]]
-        lots = [lot for queue in self.queues.values() for lot in queue.machine.lots.values()]
-        held = sum(lot.left for lot in lots if lot.channel is channel.actor and lot.consumer)
-        channel.limiter.set_limit(int(plain[1]), held)
+        self.channels[plain[0]].limiter.set_limit(int(plain[1]))
         return []
 
     def do_flush(self, plain: list[str], _: dict[str, str]) -> list[str]:
