@@ -11,6 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
 
 from sluicemq.lab.plan import NS, Plan, Step
 from sluicemq.lab.scenarios import Limit
@@ -73,7 +74,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
     """The figures of one second."""
     blocked = snapshot.blocked_connections
     return (
-        f"published {snapshot.written:>6,}/s  delivered {snapshot.delivered:>6,}/s  "
+        f"pub {snapshot.written:>6,}/s  del {snapshot.delivered:>6,}/s  "
         f"p50 {ms_text(snapshot.p50_ns):>5}  p99 {ms_text(snapshot.p99_ns):>5} ms  "
         f"unconfirmed {snapshot.unconfirmed:>6,}  ready {snapshot.messages_ready:>7,}"
         + (f"  blocked {blocked:.0f}" if blocked else "")
@@ -120,8 +121,8 @@ class LiveProgress(Progress):
     def __init__(self, console: Console) -> None:
         self._bars = Bars(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
-            TextColumn("{task.fields[figures]}"),
+            BarColumn(bar_width=12),
+            TextColumn("{task.fields[figures]}", table_column=Column(no_wrap=True)),
             console=console,
             auto_refresh=False,
         )

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Any, Final
 
 from sluicemq.errors import SluiceError
 from sluicemq.lab.plan import NS
 from sluicemq.lab.target import BrokerProcess, Queues
+
+ANSWER_TIMEOUT_S: Final = 600.0
+"""An overloaded broker may take minutes to answer a passive declare."""
 
 
 class Sampler:
@@ -42,7 +45,7 @@ class Sampler:
 
     def _run(self) -> None:
         try:
-            with self._queues.connect() as client:
+            with self._queues.connect(ANSWER_TIMEOUT_S) as client:
                 second = 0
                 while not self._sleep_until(second):
                     ready = client.count_queues(self._queues.names)

@@ -15,7 +15,7 @@ from sluicemq.errors import Refused
 from sluicemq.lab.plan import NS, Plan
 
 ADMIN_TIMEOUT_S: Final = 30.0
-"""A broker under load may take long to answer a declare."""
+"""For an answer of an idle broker, with a margin for one that has to elect leaders first."""
 
 
 class Target:
@@ -70,9 +70,9 @@ class Queues:
             for name in self._names:
                 client.delete_queue(name)
 
-    def connect(self) -> BlockingClient:
+    def connect(self, timeout_s: float = ADMIN_TIMEOUT_S) -> BlockingClient:
         """An admin connection to the first node."""
-        return connect(self._plan.targets[0], timeout_s=ADMIN_TIMEOUT_S)
+        return connect(self._plan.targets[0], timeout_s=timeout_s)
 
     @property
     def addresses(self) -> Sequence[Address]:
