@@ -365,13 +365,15 @@ class Reader(FlowActor):
 
     def beat(self) -> None:
         """Send a heartbeat when nothing else was sent for half an interval; give up on a client
-        that was silent for two. A connection that is not read is not accused."""
+        that was silent for two. A connection that is not read because of what it publishes is not
+        accused; one that is not read because it does not read must at least do that."""
         if self.phase != RUNNING:
             return
         received, sent = self.bytes_at_tick
         if sent == self.writer.sent_bytes and not self.writer.choked:
             self.writer.post(Frames(HEARTBEAT))
-        if received != self.received_bytes or self.paused:
+        heard = received != self.received_bytes or (self.paused and sent != self.writer.sent_bytes)
+        if heard or self.throttle.stopped:
             self.silent_ticks = 0
         else:
             self.silent_ticks += 1
