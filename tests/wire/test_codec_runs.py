@@ -20,9 +20,14 @@ from .streams import body, cut_at, feed, flatten, header, running, with_content
 FRAME_MAX = 64
 Q = BasicPublish("", "q")
 
+LONG = b"\x80\0\x46" + b"t" * 70
+"""Properties whose header frame is larger than frame_max."""
+
 channels = st.sampled_from([1, 1, 1, 2])
 bodies = st.sampled_from([b"", b"a", b"abcde", b"\xce" * 5, b"x" * 56, b"y" * 57, b"z" * 200])
-raws = st.sampled_from([b"\x10\0\x02", b"\x10\0\x02", b"\0\0", b"\x08\x80\x05\x03mid", b"\x80\x01"])
+raws = st.sampled_from(
+    [b"\x10\0\x02", b"\x10\0\x02", b"\0\0", b"\x08\x80\x05\x03mid", b"\x80\x01", LONG]
+)
 publish_methods = st.sampled_from([Q, Q, Q, BasicPublish("x", "key")])
 deliver_methods = st.builds(
     BasicDeliver,
@@ -195,13 +200,22 @@ def test_acks_come_as_runs_of_one_channel() -> None:
     assert runs == [(1, 4096), (1, 904), (2, 1000)]
 
 
-def test_run_stops_before_what_is_too_large_for_its_owner() -> None:
+@pytest.mark.parametrize("role", [SERVER, CLIENT])
+def test_run_stops_before_what_is_too_large_for_its_owner(role: int) -> None:
     """A limit lowered between two messages counts for the next."""
-    connection = running()
-    feed(connection, [with_content(1, Q, b"x" * 20)])
+    message = even_publishes(1, 20, 0) if role == SERVER else even_deliveries(1, 20, 0)
+    connection = running(role)
+    assert len(feed(connection, [message])) == 1
     connection.max_message_size = 10
-    story = flatten(feed(connection, [with_content(1, Q, b"x" * 20)]))
+    story = flatten(feed(connection, [message]))
     assert [part[0] for part in story] == ["too large"]
+
+
+def test_delivery_methods_that_never_repeat_are_forgotten() -> None:
+    connection = running(CLIENT)
+    for n in range(2000):
+        feed(connection, [with_content(1, BasicDeliver("tag", n, False, "", str(n)), b"x")])
+    assert len(connection._delivers) <= 1024
 
 
 def test_body_that_looks_like_a_message_is_a_body() -> None:

@@ -5,7 +5,7 @@ returns the value and the position after it, or raises `Malformed`. Every length
 against that end before anything is cut out or allocated.
 
     field   in Python         field   in Python           field   in Python
-    t       bool              l       int, 64 bits        S       str
+    t       bool              l L     int, 64 bits        S       str
     b B     int, 8 bits       f d     float               x       bytes
     s u     int, 16 bits      D       decimal.Decimal     A       list
     I i     int, 32 bits      T       Timestamp           F       dict

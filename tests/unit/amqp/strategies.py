@@ -59,6 +59,18 @@ FIELDS = {
 }
 
 
+def spoil(raw: bytes, place: int, bits: int) -> bytes:
+    """`raw` with one octet changed."""
+    spoiled = bytearray(raw)
+    if spoiled:
+        spoiled[place % len(raw)] ^= bits
+    return bytes(spoiled)
+
+
+places = st.integers(0, 2**16)
+bit_patterns = st.integers(1, 255)
+
+
 def load_generator() -> ModuleType:
     """tools/generate_methods.py as a module."""
     path = ROOT / "tools" / "generate_methods.py"

@@ -17,11 +17,12 @@ from sluicemq.amqp.frames import (
     readdress,
 )
 
+bodies = st.integers(0, 300).map(lambda size: bytes(n % 251 for n in range(size)))
 contents = st.builds(
     content_frames,
     st.integers(1, 65535),
     st.sampled_from([b"\0\0", b"\x10\0\x02", b"\x80\0\x03abc"]),
-    st.binary(max_size=200),
+    bodies,
     st.integers(9, 64) | st.just(0),
 )
 
@@ -51,7 +52,7 @@ def test_constants_are_golden() -> None:
     assert HEARTBEAT_FRAME == b"\x08\0\0\0\0\0\0\xce"
 
 
-@given(st.binary(max_size=200), st.integers(9, 64) | st.just(0))
+@given(bodies, st.integers(9, 64) | st.just(0))
 def test_content_gives_back_its_body(body: bytes, frame_max: int) -> None:
     content = content_frames(1, b"\x10\0\x02", body, frame_max)
     assert content_body(content) == body
@@ -84,6 +85,11 @@ def test_fit_keeps_the_content_and_the_frames_small(content: bytes, frame_max: i
     assert fitted[1:3] == content[1:3]
     if frame_max:
         assert max(map(len, frames_of(fitted))) <= frame_max
+
+
+def test_fit_cuts_a_large_body_anew() -> None:
+    content = content_frames(7, b"\0\0", b"x" * 100, 0)
+    assert [len(raw) for raw in frames_of(fit(content, 48))] == [22, 48, 48, 28]
 
 
 @pytest.mark.parametrize("frame_max", [0, 30, 4096])

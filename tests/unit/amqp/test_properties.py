@@ -9,15 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp.properties import (
+    CONTENT_TYPE,
+    EXPIRATION,
+    MESSAGE_ID,
+    PROPERTIES,
+    USER_ID,
     BasicProperties,
     check_properties,
     delivery_mode,
     header_frame,
     parse_header,
+    text_property,
 )
 from sluicemq.amqp.types import Malformed
 
-from .strategies import properties
+from .strategies import bit_patterns, places, properties, spoil
 
 ALL_SET = (
     b"\xff\xfc" b"\x0atext/plain" b"\x05utf-8" b"\0\0\0\x05\x01kV\x00V" b"\2\5" b"\4corr"
@@ -56,13 +62,34 @@ def test_properties_come_back_as_they_were_written(given_properties: BasicProper
     assert delivery_mode(raw) == (given_properties.delivery_mode or 0)
 
 
-@given(st.binary(max_size=80))
-def test_properties_of_random_bytes_are_stable_or_malformed(raw: bytes) -> None:
+@given(properties, st.sampled_from([EXPIRATION, MESSAGE_ID, USER_ID, CONTENT_TYPE]))
+def test_one_text_is_read_without_the_others(given_properties: BasicProperties, flag: int) -> None:
+    names = {name: bit for name, bit in PROPERTIES if bit == flag}
+    (name,) = names
+    expected = getattr(given_properties, name)
+    raw = text_property(given_properties.encode(), flag)
+    assert raw == (None if expected is None else expected.encode("utf-8", "surrogateescape"))
+
+
+def check_stable(raw: bytes) -> None:
+    """What is accepted can be written, and reads the same again."""
     try:
         again = BasicProperties.decode(raw).encode()
     except Malformed:
         return
     assert BasicProperties.decode(again).encode() == again
+
+
+@given(st.binary(max_size=80))
+def test_properties_of_random_bytes_are_stable_or_malformed(raw: bytes) -> None:
+    check_stable(raw)
+
+
+@given(properties, places, bit_patterns)
+def test_properties_with_a_changed_octet_are_stable_or_malformed(
+    given_properties: BasicProperties, place: int, bits: int
+) -> None:
+    check_stable(spoil(given_properties.encode(), place, bits))
 
 
 @pytest.mark.parametrize("cut", range(len(ALL_SET)))
@@ -76,6 +103,7 @@ def test_properties_cut_anywhere_are_malformed(cut: int) -> None:
     [
         b"\x80\0\x20abc",
         b"\x80\x01",
+        b"\0\x01",
         b"\0\0GARBAGE",
         b"\x20\0\0\1\x86\x9fabc",
         b"\0",

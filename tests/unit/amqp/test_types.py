@@ -30,7 +30,7 @@ from sluicemq.amqp.types import (
 )
 from sluicemq.limits import TABLE_DEPTH_MAX, TABLE_VALUES_MAX
 
-from .strategies import short_texts, tables
+from .strategies import bit_patterns, places, short_texts, spoil, tables
 
 EVERY_TYPE = (
     b"\x01at\x01" b"\x01bb\xff" b"\x01cB\xff" b"\x01ds\xff\xff" b"\x01eu\xff\xff"
@@ -83,21 +83,44 @@ def test_table_comes_back_as_it_was_written(table: dict[str, FieldValue]) -> Non
     assert decode_table(b"xy" + raw + b"z", 2) == (table, len(raw) + 2)
 
 
-@given(st.binary(max_size=300))
-def test_table_of_random_bytes_is_stable_or_malformed(raw: bytes) -> None:
+def check_stable(raw: bytes) -> None:
     """What is accepted can be written, and reads the same again."""
     try:
-        table, _ = decode_table(with_length(raw))
-        again = encode_table(table)
+        again = encode_table(decode_table(with_length(raw))[0])
     except Malformed:
         return
     assert encode_table(decode_table(again)[0]) == again
+
+
+@given(st.binary(max_size=300))
+def test_table_of_random_bytes_is_stable_or_malformed(raw: bytes) -> None:
+    check_stable(raw)
+
+
+@given(tables, places, bit_patterns)
+def test_table_with_a_changed_octet_is_stable_or_malformed(
+    table: dict[str, FieldValue], place: int, bits: int
+) -> None:
+    check_stable(spoil(encode_table(table)[4:], place, bits))
 
 
 @pytest.mark.parametrize("cut", range(len(EVERY_TYPE)))
 def test_table_cut_anywhere_is_malformed(cut: int) -> None:
     with pytest.raises(Malformed):
         decode_table(with_length(EVERY_TYPE[:cut], len(EVERY_TYPE)))
+
+
+def test_table_never_reads_past_its_own_length() -> None:
+    """The rest of the octets is there, but it belongs to what comes after."""
+    whole = 0
+    for cut in range(len(EVERY_TYPE)):
+        try:
+            _, pos = decode_table(with_length(EVERY_TYPE[:cut]) + EVERY_TYPE[cut:])
+        except Malformed:
+            continue
+        assert pos == 4 + cut
+        whole += 1
+    assert whole == 17
 
 
 def test_table_reads_the_first_of_two_equal_keys() -> None:
