@@ -68,6 +68,9 @@ CHUNK_MESSAGES: Final = 1024
 """Batches of one kind are joined up to this many messages, so that single publishes of many
 connections are delivered in runs."""
 
+CHUNK_BYTES: Final = 1 << 20
+"""Nor are they joined beyond this size: what was delivered of a chunk lingers until it is cut."""
+
 TRIM_MESSAGES: Final = 256
 """So many delivered messages may linger at the front of a chunk before it is cut: the cut is
 spread over them, and little memory is kept for nothing."""

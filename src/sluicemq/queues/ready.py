@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from sluicemq.limits import CHUNK_MESSAGES, TRIM_MESSAGES
+from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES, TRIM_MESSAGES
 from sluicemq.model.batch import footprint, size_of
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ class Chunk:
             and batch.even
             and len(self.contents) < CHUNK_MESSAGES
             and len(self.contents[-1]) == len(batch.contents[0])
+            and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
             and self.persistent == batch.persistent
             and self.number == batch.number
             and self.copies == batch.copies

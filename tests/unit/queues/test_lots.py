@@ -1,0 +1,68 @@
+"""Goal: a lot knows what of it is out. Method: a lot is settled and given back in pieces and
+compared with a list.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.queues.lots import Lot
+from sluicemq.queues.ready import Chunk
+
+from ..fakes import bystander
+
+
+def lot_of(count: int, step: int = 1, first: int = 100) -> Lot:
+    contents = [b"%d" % n for n in range(count)]
+    chunk = Chunk(b"address", [], False, True, 3, 2, first, False)
+    positions = range(first, first + count * step, step)
+    return Lot(bystander(), None, chunk, contents, positions)
+
+
+@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(1, 4))))
+def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, int]]) -> None:
+    lot = lot_of(count)
+    is_open = [True] * count
+    for start, length in picks:
+        end = min(count, start + length)
+        if start < end and all(is_open[start:end]):
+            assert lot.settle(start, end) == [b"%d" % n for n in range(start, end)]
+            is_open[start:end] = [False] * (end - start)
+    covered = [index for start, end in lot.open_parts() for index in range(start, end)]
+    assert covered == [index for index, o in enumerate(is_open) if o]
+    assert lot.left == sum(is_open)
+
+
+def test_nothing_is_settled_twice() -> None:
+    lot = lot_of(3)
+    lot.settle(1, 2)
+    with pytest.raises(AssertionError):
+        lot.settle(0, 3)
+    assert lot.open_parts() == [(0, 1), (2, 3)]
+
+
+def test_what_one_consumer_had_returns_as_one_chunk() -> None:
+    [chunk] = lot_of(5).give_back(1, 4)
+    assert chunk.contents == [b"1", b"2", b"3"]
+    assert (chunk.position, chunk.redelivered) == (101, True)
+    assert (chunk.address, chunk.persistent, chunk.number, chunk.copies) == (b"address", True, 3, 2)
+
+
+def test_what_was_dealt_in_turn_returns_message_by_message() -> None:
+    """The others' messages lie between."""
+    chunks = lot_of(4, step=3).give_back(1, 4)
+    assert [chunk.contents for chunk in chunks] == [[b"1"], [b"2"], [b"3"]]
+    assert [chunk.position for chunk in chunks] == [103, 106, 109]
+    assert all(chunk.redelivered for chunk in chunks)
+
+
+def test_forgotten_messages_are_still_counted() -> None:
+    """Of a deleted queue only the number of what is out matters."""
+    lot = lot_of(4)
+    lot.settle(1, 2)
+    lot.forget()
+    assert lot.contents == [b"", None, b"", b""]
+    assert lot.settle(2, 4) == [b"", b""]
+    assert lot.left == 1
