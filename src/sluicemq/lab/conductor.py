@@ -212,8 +212,11 @@ class Conductor:
         self._tell(Finish())
         self._finished_ns = time.monotonic_ns() - self._origin_ns if self._origin_ns else 0
         deadline = time.monotonic() + REPORT_TIMEOUT_S
-        while len(self._reports) < len(self._workers) and time.monotonic() < deadline:
+        while len(self._reports) < len(self._workers):
             self._listen()
+            if time.monotonic() > deadline:
+                self._stop("a worker process did not report")
+                return
 
     def _verify(self) -> Verification:
         reports = list(self._reports.values())

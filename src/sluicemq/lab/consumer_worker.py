@@ -24,7 +24,6 @@ from sluicemq.lab.consumer import Consumer
 from sluicemq.lab.link import Link
 from sluicemq.lab.messages import Arrived, Report
 from sluicemq.lab.plan import NS, Plan
-from sluicemq.lab.recorder import Recorder
 from sluicemq.lab.verification import Inspector
 from sluicemq.lab.worker import Worker
 
@@ -108,13 +107,13 @@ class ConsumerWorker(Worker[ConsumerLink]):
     """See above."""
 
     role = "consumer"
+    table = "delivered"
 
     def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
         super().__init__(plan, index, pipe)
         publishers = plan.clients_of(plan.scenario.publishers, index)
         self._numbers = plan.clients_of(plan.scenario.consumers, index)
         self.inspector = Inspector(publishers, plan.seqs_max)
-        self.recorder = Recorder(plan.directory, "delivered", f"{self.role}{index}")
         self._delivered_before = 0
         self._acked_before = 0
         self._arrived_told = -1
@@ -163,7 +162,6 @@ class ConsumerWorker(Worker[ConsumerLink]):
         ]
 
     def report(self) -> Report:
-        self.recorder.close()
         return Report(delivered=self.inspector.report())
 
 

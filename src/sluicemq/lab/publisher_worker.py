@@ -35,7 +35,6 @@ from sluicemq.lab.link import Link
 from sluicemq.lab.messages import Report, Settled, StepTotals
 from sluicemq.lab.plan import NS, Plan, Step
 from sluicemq.lab.publisher import Envelope, Publisher
-from sluicemq.lab.recorder import Recorder
 from sluicemq.lab.stamp import STAMP
 from sluicemq.lab.verification import NACKED, PROMISED, PublishedReport
 from sluicemq.lab.worker import Worker
@@ -164,12 +163,12 @@ class PublisherWorker(Worker[PublisherLink]):
     """See above."""
 
     role = "publisher"
+    table = "published"
 
     def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
         super().__init__(plan, index, pipe)
         self._numbers = plan.clients_of(plan.scenario.publishers, index)
         self.publishers = len(self._numbers)
-        self.recorder = Recorder(plan.directory, "published", f"{self.role}{index}")
         self.is_loading = False
         self.returned = 0
         self.unblocked_ns = 0
@@ -267,7 +266,6 @@ class PublisherWorker(Worker[PublisherLink]):
 
     def report(self) -> Report:
         self.stop(time.monotonic_ns() - self.origin_ns)
-        self.recorder.close()
         promises = {link.number: link.publisher.promised(link.settled) for link in self.links}
         return Report(
             published=PublishedReport(promises, self.plan.confirms, self.returned),

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sluicemq.errors import SluiceError
 from sluicemq.lab.measurements import TABLES
 
 NEVER: Final = -1
@@ -37,6 +38,10 @@ _TYPECODES: Final[dict[pa.DataType, str]] = {
 }
 
 Columns: TypeAlias = "dict[str, array[int]]"
+
+
+class RecorderError(SluiceError):
+    """Measurements could not be written."""
 
 
 class Recorder:
@@ -65,22 +70,25 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what there is to the writer thread."""
-        if self._failure is not None:
-            raise self._failure
+        """Hand what there is to the writer thread. Raises when that has failed before."""
+        self.check()
         if self.rows:
             self._waiting.put(self.columns)
             self.columns = self._new_columns()
             self.rows = 0
 
-    def close(self) -> None:
-        """Write what there is; returns when it is on its way to the disk."""
-        if self._failure is None:
-            self.flush()
-            self._waiting.put(None)
-            self._thread.join()
+    def check(self) -> None:
+        """Raise if the writer thread has failed."""
         if self._failure is not None:
-            raise self._failure
+            raise RecorderError(f"cannot write measurements: {self._failure}")
+
+    def close(self) -> None:
+        """Write what there is; raises when not everything could be written."""
+        if self.rows:
+            self._waiting.put(self.columns)
+        self._waiting.put(None)
+        self._thread.join()
+        self.check()
 
     def _run(self) -> None:
         try:
@@ -88,7 +96,7 @@ class Recorder:
                 name = f"part-{self._writer_name}-{self._parts:05d}.parquet"
                 pq.write_table(to_table(columns, self._schema), self._folder / name)
                 self._parts += 1
-        except Exception as failure:  # handed to whoever gives the next rows
+        except (OSError, pa.ArrowException) as failure:  # told to whoever gives the next rows
             self._failure = failure
             while self._waiting.get() is not None:
                 pass

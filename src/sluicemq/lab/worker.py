@@ -13,13 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sluicemq.errors import SluiceError
 from sluicemq.lab.link import Link, Poller, open_all
 from sluicemq.lab.measurements import STEP_OUTSIDE
 from sluicemq.lab.messages import Failed, Finish, Ready, Report, Second, Start, Stop
 from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.recorder import Recorder, RecorderError
 from sluicemq.lab.target import Target
 
 TICK_NS: Final = NS // 10
@@ -38,12 +39,15 @@ LinkType = TypeVar("LinkType", bound=Link)
 class Worker(Generic[LinkType]):
     """Base of both kinds. `now_ns` is the time since the start of the run."""
 
-    role = ""
+    role: ClassVar[str]
+    table: ClassVar[str]
+    """Where its rows go."""
 
     def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
         self.plan = plan
         self.index = index
         self.pipe = pipe
+        self.recorder = Recorder(plan.directory, self.table, f"{self.role}{index}")
         self.poller = Poller()
         self.links: Sequence[LinkType] = ()
         self.steps: Sequence[Step] = plan.steps
@@ -84,9 +88,6 @@ class Worker(Generic[LinkType]):
     def stop(self, now_ns: int) -> None:
         """The user wants the load to end."""
 
-    def before_closing(self) -> None:
-        """The drain is over; the connections are still open."""
-
     def report(self) -> Report:
         """What this worker found."""
         raise NotImplementedError
@@ -95,20 +96,21 @@ class Worker(Generic[LinkType]):
 
     def run(self) -> None:
         """All of it."""
-        report_failure: str | None = None
         try:
             self._open()
             self._load()
             self._close()
         except SluiceError as error:
-            report_failure = str(error)
+            self.pipe.send(Failed(str(error)))
         self.poller.close()
-        for link in self.links:
-            self.take_rows(link, everything=True)
+        try:
+            for link in self.links:
+                self.take_rows(link, everything=True)
+            self.recorder.close()
+        except RecorderError as error:
+            self.pipe.send(Failed(str(error)))
         report = self.report()
         report.cpu_ns = self._cpu_ns
-        if report_failure is not None:
-            self.pipe.send(Failed(report_failure))
         self.pipe.send(report)
 
     def _open(self) -> None:
@@ -123,17 +125,21 @@ class Worker(Generic[LinkType]):
         gc.collect()
         gc.freeze()
         cpu_before_ns = time.process_time_ns()
-        while not self.finished:
-            now_ns = time.monotonic_ns() - self.origin_ns
-            if now_ns >= self._next_tick_ns:
-                self._on_tick(now_ns)
-            wait_ns = min(self.work(now_ns), self._next_tick_ns - now_ns)
-            if self.poller.poll(wait_ns):
-                self._on_command()
-        self._cpu_ns = time.process_time_ns() - cpu_before_ns
+        try:
+            while not self.finished:
+                self._turn()
+        finally:
+            self._cpu_ns = time.process_time_ns() - cpu_before_ns
+
+    def _turn(self) -> None:
+        now_ns = time.monotonic_ns() - self.origin_ns
+        if now_ns >= self._next_tick_ns:
+            self._on_tick(now_ns)
+        wait_ns = min(self.work(now_ns), self._next_tick_ns - now_ns)
+        if self.poller.poll(wait_ns):
+            self._on_command()
 
     def _close(self) -> None:
-        self.before_closing()
         for link in self.links:
             link.close()
         deadline_ns = time.monotonic_ns() + CLOSING_NS
@@ -160,6 +166,7 @@ class Worker(Generic[LinkType]):
         for link in self.links[self._tick % TICKS_PER_ROUND :: TICKS_PER_ROUND]:
             link.keep_alive(monotonic_ns)
             self.take_rows(link, everything=False)
+        self.recorder.check()
         self.tick(now_ns)
         self._tick += 1
         self._next_tick_ns = (now_ns // TICK_NS + 1) * TICK_NS

@@ -15,12 +15,8 @@ from sluicemq.lab.scenarios import SCENARIOS, Limit, Scenario, scenario_named
 
 
 def plan(scenario: str = "1", **options: Any) -> Plan:
-    return Plan(
-        scenario=scenario_named(scenario),
-        targets=("amqp://127.0.0.1",),
-        directory=Path("unused"),
-        **options,
-    )
+    options.setdefault("targets", ("amqp://127.0.0.1",))
+    return Plan(scenario=scenario_named(scenario), directory=Path("unused"), **options)
 
 
 def test_the_table_has_the_posts_totals() -> None:
@@ -140,11 +136,4 @@ def test_queue_types_make_names_and_arguments() -> None:
 )
 def test_what_cannot_be_run_is_refused(options: dict[str, Any], text: str) -> None:
     with pytest.raises(Refused, match=text):
-        Plan(
-            **{
-                "scenario": scenario_named("1"),
-                "targets": ("amqp://127.0.0.1",),
-                "directory": Path("unused"),
-            }
-            | options
-        )
+        plan(**options)

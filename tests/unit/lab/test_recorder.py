@@ -10,7 +10,7 @@ import pytest
 
 from sluicemq.lab import recorder as recorder_module
 from sluicemq.lab.measurements import BROKER, COUNTERS, PUBLISHED
-from sluicemq.lab.recorder import NEVER, Recorder, write_rows
+from sluicemq.lab.recorder import NEVER, Recorder, RecorderError, write_rows
 
 
 def add(recorder: Recorder, first: int, count: int) -> None:
@@ -56,7 +56,7 @@ def test_a_disk_that_fails_is_reported_to_whoever_gives_rows(tmp_path: Path) -> 
     (tmp_path / "published").rmdir()
     add(recorder, 0, 1)
     recorder.flush()
-    with pytest.raises(OSError, match="published"):
+    with pytest.raises(RecorderError, match=r"cannot write measurements: .*published"):
         recorder.close()
 
 
