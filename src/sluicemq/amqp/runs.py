@@ -230,8 +230,8 @@ class DeliverStencil:
         tail = self.tail
         stride = self.stride
         if self.parts is None or self.contents is None:
-            rest = stride - len(head) - TAG.size - len(tail)
-            self.parts = struct.Struct(f">{len(head)}sQ{len(tail)}s{rest}x")
+            body = stride - len(head) - TAG.size - len(tail)
+            self.parts = struct.Struct(f">{len(head)}sQ{len(tail)}s{body}x")
             self.contents = struct.Struct(f"{self.size}x{stride - self.size}s")
         fits = min(run_max, (len(buf) - pos) // stride)
         messages = memoryview(buf)[pos : pos + fits * stride]
