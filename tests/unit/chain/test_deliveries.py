@@ -1,0 +1,143 @@
+"""Goal: what a consumer reads is what was published. Method: the frames an Outlet makes are read
+by the codec's client side, which knows nothing of outlets.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import CLIENT, AmqpConnection, ContentMethod, Deliveries
+from sluicemq.amqp.frames import content_body, content_frames, frame_end
+from sluicemq.chain.deliveries import Outlet, got_frames, short_string
+from sluicemq.flow.credit import LinkSpec, Outflow
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.prefetch import Limiter, Prefetch
+from sluicemq.limits import ADDRESSES_MAX
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import Deliver, Got
+
+from ..fakes import FakeClock, bystander
+
+PERSISTENT = b"\x10\x00\x02"
+NO_PROPERTIES = b"\0\0"
+SMALL_FRAMES = 4096
+LARGE_FRAMES = 131072
+
+bodies = st.lists(
+    st.one_of(st.binary(max_size=20), st.integers(4000, 9000).map(bytes)), min_size=1, max_size=5
+)
+names = st.text(max_size=30)
+
+
+def consumer(tag: str) -> Consumer:
+    window = Outflow(GateKeeper(FakeClock()), "deliveries", bystander(), LinkSpec(10, 1))
+    return Consumer(bystander(), tag, False, False, 0, Prefetch(0), Limiter(), window, {})
+
+
+def contents_of(some: list[bytes], number: int, raw: bytes = NO_PROPERTIES) -> list[bytes]:
+    """As they came from a publisher with large frames."""
+    return [content_frames(number, raw, body, LARGE_FRAMES) for body in some]
+
+
+def read(data: bytes) -> list[Deliveries | ContentMethod]:
+    """What a client makes of it."""
+    client = AmqpConnection(CLIENT)
+    client.frame_max = LARGE_FRAMES
+    client.receive_data(data)
+    events = []
+    while (event := client.next_event()) is not None:
+        assert isinstance(event, Deliveries | ContentMethod)
+        events.append(event)
+    return events
+
+
+def largest_frame(data: bytes) -> int:
+    pos = largest = 0
+    while pos < len(data):
+        end = frame_end(data, pos)
+        largest = max(largest, end - pos)
+        pos = end
+    return largest
+
+
+@given(
+    bodies,
+    st.integers(1, 65535),
+    st.integers(1, 65535),
+    names,
+    names,
+    names,
+    st.booleans(),
+    st.integers(1, 2**63),
+    st.booleans(),
+)
+def test_client_reads_what_was_published(
+    some: list[bytes],
+    published_on: int,
+    number: int,
+    tag: str,
+    exchange: str,
+    key: str,
+    redelivered: bool,
+    first_tag: int,
+    refit: bool,
+) -> None:
+    outlet = Outlet(number, tag, SMALL_FRAMES if refit else LARGE_FRAMES, refit)
+    contents = contents_of(some, published_on, PERSISTENT)
+    address = short_string(exchange) + short_string(key)
+    deliver = Deliver(consumer(tag), 1, contents, address, published_on, redelivered, 1)
+    data = outlet.frames(deliver, first_tag)
+    events = read(data)
+    for event in events:
+        assert isinstance(event, Deliveries)
+        assert (event.channel, event.consumer_tag) == (number, tag)
+        assert (event.exchange, event.routing_key) == (exchange, key)
+        assert event.redelivered == redelivered
+        assert all(
+            content[19 : frame_end(content, 0) - 1] == PERSISTENT for content in event.contents
+        )
+    tags = [one for event in events for one in event.tags]  # type: ignore[union-attr]
+    assert tags == list(range(first_tag, first_tag + len(some)))
+    assert [content_body(c) for event in events for c in event.contents] == some  # type: ignore[union-attr]
+    assert largest_frame(data) <= (SMALL_FRAMES if refit else LARGE_FRAMES)
+
+
+def test_contents_are_left_alone_when_nothing_must_change() -> None:
+    """The same octets go out that came in."""
+    outlet = Outlet(5, "c", LARGE_FRAMES, False)
+    contents = contents_of([b"one", b"two"], 5)
+    deliver = Deliver(consumer("c"), 1, contents, b"\0\x01q", 5, False, 2)
+    data = outlet.frames(deliver, 1)
+    assert data.endswith(contents[1])
+    assert data.count(contents[0]) == data.count(contents[1]) == 1
+    assert deliver.contents == contents
+
+
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_got_message_is_read_as_it_was_published(redelivered: bool) -> None:
+    [content] = contents_of([b"x" * 5000], 9)
+    got = Got(bystander(), content, 1, b"\x01e\x01k", 9, redelivered, 17)
+    data = got_frames(got, 4, 33, SMALL_FRAMES)
+    [event] = read(data)
+    assert isinstance(event, ContentMethod)
+    assert event.channel == 4
+    assert event.method == m.BasicGetOk(
+        delivery_tag=33,
+        redelivered=redelivered,
+        exchange="e",
+        routing_key="k",
+        message_count=17,
+    )
+    assert content_body(event.content) == b"x" * 5000
+    assert largest_frame(data) <= SMALL_FRAMES
+
+
+def test_outlet_remembers_only_so_many_addresses() -> None:
+    """Producers may use a new key for each message."""
+    outlet = Outlet(1, "c", LARGE_FRAMES, False)
+    for number in range(ADDRESSES_MAX + 10):
+        outlet.ends(short_string("") + short_string(f"key {number}"))
+    assert len(outlet.known) <= ADDRESSES_MAX

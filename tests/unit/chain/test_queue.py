@@ -1,0 +1,143 @@
+"""Goal: a queue actor makes real what its machine wants, and leaves nothing behind when it goes.
+Method: a whole node without sockets; clients that consume, settle and go in every order.
+"""
+
+from __future__ import annotations
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Deliveries, MethodFrame
+from sluicemq.amqp.events import Event
+from sluicemq.amqp.frames import content_body, content_frames
+
+from .client import PERSISTENT, Broker, Client
+
+
+def client_with(broker: Broker, *channels: int) -> Client:
+    client = broker.connect()
+    client.open(*channels)
+    return client
+
+
+def bodies(events: list[Event]) -> list[bytes]:
+    return [content_body(c) for e in events if isinstance(e, Deliveries) for c in e.contents]
+
+
+def consume(client: Client, channel: int, queue: str, tag: str, **more: bool) -> list[bytes]:
+    """What is delivered at once."""
+    client.send(channel, m.BasicConsume(queue=queue, consumer_tag=tag, **more))
+    events = client.events()
+    assert isinstance(events[0], MethodFrame)
+    assert events[0].method == m.BasicConsumeOk(consumer_tag=tag)
+    return bodies(events)
+
+
+def test_memory_is_accounted_and_given_back() -> None:
+    """Published to two queues; acked in one, in the other purged, deleted."""
+    broker = Broker()
+    client = client_with(broker, 1)
+    accounted = []
+    for name in ("p", "q"):
+        client.call(1, m.QueueDeclare(queue=name))
+        client.call(1, m.QueueBind(queue=name, exchange="amq.fanout", routing_key=""))
+    head = m.BasicPublish(exchange="amq.fanout", routing_key="").frame(1)
+    client.send_bytes((head + content_frames(1, PERSISTENT, b"x" * 1000, 131072)) * 10)
+    accounted.append(broker.node.broker.accounted_bytes)
+    assert consume(client, 1, "p", "c") == [b"x" * 1000] * 10
+    accounted.append(broker.node.broker.accounted_bytes)
+    client.send(1, m.BasicAck(delivery_tag=0, multiple=True))
+    accounted.append(broker.node.broker.accounted_bytes)
+    client.call(1, m.QueuePurge(queue="q"))
+    accounted.append(broker.node.broker.accounted_bytes)
+    assert accounted[0] == accounted[1] == 2 * accounted[2] > 10000
+    assert accounted[3] == 0
+    client.publish(1, "q", b"1", b"2")
+    client.call(1, m.QueueDelete(queue="q"))
+    assert broker.node.broker.accounted_bytes == 0
+
+
+def test_room_under_global_prefetch_goes_to_each_queue_in_turn() -> None:
+    """All acknowledgements are for "p"; "q" gets its share."""
+    broker = Broker()
+    client = client_with(broker, 1)
+    for name in ("p", "q"):
+        client.call(1, m.QueueDeclare(queue=name))
+        client.publish(1, name, *[b"%s%d" % (name.encode(), n) for n in range(20)])
+    client.call(1, m.BasicQos(prefetch_count=4, global_=True))
+    assert len(consume(client, 1, "p", "p")) == 4
+    assert consume(client, 1, "q", "q") == []
+    got: list[bytes] = []
+    for tag in range(1, 5):
+        client.send(1, m.BasicAck(delivery_tag=tag))
+        got += bodies(client.events())
+    assert [body[:1] for body in got] == [b"p", b"q", b"p", b"q"]
+
+
+def test_queue_that_waits_for_room_and_is_deleted_holds_up_nobody() -> None:
+    broker = Broker()
+    client = client_with(broker, 1)
+    for name in ("p", "q", "r"):
+        client.call(1, m.QueueDeclare(queue=name))
+        client.publish(1, name, *[name.encode()] * 3)
+    client.call(1, m.BasicQos(prefetch_count=1, global_=True))
+    assert consume(client, 1, "p", "p") == [b"p"]
+    assert consume(client, 1, "q", "q") == []
+    assert consume(client, 1, "r", "r") == []
+    other = client_with(broker, 1)
+    other.call(1, m.QueueDelete(queue="q"))
+    assert [event.method.NAME for event in client.events()] == ["basic.cancel"]  # type: ignore[attr-defined]
+    got = []
+    for tag in range(1, 5):
+        client.send(1, m.BasicAck(delivery_tag=tag))
+        got += bodies(client.events())
+    assert sorted(got) == [b"p", b"p", b"r", b"r"]
+
+
+def test_messages_of_a_lost_client_go_to_the_next_in_order_and_redelivered() -> None:
+    broker = Broker()
+    first = client_with(broker, 1)
+    first.call(1, m.QueueDeclare(queue="q"))
+    first.publish(1, "q", *[b"%d" % n for n in range(6)])
+    assert len(consume(first, 1, "q", "c")) == 6
+    first.send(1, m.BasicAck(delivery_tag=2), m.BasicAck(delivery_tag=5))
+    second = client_with(broker, 1)
+    assert consume(second, 1, "q", "c") == []
+    first.lose()
+    events = second.events()
+    assert bodies(events) == [b"0", b"2", b"3", b"5"]
+    assert all(event.redelivered for event in events if isinstance(event, Deliveries))
+
+
+def test_auto_delete_queue_goes_with_its_last_consumer_and_takes_no_other() -> None:
+    """Cancel and consume in one piece of data: the queue is gone before the second is heard."""
+    broker = Broker()
+    client = client_with(broker, 1, 2)
+    client.call(1, m.QueueDeclare(queue="q", auto_delete=True))
+    consume(client, 1, "q", "c")
+    client.post_bytes(
+        m.BasicCancel(consumer_tag="c").frame(1)
+        + m.BasicConsume(queue="q", consumer_tag="d").frame(2)
+    )
+    broker.run()
+    cancelled, refused = [event.method for event in client.events()]  # type: ignore[attr-defined]
+    assert cancelled == m.BasicCancelOk(consumer_tag="c")
+    assert isinstance(refused, m.ChannelClose)
+    assert refused.reply_code == 404
+    assert broker.node.broker.queues == {}
+
+
+def test_publishing_channel_is_not_held_up_by_a_deleted_queue() -> None:
+    """Its credit was spent there; the confirms come all the same."""
+    broker = Broker()
+    client = client_with(broker, 1, 2)
+    client.call(1, m.ConfirmSelect())
+    client.call(1, m.QueueDeclare(queue="q", durable=True))
+    head = m.BasicPublish(exchange="", routing_key="q").frame(1)
+    client.post_bytes((head + content_frames(1, PERSISTENT, b"x", 131072)) * 3000)
+    client.post_bytes(m.QueueDelete(queue="q").frame(2))
+    broker.run()
+    last = 0
+    for event in client.events():
+        if isinstance(event, MethodFrame) and isinstance(event.method, m.BasicAck):
+            last = max(last, event.method.delivery_tag)
+    assert last == 3000
+    assert not client.reader.keeper.gates_shut

@@ -1,0 +1,156 @@
+"""Goal: nothing is handed to a clogged socket, channels hear of what was handed over and of no
+more, and a connection whose peer does not read is not read either. Method: a fake Net that says no.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.chain.writer import Flushed, Frames, HangUp, Writer
+from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.world import Writable
+from sluicemq.limits import WRITE_BYTES
+
+from ..fakes import FakeClock, FakeNet, drain
+
+BACKLOG = 1000
+
+
+class Bench:
+    """A writer on connection 7 with two channels."""
+
+    def __init__(self) -> None:
+        self.scheduler = Scheduler()
+        self.net = FakeNet()
+        self.gate = Gate(GateKeeper(FakeClock()), "writer backlog")
+        self.writer = Writer(self.scheduler, self.net, 7, self.gate, BACKLOG)
+        self.channels = [Actor(Scheduler()), Actor(Scheduler())]
+
+    def post(self, *messages: object) -> None:
+        """One turn."""
+        for message in messages:
+            self.writer.post(message)
+        while self.scheduler.run(1):
+            pass
+
+    def flushed(self, channel: int = 0) -> list[int]:
+        messages = drain(self.channels[channel])
+        assert all(isinstance(message, Flushed) for message in messages)
+        return [message.cost for message in messages]  # type: ignore[attr-defined]
+
+
+def test_one_turn_is_one_write() -> None:
+    bench = Bench()
+    a, b = bench.channels
+    bench.post(Frames(b"1"), Frames(b"2", a, 10), Frames(b"3", b, 20), Frames(b"4", a, 1))
+    assert bench.net.written == [b"1234"]
+    assert (bench.flushed(0), bench.flushed(1)) == ([11], [20])
+    assert (bench.writer.sent_bytes, bench.writer.sent_writes) == (4, 1)
+
+
+def test_large_writes_are_cut_between_frames() -> None:
+    bench = Bench()
+    half = bytes(WRITE_BYTES // 2)
+    bench.post(*[Frames(half, bench.channels[0], 1) for _ in range(5)])
+    assert [len(data) for data in bench.net.written] == [WRITE_BYTES, WRITE_BYTES, len(half)]
+    assert bench.flushed() == [2, 2, 1]
+
+
+def test_clogged_socket_gets_nothing_until_it_is_writable() -> None:
+    bench = Bench()
+    bench.net.full = True
+    bench.post(Frames(b"1", bench.channels[0], 1))
+    assert bench.flushed() == [1], "it was handed over, though the socket says: no more"
+    bench.post(Frames(b"2", bench.channels[0], 1))
+    bench.post(Frames(b"3", bench.channels[0], 1))
+    assert bench.net.written == [b"1"]
+    assert bench.flushed() == []
+    bench.post(Writable())
+    assert bench.net.written == [b"1", b"23"]
+    assert bench.flushed() == [2]
+
+
+def test_backlog_shuts_the_gate_until_all_of_it_is_written() -> None:
+    bench = Bench()
+    bench.net.full = True
+    bench.post(Frames(b"1"))
+    bench.post(Frames(bytes(BACKLOG)))
+    assert not bench.gate.is_shut
+    bench.post(Frames(b"1"))
+    assert bench.gate.is_shut
+    bench.post(Writable())
+    assert bench.gate.is_shut, "the socket has taken it and is clogged again"
+    assert bench.writer.pending_bytes == 0
+    bench.net.full = False
+    bench.post(Writable())
+    assert not bench.gate.is_shut
+
+
+def test_hanging_up_writes_everything_first_clogged_or_not() -> None:
+    bench = Bench()
+    bench.net.full = True
+    bench.post(Frames(b"1"))
+    bench.post(Frames(b"2"))
+    bench.post(Frames(b"3"), HangUp(500))
+    assert b"".join(bench.net.written) == b"123"
+    assert bench.net.closed == [(7, 500)]
+    bench.post(Frames(b"4"), HangUp(500))
+    assert b"".join(bench.net.written) == b"123"
+    assert bench.net.closed == [(7, 500)]
+
+
+def test_lost_connection_keeps_nothing_and_is_not_closed_again() -> None:
+    bench = Bench()
+    bench.net.full = True
+    bench.post(Frames(b"1"))
+    bench.post(Frames(b"2"))
+    bench.writer.connection_lost()
+    assert bench.writer.pending_bytes == 0
+    bench.post(Writable(), Frames(b"3"), HangUp(500))
+    assert bench.net.written == [b"1"]
+    assert bench.net.closed == []
+
+
+def test_anything_else_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Bench().writer.receive("what?")
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("frames"), st.integers(0, 1), st.integers(1, 400)),
+        st.tuples(st.just("clog"), st.just(0), st.just(0)),
+        st.tuples(st.just("drain"), st.just(0), st.just(0)),
+    )
+)
+
+
+@given(steps)
+def test_order_and_cost_are_kept_whatever_the_socket_does(
+    schedule: list[tuple[str, int, int]],
+) -> None:
+    bench = Bench()
+    sent = b""
+    costs = [0, 0]
+    for number, (what, channel, size) in enumerate(schedule):
+        if what == "frames":
+            data = bytes((number % 256,)) * size
+            sent += data
+            costs[channel] += size
+            bench.post(Frames(data, bench.channels[channel], size))
+        else:
+            bench.net.full = what == "clog"
+            bench.post(Writable())
+        written = b"".join(bench.net.written)
+        assert sent.startswith(written)
+        assert len(sent) - len(written) == bench.writer.pending_bytes
+        if bench.writer.pending_bytes > BACKLOG:
+            assert bench.gate.is_shut
+    bench.net.full = False
+    bench.post(Writable())
+    assert b"".join(bench.net.written) == sent
+    assert [sum(bench.flushed(0)), sum(bench.flushed(1))] == costs
+    assert not bench.gate.is_shut

@@ -1,0 +1,137 @@
+"""Goal: every message is handled once, in order, in bounded turns, and nobody starves. Method:
+actors that write down what they do.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.kernel.actor import TURN_MAX, Actor, Scheduler
+
+
+class Alarm(Scheduler):
+    """Counts how often it wakes its World."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.woken = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+
+class Errand:
+    """To be passed on."""
+
+    def __init__(self, to: Actor, what: object) -> None:
+        self.to = to
+        self.what = what
+
+
+class Scribe(Actor):
+    """Writes into a log that all share, and runs errands."""
+
+    def __init__(self, scheduler: Scheduler, name: str, log: list[tuple[str, object]]) -> None:
+        super().__init__(scheduler)
+        self.name = name
+        self.log = log
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, Errand):
+            message.to.post(message.what)
+        else:
+            self.log.append((self.name, message))
+
+    def turn_ended(self) -> None:
+        self.log.append((self.name, "end"))
+
+
+def scribes(count: int) -> tuple[Alarm, list[tuple[str, object]], list[Scribe]]:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    return scheduler, log, [Scribe(scheduler, chr(97 + index), log) for index in range(count)]
+
+
+def test_turn_handles_the_inbox_and_ends_once() -> None:
+    scheduler, log, [a] = scribes(1)
+    a.post(1)
+    a.post(2)
+    assert log == [], "nothing runs while posting"
+    assert not scheduler.run(10)
+    assert log == [("a", 1), ("a", 2), ("a", "end")]
+
+
+def test_what_comes_during_a_turn_waits_for_the_next() -> None:
+    scheduler, log, [a] = scribes(1)
+    a.post(Errand(a, 2))
+    a.post(1)
+    assert scheduler.run(1)
+    assert log == [("a", 1), ("a", "end")]
+    assert not scheduler.run(1)
+    assert log[2:] == [("a", 2), ("a", "end")]
+
+
+def test_turns_are_bounded_and_others_come_between() -> None:
+    scheduler, log, [a, b] = scribes(2)
+    for number in range(TURN_MAX + 5):
+        a.post(number)
+    b.post("b")
+    scheduler.run(3)
+    ends = [index for index, entry in enumerate(log) if entry[1] == "end"]
+    assert ends == [TURN_MAX, TURN_MAX + 2, TURN_MAX + 8]
+    assert [what for name, what in log if name == "a" and what != "end"] == list(
+        range(TURN_MAX + 5)
+    )
+
+
+def test_scheduling_without_a_message_gives_one_turn() -> None:
+    scheduler, log, [a] = scribes(1)
+    a.schedule()
+    a.schedule()
+    scheduler.run(10)
+    assert log == [("a", "end")]
+
+
+def test_world_is_woken_when_work_appears_and_not_again_before_it_has_run() -> None:
+    scheduler, _, [a, b] = scribes(2)
+    a.post(1)
+    a.post(2)
+    b.post(1)
+    assert scheduler.woken == 1
+    assert scheduler.run(1), "work is left: the World calls again by itself"
+    a.post(3)
+    assert scheduler.woken == 1
+    assert not scheduler.run(10)
+    a.post(4)
+    assert scheduler.woken == 2
+
+
+def test_running_with_nothing_to_do_is_idle() -> None:
+    scheduler, log, _ = scribes(1)
+    assert not scheduler.run(10)
+    assert log == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()), max_size=200))
+def test_every_message_is_handled_once_and_in_the_order_of_posting(
+    posts: list[tuple[int, int, bool]],
+) -> None:
+    """Some are passed on by another actor; for each pair of actors order is kept."""
+    scheduler, log, some = scribes(3)
+    for number, (first, second, passed_on) in enumerate(posts):
+        way = (first if passed_on else None, number)
+        if passed_on:
+            some[first].post(Errand(some[second], way))
+        else:
+            some[second].post(way)
+        if number % 7 == 0:
+            scheduler.run(1)
+    while scheduler.run(5):
+        pass
+    handled = [(name, way) for name, way in log if isinstance(way, tuple)]
+    assert sorted(number for _, (_, number) in handled) == list(range(len(posts)))
+    for name in "abc":
+        for source in (None, 0, 1, 2):
+            numbers = [n for who, (of, n) in handled if who == name and of == source]
+            assert numbers == sorted(numbers)
