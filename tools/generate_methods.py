@@ -211,14 +211,16 @@ def groups(fields: list[Field]) -> list[list[Field]]:
 
 def write_class(row: MethodRow) -> str:
     """The source of one class."""
-    slots = listed([f'"{name}"' for name in sorted(field.name for field in row.kept)], "    ")
+    names = [f'"{field.name}"' for field in row.kept]
     lines = [
         f"class {row.class_name}(Method):",
-        f"    __slots__ = {slots}",
+        listed("__slots__", sorted(names)),
         f"    class_id: ClassVar[int] = {row.class_id}",
         f"    method_id: ClassVar[int] = {row.method_id}",
         f'    NAME: ClassVar[str] = "{row.name}"',
     ]
+    if row.kept:
+        lines.append(listed("FIELDS: ClassVar[tuple[str, ...]]", names))
     if row.flag == "s":
         lines.append("    synchronous: ClassVar[bool] = True")
     if row.flag == "c":
@@ -230,12 +232,12 @@ def write_class(row: MethodRow) -> str:
     return "\n".join(lines) + "\n"
 
 
-def listed(items: list[str], indent: str) -> str:
-    """`items` in parentheses: on one line if that is short enough, else a line each."""
-    flat = f"({', '.join(items)}{',' if len(items) == 1 else ''})"
-    if len(flat) + len(indent) + len("__slots__ = ") <= LINE_MAX:
+def listed(name: str, items: list[str]) -> str:
+    """The line that gives the tuple `items` a name: one line if that is short enough, or many."""
+    flat = f"    {name} = ({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if len(flat) <= LINE_MAX:
         return flat
-    return "(\n" + "".join(f"{indent}    {item},\n" for item in items) + f"{indent})"
+    return f"    {name} = (\n" + "".join(f"        {item},\n" for item in items) + "    )"
 
 
 def write_init(row: MethodRow) -> list[str]:

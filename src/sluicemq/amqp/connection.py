@@ -359,8 +359,8 @@ class AmqpConnection:
             raise violations.unknown_method(key >> 16, key & 0xFFFF)
         try:
             return cls.decode_args(self._buf, pos + METHOD_ARGS, end - 1)
-        except MalformedText as error:
-            raise violations.malformed_text() from error
+        except MalformedText as text_error:
+            raise violations.malformed_text() from text_error
         except Malformed as error:
             raw = self._buf[pos + METHOD_ARGS : end - 1]
             raise violations.cannot_decode(raw, cls.class_id, cls.method_id) from error

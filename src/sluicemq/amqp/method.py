@@ -13,11 +13,13 @@ FRAME_HEAD: Final = struct.Struct(">BHIHH")
 class Method:
     """A method and its arguments. Two of one class with equal arguments are equal."""
 
-    __slots__: tuple[str, ...] = ()
+    __slots__ = ()
     class_id: ClassVar[int] = 0
     method_id: ClassVar[int] = 0
     NAME: ClassVar[str] = ""
     """As in "basic.publish"."""
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    """The arguments' names, in wire order."""
     synchronous: ClassVar[bool] = False
     """The sender waits for an answer."""
     has_content: ClassVar[bool] = False
@@ -40,14 +42,14 @@ class Method:
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
+            getattr(self, name) == getattr(other, name) for name in self.FIELDS
         )
 
     def __hash__(self) -> int:
         return hash((self.class_id, self.method_id, self.encode_args()))
 
     def __repr__(self) -> str:
-        fields = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.__slots__])
+        fields = ", ".join([f"{name}={getattr(self, name)!r}" for name in self.FIELDS])
         return f"{type(self).__name__}({fields})"
 
 

@@ -35,6 +35,13 @@ class ConnectionStart(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "connection.start"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "version_major",
+        "version_minor",
+        "server_properties",
+        "mechanisms",
+        "locales",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -78,6 +85,7 @@ class ConnectionStartOk(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 11
     NAME: ClassVar[str] = "connection.start-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("client_properties", "mechanism", "response", "locale")
 
     def __init__(
         self,
@@ -116,6 +124,7 @@ class ConnectionSecure(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 20
     NAME: ClassVar[str] = "connection.secure"
+    FIELDS: ClassVar[tuple[str, ...]] = ("challenge",)
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -139,6 +148,7 @@ class ConnectionSecureOk(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 21
     NAME: ClassVar[str] = "connection.secure-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("response",)
 
     def __init__(
         self,
@@ -161,6 +171,7 @@ class ConnectionTune(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 30
     NAME: ClassVar[str] = "connection.tune"
+    FIELDS: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -196,6 +207,7 @@ class ConnectionTuneOk(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 31
     NAME: ClassVar[str] = "connection.tune-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("channel_max", "frame_max", "heartbeat")
 
     def __init__(
         self,
@@ -230,6 +242,7 @@ class ConnectionOpen(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 40
     NAME: ClassVar[str] = "connection.open"
+    FIELDS: ClassVar[tuple[str, ...]] = ("virtual_host",)
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -277,6 +290,12 @@ class ConnectionClose(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 50
     NAME: ClassVar[str] = "connection.close"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "reply_code",
+        "reply_text",
+        "failed_class_id",
+        "failed_method_id",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -323,6 +342,7 @@ class ConnectionBlocked(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 60
     NAME: ClassVar[str] = "connection.blocked"
+    FIELDS: ClassVar[tuple[str, ...]] = ("reason",)
 
     def __init__(
         self,
@@ -352,6 +372,7 @@ class ConnectionUpdateSecret(Method):
     class_id: ClassVar[int] = 10
     method_id: ClassVar[int] = 70
     NAME: ClassVar[str] = "connection.update-secret"
+    FIELDS: ClassVar[tuple[str, ...]] = ("new_secret", "reason")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -423,6 +444,7 @@ class ChannelFlow(Method):
     class_id: ClassVar[int] = 20
     method_id: ClassVar[int] = 20
     NAME: ClassVar[str] = "channel.flow"
+    FIELDS: ClassVar[tuple[str, ...]] = ("active",)
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -446,6 +468,7 @@ class ChannelFlowOk(Method):
     class_id: ClassVar[int] = 20
     method_id: ClassVar[int] = 21
     NAME: ClassVar[str] = "channel.flow-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("active",)
 
     def __init__(
         self,
@@ -468,6 +491,12 @@ class ChannelClose(Method):
     class_id: ClassVar[int] = 20
     method_id: ClassVar[int] = 40
     NAME: ClassVar[str] = "channel.close"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "reply_code",
+        "reply_text",
+        "failed_class_id",
+        "failed_method_id",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -514,6 +543,7 @@ class AccessRequest(Method):
     class_id: ClassVar[int] = 30
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "access.request"
+    FIELDS: ClassVar[tuple[str, ...]] = ("realm", "exclusive", "passive", "active", "write", "read")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -560,6 +590,7 @@ class AccessRequestOk(Method):
     class_id: ClassVar[int] = 30
     method_id: ClassVar[int] = 11
     NAME: ClassVar[str] = "access.request-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("ticket",)
 
     def __init__(
         self,
@@ -591,6 +622,16 @@ class ExchangeDeclare(Method):
     class_id: ClassVar[int] = 40
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "exchange.declare"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "exchange",
+        "exchange_type",
+        "passive",
+        "durable",
+        "auto_delete",
+        "internal",
+        "nowait",
+        "arguments",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -658,6 +699,7 @@ class ExchangeDelete(Method):
     class_id: ClassVar[int] = 40
     method_id: ClassVar[int] = 20
     NAME: ClassVar[str] = "exchange.delete"
+    FIELDS: ClassVar[tuple[str, ...]] = ("exchange", "if_unused", "nowait")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -700,6 +742,13 @@ class ExchangeBind(Method):
     class_id: ClassVar[int] = 40
     method_id: ClassVar[int] = 30
     NAME: ClassVar[str] = "exchange.bind"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "destination",
+        "source",
+        "routing_key",
+        "nowait",
+        "arguments",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -752,6 +801,13 @@ class ExchangeUnbind(Method):
     class_id: ClassVar[int] = 40
     method_id: ClassVar[int] = 40
     NAME: ClassVar[str] = "exchange.unbind"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "destination",
+        "source",
+        "routing_key",
+        "nowait",
+        "arguments",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -804,6 +860,15 @@ class QueueDeclare(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "queue.declare"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "queue",
+        "passive",
+        "durable",
+        "exclusive",
+        "auto_delete",
+        "nowait",
+        "arguments",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -859,6 +924,7 @@ class QueueDeclareOk(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 11
     NAME: ClassVar[str] = "queue.declare-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "message_count", "consumer_count")
 
     def __init__(
         self,
@@ -893,6 +959,7 @@ class QueueBind(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 20
     NAME: ClassVar[str] = "queue.bind"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "exchange", "routing_key", "nowait", "arguments")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -945,6 +1012,7 @@ class QueuePurge(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 30
     NAME: ClassVar[str] = "queue.purge"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "nowait")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -978,6 +1046,7 @@ class QueuePurgeOk(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 31
     NAME: ClassVar[str] = "queue.purge-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("message_count",)
 
     def __init__(
         self,
@@ -1000,6 +1069,7 @@ class QueueDelete(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 40
     NAME: ClassVar[str] = "queue.delete"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "if_unused", "if_empty", "nowait")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1037,6 +1107,7 @@ class QueueDeleteOk(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 41
     NAME: ClassVar[str] = "queue.delete-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("message_count",)
 
     def __init__(
         self,
@@ -1059,6 +1130,7 @@ class QueueUnbind(Method):
     class_id: ClassVar[int] = 50
     method_id: ClassVar[int] = 50
     NAME: ClassVar[str] = "queue.unbind"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "exchange", "routing_key", "arguments")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1107,6 +1179,7 @@ class BasicQos(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "basic.qos"
+    FIELDS: ClassVar[tuple[str, ...]] = ("prefetch_size", "prefetch_count", "global_")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1149,6 +1222,15 @@ class BasicConsume(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 20
     NAME: ClassVar[str] = "basic.consume"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "queue",
+        "consumer_tag",
+        "no_local",
+        "no_ack",
+        "exclusive",
+        "nowait",
+        "arguments",
+    )
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1204,6 +1286,7 @@ class BasicConsumeOk(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 21
     NAME: ClassVar[str] = "basic.consume-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("consumer_tag",)
 
     def __init__(
         self,
@@ -1226,6 +1309,7 @@ class BasicCancel(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 30
     NAME: ClassVar[str] = "basic.cancel"
+    FIELDS: ClassVar[tuple[str, ...]] = ("consumer_tag", "nowait")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1257,6 +1341,7 @@ class BasicCancelOk(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 31
     NAME: ClassVar[str] = "basic.cancel-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = ("consumer_tag",)
 
     def __init__(
         self,
@@ -1279,6 +1364,7 @@ class BasicPublish(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 40
     NAME: ClassVar[str] = "basic.publish"
+    FIELDS: ClassVar[tuple[str, ...]] = ("exchange", "routing_key", "mandatory", "immediate")
     has_content: ClassVar[bool] = True
 
     def __init__(
@@ -1318,6 +1404,7 @@ class BasicReturn(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 50
     NAME: ClassVar[str] = "basic.return"
+    FIELDS: ClassVar[tuple[str, ...]] = ("reply_code", "reply_text", "exchange", "routing_key")
     has_content: ClassVar[bool] = True
 
     def __init__(
@@ -1357,6 +1444,13 @@ class BasicDeliver(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 60
     NAME: ClassVar[str] = "basic.deliver"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "consumer_tag",
+        "delivery_tag",
+        "redelivered",
+        "exchange",
+        "routing_key",
+    )
     has_content: ClassVar[bool] = True
 
     def __init__(
@@ -1400,6 +1494,7 @@ class BasicGet(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 70
     NAME: ClassVar[str] = "basic.get"
+    FIELDS: ClassVar[tuple[str, ...]] = ("queue", "no_ack")
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1433,6 +1528,13 @@ class BasicGetOk(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 71
     NAME: ClassVar[str] = "basic.get-ok"
+    FIELDS: ClassVar[tuple[str, ...]] = (
+        "delivery_tag",
+        "redelivered",
+        "exchange",
+        "routing_key",
+        "message_count",
+    )
     has_content: ClassVar[bool] = True
 
     def __init__(
@@ -1492,6 +1594,7 @@ class BasicAck(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 80
     NAME: ClassVar[str] = "basic.ack"
+    FIELDS: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple")
 
     def __init__(
         self,
@@ -1522,6 +1625,7 @@ class BasicReject(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 90
     NAME: ClassVar[str] = "basic.reject"
+    FIELDS: ClassVar[tuple[str, ...]] = ("delivery_tag", "requeue")
 
     def __init__(
         self,
@@ -1552,6 +1656,7 @@ class BasicRecoverAsync(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 100
     NAME: ClassVar[str] = "basic.recover-async"
+    FIELDS: ClassVar[tuple[str, ...]] = ("requeue",)
 
     def __init__(
         self,
@@ -1574,6 +1679,7 @@ class BasicRecover(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 110
     NAME: ClassVar[str] = "basic.recover"
+    FIELDS: ClassVar[tuple[str, ...]] = ("requeue",)
     synchronous: ClassVar[bool] = True
 
     def __init__(
@@ -1604,6 +1710,7 @@ class BasicNack(Method):
     class_id: ClassVar[int] = 60
     method_id: ClassVar[int] = 120
     NAME: ClassVar[str] = "basic.nack"
+    FIELDS: ClassVar[tuple[str, ...]] = ("delivery_tag", "multiple", "requeue")
 
     def __init__(
         self,
@@ -1636,6 +1743,7 @@ class ConfirmSelect(Method):
     class_id: ClassVar[int] = 85
     method_id: ClassVar[int] = 10
     NAME: ClassVar[str] = "confirm.select"
+    FIELDS: ClassVar[tuple[str, ...]] = ("nowait",)
     synchronous: ClassVar[bool] = True
 
     def __init__(
