@@ -234,6 +234,7 @@ def basic_qos(channel: Channel, method: m.BasicQos) -> None:
         consuming.limiter.set_limit(method.prefetch_count)
     else:
         consuming.prefetch_count = method.prefetch_count
+        consuming.limiter.set_limit(0)  # as in RabbitMQ: both hold only if this one came first
     channel.reply(m.BasicQosOk())
 
 
