@@ -129,6 +129,9 @@ class Consumer:
     ) -> None:
         """Check and record the run that `acks_due` was told of; the stamp of each content is at
         its offset."""
+        if len(contents) == 1:
+            self._record_one(_unpack_stamp(contents[0], offsets[0]), redelivered[0], now_ns)
+            return
         stamps = list(map(_unpack_stamp, contents, offsets))
         magics, publishers, seqs, intended, written, steps, _, _ = zip(*stamps, strict=True)
         self._inspector.check(self._last_seen, magics, publishers, seqs, redelivered)
@@ -153,6 +156,21 @@ class Consumer:
         self._delivered_ns.extend(repeat(now_ns, count))
         self._redelivered.extend(redelivered)
         self._row_tags.extend(tags)
+
+    def _record_one(self, stamp: tuple[int, ...], redelivered: int, now_ns: int) -> None:
+        """The same for one message, which is what a broker that keeps up sends at a time."""
+        magic, publisher, seq, intended_ns, written_ns, step, _, _ = stamp
+        self._inspector.check_one(self._last_seen, magic, publisher, seq, redelivered)
+        if seq % self._sample_every:
+            return
+        self._publishers.append(publisher)
+        self._seqs.append(seq)
+        self._steps.append(step)
+        self._intended_ns.append(intended_ns)
+        self._written_ns.append(written_ns)
+        self._delivered_ns.append(now_ns)
+        self._redelivered.append(redelivered)
+        self._row_tags.append(self.delivered)
 
     def record_acks(self, now_ns: int) -> None:
         """What was to be acknowledged has been written."""

@@ -146,6 +146,8 @@ class Publisher:
 
     def write(self, count: int, now_ns: int) -> bytes:
         """The next `count` messages, as written now."""
+        if count == 1:
+            return self._write_one(now_ns)
         seq = self.written
         first = self._first_ns + self._done * self.period_ns
         intended = range(first, first + count * self.period_ns, self.period_ns)
@@ -158,10 +160,6 @@ class Publisher:
             self.unconfirmed += count
             self.promises.extend(bytes(count))
             self._confirmed_ns.extend(repeat(NEVER, count))
-        envelope = self._envelope
-        if count == 1:
-            stamp = _pack(MAGIC, self.number, seq, first, now_ns, self._step, self.queue, 0)
-            return envelope.head + stamp + envelope.tail
         stamps = map(
             _pack,
             repeat(MAGIC),
@@ -173,7 +171,24 @@ class Publisher:
             repeat(self.queue),
             repeat(0),
         )
+        envelope = self._envelope
         return b"".join((envelope.head, envelope.seam.join(stamps), envelope.tail))
+
+    def _write_one(self, now_ns: int) -> bytes:
+        """The same for one message, which is what a broker that keeps up lets through."""
+        seq = self.written
+        intended = self._first_ns + self._done * self.period_ns
+        self._done += 1
+        self.written = seq + 1
+        self._intended_ns.append(intended)
+        self._written_ns.append(now_ns)
+        self._steps_taken.append(self._step)
+        if self._confirms:
+            self.unconfirmed += 1
+            self.promises.append(PENDING)
+            self._confirmed_ns.append(NEVER)
+        stamp = _pack(MAGIC, self.number, seq, intended, now_ns, self._step, self.queue, 0)
+        return self._envelope.head + stamp + self._envelope.tail
 
     # Confirms
 
@@ -181,39 +196,49 @@ class Publisher:
         """A run of single confirms."""
         first = tags[0]
         last = tags[-1]
-        if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
+        count = len(tags)
+        if count > 1 and last - first + 1 == count and list(tags) == list(range(first, last + 1)):
             self._settle_range(first - 1, last, PROMISED, now_ns)
         else:
             for tag in tags:
-                self._settle_range(tag - 1, tag, PROMISED, now_ns)
+                self._settle_one(tag - 1, PROMISED, now_ns)
 
     def settle(self, tag: int, multiple: bool, outcome: int, now_ns: int) -> None:
         """A basic.ack or basic.nack of the broker."""
         if not multiple:
-            self._settle_range(tag - 1, tag, outcome, now_ns)
+            self._settle_one(tag - 1, outcome, now_ns)
             return
-        end = tag or self.written
         start = self._frontier
+        end = tag or self.written
         promises = self.promises
         if promises.count(PENDING, start, end) == end - start:
             self._settle_range(start, end, outcome, now_ns)
-            return
-        while start < end:  # around what was settled singly before
-            stop = start
-            while stop < end and promises[stop] == PENDING:
-                stop += 1
-            if stop > start:
-                self._settle_range(start, stop, outcome, now_ns)
-            start = stop + 1
+        elif end > self.written:
+            raise self._stray(start, end)
+        else:  # some of them were settled singly before
+            for seq in range(start, end):
+                if promises[seq] == PENDING:
+                    self._settle_one(seq, outcome, now_ns)
+
+    def _settle_one(self, seq: int, outcome: int, now_ns: int) -> None:
+        promises = self.promises
+        if not 0 <= seq < self.written or promises[seq] != PENDING:
+            raise self._stray(seq, seq + 1)
+        self.unconfirmed -= 1
+        promises[seq] = outcome
+        if outcome == PROMISED:
+            self.confirmed += 1
+            self._confirmed_ns[seq - self._base] = now_ns
+        else:
+            self.nacked += 1
+        if seq == self._frontier:
+            self._advance(seq + 1)
 
     def _settle_range(self, start: int, end: int, outcome: int, now_ns: int) -> None:
         count = end - start
         promises = self.promises
-        if start < 0 or end > self.written or promises.count(PENDING, start, end) != count:
-            raise StrayConfirmError(
-                f"the broker settled delivery tags {start + 1} to {end} of publisher "
-                f"{self.number}, not all of which were waiting; {self.written} were published"
-            )
+        if start < 0 or promises.count(PENDING, start, end) != count:
+            raise self._stray(start, end)
         self.unconfirmed -= count
         promises[start:end] = bytes((outcome,)) * count
         if outcome == PROMISED:
@@ -223,8 +248,18 @@ class Publisher:
         else:
             self.nacked += count
         if start == self._frontier:
-            pending = promises.find(PENDING, end)
-            self._frontier = self.written if pending < 0 else pending
+            self._advance(end)
+
+    def _advance(self, seq: int) -> None:
+        """All before `seq` are settled."""
+        pending = self.promises.find(PENDING, seq)
+        self._frontier = self.written if pending < 0 else pending
+
+    def _stray(self, start: int, end: int) -> StrayConfirmError:
+        return StrayConfirmError(
+            f"the broker settled delivery tags {start + 1} to {end} of publisher {self.number}, "
+            f"not all of which were waiting; {self.written} were published"
+        )
 
     def promised(self, settled: bool) -> bytes:
         """A byte a message. Without confirms all are promised, or none if the broker never said

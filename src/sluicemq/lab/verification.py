@@ -107,20 +107,32 @@ class Inspector:
         redelivered: Sequence[int],
     ) -> None:
         """The same, one by one, for a run in which something is out of the ordinary."""
-        for magic, publisher, seq, again in zip(magics, publishers, seqs, redelivered, strict=True):
-            seen = self.seen.get(publisher)
-            if magic != MAGIC or seen is None or seq >= len(seen):
-                self.foreign += 1
-                continue
-            if again:
-                self.redelivered += 1
-            elif seen[seq]:
-                self.duplicates += 1
-            elif seq < last[publisher]:
-                self.out_of_order += 1
-            self.arrived += not seen[seq]
-            seen[seq] = 1
-            last[publisher] = max(last[publisher], seq)
+        for found in zip(magics, publishers, seqs, redelivered, strict=True):
+            self._check_one(last, *found)
+
+    def check_one(
+        self, last: dict[int, int], magic: int, publisher: int, seq: int, redelivered: int
+    ) -> None:
+        """Check a single delivery."""
+        self.delivered += 1
+        self._check_one(last, magic, publisher, seq, redelivered)
+
+    def _check_one(
+        self, last: dict[int, int], magic: int, publisher: int, seq: int, redelivered: int
+    ) -> None:
+        seen = self.seen.get(publisher)
+        if magic != MAGIC or seen is None or seq >= len(seen):
+            self.foreign += 1
+            return
+        if redelivered:
+            self.redelivered += 1
+        elif seen[seq]:
+            self.duplicates += 1
+        elif seq < last[publisher]:
+            self.out_of_order += 1
+        self.arrived += not seen[seq]
+        seen[seq] = 1
+        last[publisher] = max(last[publisher], seq)
 
     def report(self) -> DeliveredReport:
         """For the conductor, at the end."""

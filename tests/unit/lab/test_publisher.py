@@ -146,6 +146,15 @@ def test_a_confirm_nobody_waits_for_is_an_error(tags: list[int]) -> None:
         one.confirm_each(tags, 5)
 
 
+def test_a_multiple_confirm_beyond_what_was_published_is_an_error() -> None:
+    one = publisher()
+    one.write(3, 0)
+    one.confirm_each([2], 1)
+    for tag in (4, 9):
+        with pytest.raises(StrayConfirmError):
+            one.settle(tag, multiple=True, outcome=PROMISED, now_ns=5)
+
+
 @pytest.mark.parametrize("flush_every", [1, 7, 100])
 def test_sampling_takes_every_kth_message_whenever_rows_are_taken(
     tmp_path: Path, flush_every: int
