@@ -59,18 +59,18 @@ class Chunk:
         """Messages not taken yet."""
         return len(self.contents) - self.start
 
-    def accepts(self, batch: Batch) -> bool:
-        """May `batch` be appended here: same kind, and not too many."""
+    def accepts(self, other: Batch | Chunk) -> bool:
+        """May `other` be appended here: same kind, and not too many."""
         return (
-            self.address == batch.address
+            self.address == other.address
             and self.even
-            and batch.even
+            and other.even
             and len(self.contents) < CHUNK_MESSAGES
-            and len(self.contents[-1]) == len(batch.contents[0])
+            and len(self.contents[-1]) == len(other.contents[0])
             and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
-            and self.persistent == batch.persistent
-            and self.number == batch.number
-            and self.copies == batch.copies
+            and self.persistent == other.persistent
+            and self.number == other.number
+            and self.copies == other.copies
         )
 
     def append(self, contents: list[bytes]) -> None:
@@ -86,11 +86,12 @@ class Chunk:
 class Ready:
     """FIFO by position."""
 
-    __slots__ = ("chunks", "next_position", "returned")
+    __slots__ = ("chunks", "next_position", "returned", "unsorted")
 
     def __init__(self) -> None:
         self.chunks: deque[Chunk] = deque()
         self.returned: deque[Chunk] = deque()
+        self.unsorted: list[Chunk] = []
         self.next_position = 0
 
     def publish(self, batch: Batch) -> None:
@@ -116,6 +117,8 @@ class Ready:
 
     def head(self) -> Chunk | None:
         """The chunk with the oldest ready message."""
+        if self.unsorted:
+            self.sort()
         if self.returned:
             return self.returned[0]
         return self.chunks[0] if self.chunks else None
@@ -133,19 +136,33 @@ class Ready:
             chunk.start = 0
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Requeued chunks go to their positions."""
-        merged = sorted([*self.returned, *chunks], key=position_of)
-        self.returned = deque(merged)
+        """Requeued chunks go to their positions; not before it matters, for thousands may follow
+        one by one."""
+        self.unsorted += chunks
+
+    def sort(self) -> None:
+        """Put in order what has returned; what was dealt to several consumers joins again."""
+        returned: deque[Chunk] = deque()
+        for chunk in sorted([*self.returned, *self.unsorted], key=position_of):
+            last = returned[-1] if returned else chunk
+            end = last.position + len(last.contents)
+            if end == position_of(chunk) and last.accepts(chunk):
+                last.append(chunk.contents[chunk.start :])
+            else:
+                returned.append(chunk)
+        self.returned = returned
+        self.unsorted = []
 
     def clear(self) -> None:
         """Drop everything; positions go on."""
         self.chunks.clear()
         self.returned.clear()
+        self.unsorted.clear()
 
     def measure(self) -> tuple[int, int, int]:
         """(messages, bytes, footprint), counted anew; the machine keeps running totals."""
         messages = size = weight = 0
-        for chunk in [*self.returned, *self.chunks]:
+        for chunk in [*self.returned, *self.unsorted, *self.chunks]:
             rest = chunk.contents[chunk.start :]
             messages += len(rest)
             size += size_of(rest, chunk.even)

@@ -15,7 +15,7 @@ from sluicemq.queues.ready import Chunk, Ready
 
 from ..fakes import bystander
 
-COUNTS = st.one_of(st.integers(1, 5), st.integers(200, 300))
+COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(200, 300))
 
 
 def batch(
@@ -40,53 +40,99 @@ def take(ready: Ready, count: int) -> tuple[Chunk, list[bytes], int]:
     return chunk, contents, position
 
 
-@settings(max_examples=60, deadline=None)
+class Bench:
+    """Ready messages 0, 1, 2 ..., where each that is out can be given back, and what must come."""
+
+    def __init__(self) -> None:
+        self.ready = Ready()
+        self.channel: Actor = bystander()
+        self.expected: list[int] = []
+        self.out: dict[int, tuple[Lot, int]] = {}
+        self.published = 0
+
+    def publish(self, count: int, size: int) -> None:
+        self.ready.publish(batch(numbered(self.published, count, size)))
+        self.expected += range(self.published, self.published + count)
+        self.published += count
+
+    def take(self, count: int, consumers: int) -> None:
+        """Up to `count` of the head chunk, dealt to so many."""
+        chunk, contents, position = take(self.ready, count)
+        numbers = [int.from_bytes(content[:8]) for content in contents]
+        assert numbers == self.expected[: len(numbers)]
+        assert numbers[0] == position, "positions are counted from 0, like our numbers"
+        del self.expected[: len(numbers)]
+        for index in range(min(consumers, len(numbers))):
+            positions = range(position + index, position + len(numbers), consumers)
+            lot = Lot(self.channel, None, chunk, contents[index::consumers], positions)
+            self.out |= {number: (lot, i) for i, number in enumerate(positions)}
+
+    def give_back(self, pick: int, count: int) -> None:
+        """Some message that is out and the ones behind it in its lot."""
+        if self.out:
+            lot, start = self.out[sorted(self.out)[pick % len(self.out)]]
+            end = start
+            while end < min(start + count, len(lot.contents)) and lot.contents[end] is not None:
+                end += 1
+            self.ready.give_back(lot.give_back(start, end))
+            for number in lot.positions[start:end]:
+                del self.out[number]
+            self.expected = sorted([*self.expected, *lot.positions[start:end]])
+
+    def check_all(self) -> None:
+        assert self.ready.measure()[0] == len(self.expected)
+        while self.expected:
+            self.take(10**6, 1)
+        assert self.ready.head() is None
+
+
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.one_of(
             st.tuples(st.just("publish"), COUNTS, st.sampled_from([8, 8, 9])),
             st.tuples(st.just("take"), COUNTS, st.integers(1, 3)),
-            st.tuples(st.just("return"), st.integers(0, 99), st.integers(0, 99)),
+            st.tuples(st.just("give back"), st.integers(0, 300), st.integers(1, 300)),
         ),
-        max_size=25,
+        max_size=30,
     )
 )
 def test_messages_come_out_by_position(steps: list[tuple[str, int, int]]) -> None:
-    """Dealt to one, two or three consumers; each lot returns in pieces from either end."""
-    ready = Ready()
-    expected: list[int] = []
-    lots: list[tuple[Lot, list[int]]] = []
-    published = 0
-    channel: Actor = bystander()
+    """Dealt to one, two or three consumers; many and few, of several kinds."""
+    bench = Bench()
     for what, n, m in steps:
         if what == "publish":
-            ready.publish(batch(numbered(published, n, m)))
-            expected += range(published, published + n)
-            published += n
-        elif what == "take" and expected:
-            chunk, contents, position = take(ready, n)
-            numbers = [int.from_bytes(content[:8]) for content in contents]
-            assert numbers == expected[: len(numbers)]
-            assert numbers[0] == position, "positions are counted from 0, like our numbers"
-            del expected[: len(numbers)]
-            for index in range(min(m, len(numbers))):
-                positions = range(position + index, position + len(numbers), m)
-                lots.append((Lot(channel, None, chunk, contents[index::m], positions), [0]))
-        elif what == "return" and lots:
-            lot, done = lots[n % len(lots)]
-            start = done[0]
-            end = min(len(lot.contents), start + 1 + m)
-            if start < end:
-                ready.give_back(lot.give_back(start, end))
-                expected = sorted([*expected, *lot.positions[start:end]])
-                done[0] = end
-        assert ready.measure()[0] == len(expected)
-    while expected:
-        chunk, contents, position = take(ready, 10**6)
-        numbers = [int.from_bytes(content[:8]) for content in contents]
-        assert numbers == expected[: len(numbers)]
-        del expected[: len(numbers)]
-    assert ready.head() is None
+            bench.publish(n, m)
+        elif what == "take" and bench.expected:
+            bench.take(n, m)
+        elif what == "give back":
+            bench.give_back(n, m)
+    bench.check_all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("take"), st.integers(1, 3)),
+            st.tuples(st.integers(0, 5), st.integers(1, 3)),
+        ),
+        max_size=15,
+    )
+)
+def test_six_messages_taken_and_given_back_in_every_way(
+    steps: list[tuple[str | int, int]],
+) -> None:
+    """So few that pieces meet again: before, behind and between what is partly taken."""
+    bench = Bench()
+    bench.publish(6, 8)
+    bench.take(6, 1)
+    for what, count in steps:
+        if isinstance(what, int):
+            bench.give_back(what, count)
+        elif bench.expected:
+            bench.take(count, 1)
+    bench.check_all()
 
 
 def test_batches_of_one_kind_are_joined_and_others_are_not() -> None:
@@ -170,3 +216,21 @@ def test_measure_counts_what_is_left() -> None:
     assert ready.measure() == (0, 0, 0)
     ready.publish(batch(numbered(7, 1)))
     assert take(ready, 1)[2] == 7, "positions go on"
+
+
+def test_what_was_dealt_to_several_joins_again_when_it_returns() -> None:
+    """Else a queue whose consumers died would deliver message by message for ever."""
+    bench = Bench()
+    bench.publish(300, 8)
+    bench.take(300, 3)
+    for number in range(0, 300, 2):
+        bench.give_back(number // 2, 1)
+    chunk = bench.ready.head()
+    assert chunk is not None
+    assert chunk.left() == 1, "every other one is still out"
+    for _ in range(150):
+        bench.give_back(0, 1)
+    chunk = bench.ready.head()
+    assert chunk is not None
+    assert chunk.left() == 300
+    bench.check_all()
