@@ -194,6 +194,7 @@ class PublisherWorker(Worker[PublisherLink]):
         if step is None:
             return self._coming[-1].start_ns - now_ns if self._coming else NS
         if now_ns >= step.end_ns:
+            self._serve_everyone()
             self.stop(step.end_ns)
             return NS
         publishers = self.publishers
@@ -204,7 +205,13 @@ class PublisherWorker(Worker[PublisherLink]):
         self._slot = due
         return max(step.start_ns + next_due_ns - now_ns, PACE_NS)
 
+    def _serve_everyone(self) -> None:
+        """What fell due since the last look, just before the end of a step, belongs to it."""
+        for link in self.links:
+            link.pump()
+
     def _begin_step(self, step: Step) -> None:
+        self._serve_everyone()
         limit = None if step.limit is None else step.limit.messages
         for link in self.links:
             link.publisher.begin_step(step.number, limit, step.start_ns, step.end_ns)
