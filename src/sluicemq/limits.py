@@ -115,3 +115,10 @@ TURNS_PER_POLL: Final = 256
 ACCOUNT_STEP_BYTES: Final = 1 << 20
 """A change of the accounted bytes by this much makes the memory alarm look at once: a flood must
 not run for a whole check interval."""
+
+TRIM_ABOVE_BYTES: Final = 128 << 20
+"""Resident memory that no message accounts for, above which freed memory is given back to the
+system: well above what the code, its buffers and the allocator's slack take."""
+
+TRIM_LOOKS: Final = 10
+"""Looks of the memory monitor between two such attempts: each walks the heap."""

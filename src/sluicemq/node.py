@@ -12,7 +12,7 @@ from sluicemq.chain.broker import Broker
 from sluicemq.chain.reader import Peer, Reader
 from sluicemq.flow.alarm import MEMORY, MemoryAlarm
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.limits import LINK_ACTIVE_NS
+from sluicemq.limits import LINK_ACTIVE_NS, TRIM_ABOVE_BYTES, TRIM_LOOKS
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
@@ -37,14 +37,17 @@ class Monitor(Actor):
         limit = self.config.limit_bytes(self.memory.total_bytes())
         self.alarm = MemoryAlarm(limit, config.memory.clear_ratio)
         self.resident_bytes = self.memory.resident_bytes()
-        self.budget_ms = LINK_ACTIVE_NS // 1_000_000
+        self.looks = 0
         self.post(Look())
 
     def receive(self, message: object) -> None:
         assert isinstance(message, Look)
-        if self.alarm.raised:
-            self.memory.trim()
         self.resident_bytes = self.memory.resident_bytes()
+        self.looks += 1
+        idle = self.resident_bytes - self.broker.accounted_bytes
+        if self.alarm.raised or (idle > TRIM_ABOVE_BYTES and self.looks % TRIM_LOOKS == 0):
+            self.memory.trim()
+            self.resident_bytes = self.memory.resident_bytes()
         self.look()
         if self.broker.budget is not None:
             self.broker.budget.tick(self.broker.world.clock.now_ns())

@@ -122,6 +122,7 @@ class Reader(FlowActor):
             connection,
             Gate(self.halts, "writer backlog"),
             broker.writer_backlog_bytes,
+            max(1, broker.delivery_window.more_after // 4),
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels

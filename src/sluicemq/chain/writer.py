@@ -58,12 +58,15 @@ class Writer(Actor):
         connection: int,
         backlog_gate: Gate,
         backlog_bytes_max: int = WRITER_BACKLOG_BYTES,
+        notify_cost: int = 1,
     ) -> None:
         super().__init__(scheduler)
         self.net = net
         self.connection = connection
         self.backlog_gate = backlog_gate
         self.backlog_bytes_max = backlog_bytes_max
+        self.notify_cost = notify_cost
+        self.flushed: dict[Actor, int] = {}
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
         self.choked = False
@@ -98,27 +101,29 @@ class Writer(Actor):
             self.net.close(self.connection, self.hang_up.linger_ms)
 
     def write_some(self) -> None:
-        """One write of at most about WRITE_BYTES, then word to the channels."""
+        """One write of at most about WRITE_BYTES, then word to the channels for which enough has
+        been written that it is worth a turn of theirs."""
         pending = self.pending
         parts: list[bytes] = []
-        costs: dict[Actor, int] = {}
+        flushed = self.flushed
         size = 0
         while pending and size < WRITE_BYTES:
             frames = pending.popleft()
             parts.append(frames.data)
             size += len(frames.data)
             if frames.channel is not None:
-                costs[frames.channel] = costs.get(frames.channel, 0) + frames.cost
+                flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
         self.pending_bytes -= size
         self.sent_bytes += size
         self.sent_writes += 1
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self.choked = not self.net.write(self.connection, data)
-        for channel, cost in costs.items():
-            channel.post(Flushed(cost))
+        for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost]:
+            channel.post(Flushed(flushed.pop(channel)))
 
     def connection_lost(self) -> None:
         """The socket is gone; nothing waits any more."""
         self.closed = True
         self.pending.clear()
+        self.flushed.clear()
         self.pending_bytes = 0
