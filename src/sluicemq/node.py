@@ -12,7 +12,7 @@ from sluicemq.chain.broker import Broker
 from sluicemq.chain.reader import Peer, Reader
 from sluicemq.flow.alarm import MEMORY, MemoryAlarm
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.limits import LINK_ACTIVE_NS, TRIM_ABOVE_BYTES, TRIM_LOOKS
+from sluicemq.limits import TRIM_ABOVE_BYTES, TRIM_LOOKS
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
