@@ -23,8 +23,9 @@ HEAD = """\
 
 Written by `tools/generate_cli_docs.py` from the commands themselves; do not edit it here.
 
-Every command and group has `--help`. Exit codes: 0 done, 2 refused (a wrong option or value, no
-broker on that port); the reason is one message on standard error.
+Every command and group has `--help`. Exit codes: 0 done; 1 what was run has failed (lost messages,
+a broken promise); 2 refused (a wrong option or value, no broker on that port), with the reason in
+one message on standard error.
 """
 
 
@@ -54,13 +55,20 @@ def default_of(option: click.Option, context: click.Context) -> str:
     return f" Default: `{value}`."
 
 
+def metavar_of(option: click.Option, context: click.Context) -> str:
+    """What stands for the value: ` PORT`, ` N` for a number that has no name."""
+    if option.is_flag:
+        return ""
+    word = option.make_metavar(context).replace("|", ", ")
+    return " N" if word in ("INTEGER", "INTEGER RANGE") else f" {word}"
+
+
 def option_line(option: click.Option, context: click.Context) -> str:
     """One option in a list."""
     names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-    metavar = "" if option.is_flag else f" {option.make_metavar(context)}"
     default = default_of(option, context)
     variable = f" Environment: `{option.envvar}`." if option.envvar else ""
-    return f"- {names}{metavar.replace('|', ', ')}: {option.help or ''}{default}{variable}"
+    return f"- {names}{metavar_of(option, context)}: {option.help}{default}{variable}"
 
 
 def columns_table(name: str) -> list[str]:
@@ -72,11 +80,23 @@ def columns_table(name: str) -> list[str]:
     return [*lines, "", "Bold: shown when no columns are named."]
 
 
+def help_text(command: click.Command) -> str:
+    """The help as Markdown: paragraphs that click is told not to wrap stand as they are."""
+    text = inspect.cleandoc(command.help or "").split("\f")[0].rstrip()
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        if paragraph.startswith("\b"):
+            lines = paragraph.removeprefix("\b").strip("\n").splitlines()
+            paragraph = "\n".join(f"    {line}" for line in lines)
+        paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs)
+
+
 def command_lines(path: str, command: click.Command) -> list[str]:
     """One command: heading, usage, what it does, its options."""
     context = click.Context(command)
     depth = "#" * min(len(path.split()), 4)
-    text = inspect.cleandoc(command.help or "").split("\f")[0].rstrip()
+    text = help_text(command)
     name = path.rpartition(" ")[2]
     if name in COLUMNS:
         text = text.partition("\n\n")[0]
