@@ -366,3 +366,23 @@ def test_properties_come_back_byte_for_byte(peer: Peer, name: str) -> None:
     head = peer.read()
     assert head is not None
     assert head.payload[12:] == properties
+
+
+def test_a_refused_message_takes_none_before_it_along(peer: Peer, name: str) -> None:
+    """Goal: one bad message in a run closes the channel, and the run before it counts.
+
+    Method: good, good, bad, good in one write; then count what is in the queue.
+    """
+    bad = b"\x01\x00\x03abc"  # expiration "abc"
+    peer.send(declare(name)).expect("Queue.DeclareOk")
+    peer.send(
+        publish(name, b"1")
+        + publish(name, b"two")
+        + publish(name, b"3", properties=bad)
+        + publish(name, b"4")
+    )
+    assert peer.expect("Channel.Close").reply_code == 406
+    peer.send(call(Channel.CloseOk()), channel_open())
+    peer.expect("Channel.OpenOk")
+    peer.send(call(Queue.Declare(queue=name, passive=True)))
+    assert peer.expect("Queue.DeclareOk").message_count == 2

@@ -70,8 +70,7 @@ class Publishing:
         self.published = 0
 
     def publish(self, event: Publishes) -> None:
-        """Route a run. Errors close the channel; nothing of the run is lost silently, for
-        none of it has been confirmed."""
+        """Route a run. A message that is refused closes the channel; those before it went out."""
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.broker.topology.epoch:
             route = self.resolve(event)
@@ -80,9 +79,20 @@ class Publishing:
             persistent = self.is_persistent(contents[0])
             self.send(route, contents, event.size, True, persistent)
             return
-        for persistent, run in groupby(contents, self.is_persistent):
-            same = list(run)
+        refusal: ChannelViolation | None = None
+        kinds: list[bool] = []
+        try:
+            kinds.extend(map(self.is_persistent, contents))
+        except ChannelViolation as violation:
+            refusal = violation  # `kinds` has those before it
+        start = 0
+        for persistent, run in groupby(kinds):
+            end = start + sum(1 for _ in run)
+            same = contents[start:end]
             self.send(route, same, size_of(same, False), False, persistent)
+            start = end
+        if refusal is not None:
+            raise refusal
 
     def send(
         self, route: Route, contents: list[bytes], size: int, even: bool, persistent: bool
