@@ -26,21 +26,32 @@ LOG_LINES_SHOWN: Final = 20
 """Of Spark's log, when the session does not start."""
 
 
+JAVA_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Half the CPU time to warm up, a third of the speed when warm."""
+
+JAVA_FAST: Final = "-XX:+UseParallelGC"
+
+QUICK_ROWS_MAX: Final = 10_000_000
+"""Raw rows up to which a report is ready sooner with JAVA_QUICK (bench/pipeline.py)."""
+
+
 @contextmanager
-def spark_session(master: str = "local[*]", memory: str = "2g") -> Iterator[SparkSession]:
-    """The session that is running, or one for the time of the block."""
+def spark_session(
+    master: str = "local[*]", memory: str = "2g", raw_rows: int = 0
+) -> Iterator[SparkSession]:
+    """The session that is running, or one for the time of the block, set up for that many rows."""
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
         return
-    session = start_session(master, memory)
+    session = start_session(master, memory, raw_rows)
     try:
         yield session
     finally:
         session.stop()
 
 
-def start_session(master: str, memory: str) -> SparkSession:
+def start_session(master: str, memory: str, raw_rows: int = 0) -> SparkSession:
     """Start Spark. Its log goes to a nameless file, shown only when the start fails."""
     java_version()
     with tempfile.TemporaryFile() as log, warnings.catch_warnings():
@@ -48,7 +59,7 @@ def start_session(master: str, memory: str) -> SparkSession:
         warnings.simplefilter("ignore", FutureWarning)
         try:
             with _stderr_into(log):
-                session = _builder(master, memory).getOrCreate()
+                session = _builder(master, memory, raw_rows).getOrCreate()
         except Exception as error:
             log.seek(0)
             tail = log.read().decode(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
@@ -91,10 +102,11 @@ def _java_command() -> str | None:
     return shutil.which("java")
 
 
-def _builder(master: str, memory: str) -> SparkSession.Builder:
+def _builder(master: str, memory: str, raw_rows: int) -> SparkSession.Builder:
     builder = SparkSession.builder.master(master).appName("sluicemq lab report")
     settings = {
         "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": JAVA_QUICK if raw_rows <= QUICK_ROWS_MAX else JAVA_FAST,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

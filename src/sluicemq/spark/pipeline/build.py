@@ -11,7 +11,7 @@ from pathlib import Path
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.claims import evaluate
 from sluicemq.spark.pipeline.cube import RELATIVE_ERROR, build_cube
-from sluicemq.spark.pipeline.ingest import RawRun, load_info, open_run
+from sluicemq.spark.pipeline.ingest import RawRun, count_rows, load_info, open_run
 from sluicemq.spark.pipeline.knee import find_knee
 from sluicemq.spark.pipeline.labels import label_runs
 from sluicemq.spark.pipeline.plots import save_overview_plot
@@ -80,9 +80,10 @@ def analyse(
 ) -> Analysis:
     """Everything but the writing."""
     labels = label_runs([load_info(directory) for directory in directories])
-    progress("Starting Spark")
+    rows = sum(count_rows(directory) for directory in directories)
+    progress(f"Starting Spark for {rows:,} raw rows")
     before_session = time.monotonic()
-    with spark_session(master, memory) as session:
+    with spark_session(master, memory, rows) as session:
         before_stage = time.monotonic()
         runs = []
         for directory, label in zip(directories, labels, strict=True):

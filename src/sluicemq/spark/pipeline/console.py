@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sluicemq.spark.pipeline import formats
-from sluicemq.spark.pipeline.plots import CLASS_SIGNS
+from sluicemq.spark.pipeline.drawing import CLASS_SIGNS
 from sluicemq.spark.pipeline.report_answer import verification_words
 from sluicemq.spark.pipeline.results import (
     Analysis,
@@ -78,7 +78,7 @@ def step_table(run: RunResult) -> Table:
     )
     table = _table(title)
     table.add_column("limit", no_wrap=True)
-    for name in ("in/s", "out/s", "p50", "p99", "max", "p99\nwrite", "p99\nconfirm"):
+    for name in ("in/s", "out/s", "p50", "p99", "p99\nwrite", "p99\nconfirm"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("class", no_wrap=True)
     chosen = run.knee.step if run.knee is not None else None
@@ -103,7 +103,7 @@ def _cells(step: Step) -> Iterable[str]:
     yield formats.limit(step.in_flight_limit, step.in_flight_percent)
     yield formats.count(step.published_per_s)
     yield formats.count(step.delivered_per_s)
-    for value in (response.p50_ms, response.p99_ms, response.max_ms):
+    for value in (response.p50_ms, response.p99_ms):
         yield formats.duration(value)
     yield formats.duration(step.latencies.end_to_end_service.p99_ms)
     yield formats.duration(step.latencies.confirm_response.p99_ms)

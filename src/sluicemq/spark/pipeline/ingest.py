@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NotRequired, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -60,20 +59,34 @@ def load_info(directory: Path) -> RunInfo:
         info = read_run_info(directory)
     except json.JSONDecodeError as error:
         raise Refused(f"{path} is not JSON: {error}") from error
-    _require_keys(path, "", info, RunInfo.__required_keys__)
-    _require_keys(path, "verification.", info["verification"], Verification.__required_keys__)
+    _require_keys(path, "", info, RunInfo)
+    _require_keys(path, "verification.", info["verification"], Verification)
     if not info["steps"]:
         raise Refused(f"{path}: 'steps' is empty: the run has nothing to report on")
     for position, step in enumerate(info["steps"]):
-        _require_keys(path, f"steps[{position}].", step, StepInfo.__required_keys__)
+        _require_keys(path, f"steps[{position}].", step, StepInfo)
     return info
 
 
-def _require_keys(path: Path, prefix: str, found: Any, wanted: Iterable[str]) -> None:
+def count_rows(directory: Path) -> int:
+    """Rows of the two large tables, by the files' footers."""
+    files = [*directory.glob("published/*.parquet"), *directory.glob("delivered/*.parquet")]
+    return sum(_footer(file).num_rows for file in files)
+
+
+def _footer(file: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(file)
+    except pa.ArrowInvalid as error:
+        raise Refused(f"{file} is not Parquet: {error}") from error
+
+
+def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
+    """Refuse what lacks a key of the TypedDict `wanted`."""
     if not isinstance(found, dict):
         raise Refused(f"{path}: {prefix.rstrip('.') or 'the file'} is not a JSON object")
-    for key in sorted(wanted):
-        if key not in found:
+    for key, hint in get_type_hints(wanted, include_extras=True).items():
+        if get_origin(hint) is not NotRequired and key not in found:
             raise Refused(f"{path}: '{prefix}{key}' is missing")
 
 
@@ -92,10 +105,7 @@ def _table(session: SparkSession, directory: Path, name: str) -> DataFrame:
 
 
 def _check_columns(file: Path, wanted: pa.Schema) -> None:
-    try:
-        found = pq.read_schema(file)
-    except pa.ArrowInvalid as error:
-        raise Refused(f"{file} is not Parquet: {error}") from error
+    found = _footer(file).schema.to_arrow_schema()
     for field in wanted:
         position = found.get_field_index(field.name)
         if position < 0:

@@ -1,103 +1,29 @@
-"""The plots: over time with the steps marked, and over the in-flight limit.
-
-They are drawn by matplotlib as SVG. Each colour stands for a role (a word of COLOURS); in the page
-it becomes a CSS variable, so that one drawing serves light and dark. Lines differ in width or dash
-as well as in colour. `save_overview_plot` makes a PNG of the same parts.
-"""
+"""The plots over time, with the steps marked, and the overview picture made of two of them."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 from math import isnan
 from pathlib import Path
-from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from sluicemq.spark.pipeline.results import (
-    Analysis,
-    Percentiles,
-    RunResult,
-    Second,
-    Step,
-    StepClass,
+from sluicemq.spark.pipeline.drawing import (
+    CLASS_SIGNS,
+    COLOURS,
+    LABEL_POINTS_PER_LETTER,
+    LABEL_ROOM_POINTS,
+    MIDDLE,
+    STYLE,
+    axis_number,
+    draw_svg,
+    latency_axis,
 )
-
-COLOURS: Final = {
-    "ink": "#1c2024",
-    "muted": "#60656d",
-    "grid": "#e6e8eb",
-    "edge": "#b4b9c0",
-    "warm": "#f3f4f6",
-    "published": "#56a0d3",
-    "delivered": "#b34700",
-    "p50": "#8cc5e3",
-    "p75": "#4a9ccc",
-    "p95": "#1b6ca8",
-    "p99": "#0b3c68",
-    "max": "#8b8f96",
-    "service": "#c25e00",
-    "backlog": "#0b6e4f",
-    "unconfirmed": "#7a3e9d",
-    "unacked": "#c77d0a",
-    "highlight": "#fff3cd",
-    "paper": "#ffffff",
-}
-"""By role, on white paper. The page's style sheet has the same roles twice."""
-
-CLASS_SIGNS: Final = {
-    StepClass.STEADY: "●",
-    StepClass.SWINGING: "≈",
-    StepClass.BACKLOG_GROWING: "▲",
-    StepClass.COLLAPSED: "✕",
-}
-
-WIDTH: Final = 10.4
-LOW, MIDDLE, HIGH = 1.9, 2.5, 3.1
-"""Heights of plots, inches."""
-
-LEFT, RIGHT = 0.78, 0.12
-TOP, BOTTOM = 0.3, 0.5
-"""Margins, inches: the same for all, so that plots below one another line up."""
-
-LABEL_POINTS_PER_LETTER: Final = 5.2
-LABEL_ROOM_POINTS: Final = 34
-"""Above the curves, for the steps' labels."""
-
-STYLE: Final[Any] = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "svg.fonttype": "none",
-    "axes.edgecolor": COLOURS["edge"],
-    "axes.labelcolor": COLOURS["muted"],
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": COLOURS["grid"],
-    "grid.linewidth": 0.8,
-    "xtick.color": COLOURS["muted"],
-    "ytick.color": COLOURS["muted"],
-    "xtick.major.size": 3,
-    "ytick.major.size": 0,
-    "ytick.minor.size": 0,
-    "text.color": COLOURS["ink"],
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.solid_capstyle": "round",
-    "lines.solid_joinstyle": "round",
-}
+from sluicemq.spark.pipeline.results import Analysis, Percentiles, RunResult, Second, Step
 
 Draw = Callable[[Axes, RunResult], None]
 
@@ -108,18 +34,7 @@ def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) ->
     def fill(figure: Figure) -> None:
         draw(figure.add_subplot(), run)
 
-    return _svg(fill, height, f"{run.label}: {about}")
-
-
-def over_limit(runs: Sequence[RunResult], about: str) -> str:
-    """Throughput and latency against the in-flight limit, for all runs that have limits."""
-
-    def fill(figure: Figure) -> None:
-        left, right = figure.subplots(1, 2)
-        draw_throughput_over_limit(left, runs)
-        draw_latency_over_limit(right, runs)
-
-    return _svg(fill, HIGH, about)
+    return draw_svg(fill, height, f"{run.label}: {about}")
 
 
 def save_overview_plot(results: Analysis, path: Path) -> None:
@@ -155,9 +70,6 @@ def _heading(run: RunResult) -> str:
         f"{info['product']} {info['version']}, scenario {info['scenario']}, "
         f"{info['queue_type']} queues: {run.label}"
     )
-
-
-# Over time
 
 
 def draw_throughput(axes: Axes, run: RunResult) -> None:
@@ -216,7 +128,7 @@ def _draw_latency(
     axes.set_yscale("log")
     if known:
         axes.set_ylim(min(known) / 1.5, max(known) * 1.2)
-    _latency_axis(axes)
+    latency_axis(axes)
     _finish(axes, run, "latency")
 
 
@@ -254,7 +166,7 @@ def draw_in_flight(axes: Axes, run: RunResult) -> None:
     axes.set_yscale("symlog", linthresh=1)
     axes.set_ylim(0, top)
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(_axis_number))
+    axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
     _finish(axes, run, "messages")
 
 
@@ -300,7 +212,7 @@ def _finish(axes: Axes, run: RunResult, unit: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=True, steps=[1, 2, 5, 10]))
     if axes.get_yscale() == "linear":
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(FuncFormatter(_axis_number))
+        axes.yaxis.set_major_formatter(FuncFormatter(axis_number))
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=6, borderaxespad=0.2,
                 columnspacing=1.4, handlelength=1.8, handletextpad=0.5)  # fmt: skip
 
@@ -311,10 +223,6 @@ def _make_room(axes: Axes, part: float) -> None:
     low, high = (float(scale.transform(value)) for value in axes.get_ylim())
     above = high + (high - low) * part / (1 - part)
     axes.set_ylim(axes.get_ylim()[0], float(scale.inverted().transform(above)))
-
-
-def _axis_number(value: float, _: int) -> str:
-    return f"{value:,.0f}" if value == round(value) else f"{value:,.2g}"
 
 
 def _mark_step(axes: Axes, step: Step, room_points: float) -> None:
@@ -344,103 +252,3 @@ def _mark_step(axes: Axes, step: Step, room_points: float) -> None:
 
 def _fits(text: str, room_points: float) -> bool:
     return len(text) * LABEL_POINTS_PER_LETTER < room_points
-
-
-def _latency_axis(axes: Axes) -> None:
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _tick(value_ms: float) -> str:
-    if value_ms >= 1000:
-        return f"{value_ms / 1000:,.0f} s"
-    return f"{value_ms:g} ms" if value_ms >= 1 else f"{value_ms * 1000:g} µs"
-
-
-# Over the in-flight limit
-
-RUN_STYLES: Final = (
-    (COLOURS["p95"], "o"),
-    (COLOURS["delivered"], "s"),
-    (COLOURS["backlog"], "^"),
-    (COLOURS["unconfirmed"], "D"),
-)
-"""Colour and marker of the first run, the second, ..."""
-
-
-def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """What each limit sustains; a run without limits is a level line."""
-    _draw_over_limit(axes, runs, lambda step: step.sustained_per_s)
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
-    axes.set_title("sustained throughput, messages/s", loc="left", fontsize=9, color=COLOURS["ink"])
-    axes.yaxis.set_major_formatter(FuncFormatter(_axis_number))
-
-
-def draw_latency_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """p99 from the write, and from the intended time."""
-    _draw_over_limit(axes, runs, lambda step: step.latencies.end_to_end_service.p99_ms)
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low / 1.5, high * 2)
-    _latency_axis(axes)
-    axes.set_title(
-        "p99 end-to-end latency from the write", loc="left", fontsize=9, color=COLOURS["ink"]
-    )
-
-
-def _draw_over_limit(
-    axes: Axes, runs: Sequence[RunResult], value: Callable[[Step], float | None]
-) -> None:
-    limits = sorted({step.in_flight_limit or 0 for run in runs for step in run.limited_steps})
-    place = {limit: position for position, limit in enumerate(limits)}
-    for position, run in enumerate(runs):
-        colour, marker = RUN_STYLES[position % len(RUN_STYLES)]
-        if not run.limited_steps:
-            level = value(run.steps[0])
-            if level is not None:
-                axes.axhline(level, color=colour, linestyle="--", linewidth=1.4, label=run.label)
-            continue
-        points = [(place[step.in_flight_limit or 0], value(step)) for step in run.limited_steps]
-        known = [(x, y) for x, y in points if y is not None]
-        axes.plot([x for x, _ in known], [y for _, y in known], color=colour, marker=marker,
-                  linewidth=1.6, markersize=5, label=run.label)  # fmt: skip
-        if run.knee is not None:
-            knee = place[run.knee.in_flight_limit]
-            axes.axvspan(knee - 0.3, knee + 0.3, color=COLOURS["highlight"], linewidth=0, zorder=0)
-    axes.set_xticks(range(len(limits)), [f"{limit:,}" for limit in limits])
-    axes.set_xlim(-0.5, len(limits) - 0.5)
-    axes.set_xlabel("in-flight limit, messages per publisher")
-    axes.legend(loc="best", handlelength=2.6)
-
-
-# SVG
-
-
-def _svg(fill: Callable[[Figure], None], height: float, about: str) -> str:
-    """Draw and turn into a part of the page: scaling with it, coloured by it."""
-    with mpl.rc_context({**STYLE, "svg.hashsalt": about}):
-        figure = Figure(figsize=(WIDTH, height))
-        FigureCanvasSVG(figure)
-        figure.patch.set_visible(False)
-        figure.subplots_adjust(
-            LEFT / WIDTH, BOTTOM / height, 1 - RIGHT / WIDTH, 1 - TOP / height, wspace=0.2
-        )
-        fill(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return page_part(buffer.getvalue(), about)
-
-
-def page_part(svg: str, about: str) -> str:
-    """matplotlib's SVG file as an inline element: no size, ids or fonts of its own."""
-    svg = svg[svg.index("<svg") :]
-    view_box = re.search(r'viewBox="[^"]*"', svg)
-    assert view_box is not None
-    opening = f'<svg {view_box[0]} role="img" aria-label="{escape(about)}">'
-    svg = opening + svg[svg.index(">") + 1 :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
-    for role, colour in COLOURS.items():
-        svg = svg.replace(colour, f"var(--{role})")
-    return svg

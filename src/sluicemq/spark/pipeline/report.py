@@ -8,8 +8,10 @@ from typing import Final
 
 from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats, plots
+from sluicemq.spark.pipeline.drawing import HIGH, LOW, MIDDLE
+from sluicemq.spark.pipeline.limit_plots import over_limit
 from sluicemq.spark.pipeline.report_answer import answer
-from sluicemq.spark.pipeline.report_method import footer, method
+from sluicemq.spark.pipeline.report_method import busiest_worker, footer, method
 from sluicemq.spark.pipeline.report_tables import (
     balance_table,
     claims_table,
@@ -34,6 +36,9 @@ PAGE: Final = """<!doctype html>
 </body>
 </html>
 """
+
+WORKER_BUSY: Final = 0.9
+"""A worker process that used this much of a core may have been the limit."""
 
 LIMITS_CAPTION: Final = (
     "<b>What each in-flight limit buys.</b> Left: what went in and came out again. Right: what "
@@ -141,7 +146,7 @@ def _side_by_side(results: Analysis) -> str:
         ]
     if any(len(run.limited_steps) > 1 for run in results.runs):
         about = "Sustained throughput and p99 latency against the in-flight limit"
-        parts.append(_figure(LIMITS_CAPTION, plots.over_limit(results.runs, about)))
+        parts.append(_figure(LIMITS_CAPTION, over_limit(results.runs, about)))
     return f"<section>{''.join(parts)}</section>" if parts else ""
 
 
@@ -171,20 +176,20 @@ def _run_figures(run: RunResult) -> list[str]:
         return _figure(caption, plots.over_time(run, draw, about, height))
 
     figures = [
-        figure(THROUGHPUT_CAPTION, plots.draw_throughput, "throughput over time", plots.MIDDLE),
-        figure(LATENCY_CAPTION, plots.draw_end_to_end, "end-to-end latency over time", plots.HIGH),
+        figure(THROUGHPUT_CAPTION, plots.draw_throughput, "throughput over time", MIDDLE),
+        figure(LATENCY_CAPTION, plots.draw_end_to_end, "end-to-end latency over time", HIGH),
     ]
     if run.info["confirms"]:
         about = "confirm latency over time"
-        figures.append(figure(CONFIRM_CAPTION, plots.draw_confirm, about, plots.HIGH))
+        figures.append(figure(CONFIRM_CAPTION, plots.draw_confirm, about, HIGH))
     figures += [
-        figure(BACKLOG_CAPTION, plots.draw_backlog, "backlog over time", plots.LOW),
-        figure(IN_FLIGHT_CAPTION, plots.draw_in_flight, "messages in flight", plots.MIDDLE),
+        figure(BACKLOG_CAPTION, plots.draw_backlog, "backlog over time", LOW),
+        figure(IN_FLIGHT_CAPTION, plots.draw_in_flight, "messages in flight", MIDDLE),
     ]
     if any(second.broker_cpu_cores is not None for second in run.seconds):
-        figures.append(figure(CPU_CAPTION, plots.draw_broker, "broker CPU", plots.LOW))
+        figures.append(figure(CPU_CAPTION, plots.draw_broker, "broker CPU", LOW))
     if any(second.broker_rss_bytes is not None for second in run.seconds):
-        figures.append(figure(MEMORY_CAPTION, plots.draw_memory, "broker memory", plots.LOW))
+        figures.append(figure(MEMORY_CAPTION, plots.draw_memory, "broker memory", LOW))
     return figures
 
 
@@ -207,6 +212,12 @@ def warnings(run: RunResult) -> list[str]:
     if run.info["confirms"] and latencies.confirm_service.never:
         never = latencies.confirm_service.never
         found.append(f"{never:,} of the messages after warm-up were never confirmed.")
+    busiest = busiest_worker(run.info)
+    if busiest >= WORKER_BUSY:
+        found.append(
+            f"A worker process of the load client used {formats.share(busiest)} of a core: the "
+            "client, not the broker, may be the limit."
+        )
     short = [str(step.step) for step in run.steps if step.warm_up_included]
     if short:
         steps = ", ".join(short)

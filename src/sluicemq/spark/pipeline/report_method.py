@@ -6,6 +6,7 @@ from html import escape
 from typing import Final
 
 from sluicemq import __version__
+from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.classify import RULES
 from sluicemq.spark.pipeline.report_tables import rules_table
@@ -50,7 +51,18 @@ def _recorded(run: RunResult) -> str:
         for check in run.checks
     )
     label = run.label[:1].upper() + run.label[1:]
-    return escape(f"{label}: {run.raw_rows:,} raw rows, {kept}; {checks}.")
+    text = f"{label}: {run.raw_rows:,} raw rows, {kept}; {checks}."
+    busiest = busiest_worker(run.info)
+    if busiest:
+        text += f" The busiest worker of the load client used {formats.share(busiest)} of a core."
+    return escape(text)
+
+
+def busiest_worker(info: RunInfo) -> float:
+    """The largest share of a core a worker process of the load client used; 0: not known."""
+    return max(
+        (cost["cpu_ns"] / cost["wall_ns"] for cost in info.get("worker_costs", ())), default=0.0
+    )
 
 
 def _cost(cost: PipelineStatistics) -> str:

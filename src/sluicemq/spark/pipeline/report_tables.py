@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from sluicemq.spark.pipeline import formats
-from sluicemq.spark.pipeline.plots import CLASS_SIGNS
+from sluicemq.spark.pipeline.drawing import CLASS_SIGNS
 from sluicemq.spark.pipeline.results import (
     ClaimResult,
     Imbalance,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.spark.pipeline.plots import COLOURS
+from sluicemq.spark.pipeline.drawing import COLOURS
 
 DARK: Final = {
     "ink": "#e8eaed",

@@ -1,0 +1,101 @@
+"""Raw rows a second of the Spark pipeline, on synthetic runs of several sizes.
+
+    .venv/bin/python bench/pipeline.py [--rows 1e6,5e6,20e6] [--master local[2]] [--memory 2g]
+
+Each run is written to a temporary directory (about 25 bytes a row) and analysed by a fresh process,
+so that every figure includes a cold JVM. `stage` is what the report states: from opening the run to
+the finished tables, without the session's start; `report` is writing page and plots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sluicemq.spark.pipeline.build import build_report
+from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
+
+STEPS = ((1, 10), (2, 20), (5, 50), (10, 100), (20, 200), (100, 1000))
+"""In-flight limits of scenario 1: percent, messages."""
+
+STEP_SECONDS = 20
+ROWS_A_MESSAGE = 2
+ROWS_PER_S_MIN = 1_000_000
+
+
+def main() -> int:
+    """Measure every size; 1 when the largest is below the promised rate."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", default="1e6,5e6,20e6", help="raw rows, comma-separated")
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--memory", default="2g", help="of the driver")
+    parser.add_argument("--json", type=Path, help="write the figures there, too")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure, options.master, options.memory)))
+        return 0
+    found = []
+    print(f"{'raw rows':>12} {'session':>9} {'stage':>9} {'report':>9} {'rows/s':>12} {'load':>6}")
+    for size in options.rows.split(","):
+        found.append(measure_size(round(float(size)), options.master, options.memory))
+        print(row(found[-1]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if found[-1]["rows_per_s"] >= ROWS_PER_S_MIN else 1
+
+
+def measure_size(rows: int, master: str, memory: str) -> dict[str, Any]:
+    """Write a run of that many rows and have another process analyse it."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), rows)
+        command = [sys.executable, __file__, "--measure", folder]
+        command += ["--master", master, "--memory", memory]
+        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures: dict[str, Any] = json.loads(answer.stdout)
+    return figures
+
+
+def write(directory: Path, rows: int) -> None:
+    """A run in the shape of scenario 1."""
+    rate = rows / ROWS_A_MESSAGE / (len(STEPS) * STEP_SECONDS)
+    steps = [
+        StepShape(
+            seconds=STEP_SECONDS,
+            limit=limit,
+            percent=percent,
+            publish_rate=rate,
+            latency_ms=1.0 + limit / 10,
+        )
+        for percent, limit in STEPS
+    ]
+    write_synthetic_run(directory, RunShape(steps=steps, target_rate=rate))
+
+
+def measure(directory: Path, master: str, memory: str) -> dict[str, Any]:
+    """One report, timed."""
+    began = time.monotonic()
+    cost = build_report(directory, master, memory).analysis.pipeline
+    report_seconds = time.monotonic() - began - cost.session_seconds - cost.stage_seconds
+    return asdict(cost) | {"report_seconds": report_seconds, "load": os.getloadavg()[0]}
+
+
+def row(figures: dict[str, Any]) -> str:
+    """A line of the table."""
+    return (
+        f"{figures['raw_rows']:>12,} {figures['session_seconds']:>7.1f} s "
+        f"{figures['stage_seconds']:>7.1f} s {figures['report_seconds']:>7.1f} s "
+        f"{figures['rows_per_s']:>12,.0f} {figures['load']:>6.1f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Tests of the pipeline's pure parts: no Java, no Spark session."""

@@ -1,0 +1,222 @@
+"""The page, the files and the console tables, from made-up results."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from sluicemq.spark.pipeline.console import print_tables
+from sluicemq.spark.pipeline.drawing import COLOURS
+from sluicemq.spark.pipeline.plots import save_overview_plot
+from sluicemq.spark.pipeline.report import render, warnings
+from sluicemq.spark.pipeline.report_answer import verification_words
+from sluicemq.spark.pipeline.results import (
+    Analysis,
+    Check,
+    Latencies,
+    Percentiles,
+    StepClass,
+)
+from sluicemq.spark.pipeline.store import columns_of, flatten, write_results
+from sluicemq.spark.pipeline.style import DARK
+
+from .records import make_analysis, make_info, make_run, make_step
+
+VOID = {"meta", "br"}
+
+
+class Tags(HTMLParser):
+    """Checks that what is opened is closed, and collects what a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        wanted = ("src", "href", "xlink:href", "data", "srcset")
+        self.fetched += [value or "" for name, value in attrs if name in wanted]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def results() -> Analysis:
+    """A run without and one with confirms."""
+    without = make_run([make_step(None)], label="no confirms", confirms=False)
+    limited = make_run(
+        [
+            make_step(10, 600, number=0, percent=1),
+            make_step(20, 990, number=1, percent=2, latency_ms=20),
+            make_step(
+                200,
+                1000,
+                number=2,
+                percent=20,
+                latency_ms=2000,
+                delivered_per_s=900,
+                step_class=StepClass.BACKLOG_GROWING,
+            ),
+        ]
+    )
+    return make_analysis(without, limited)
+
+
+@pytest.fixture(scope="module")
+def page(results: Analysis) -> str:
+    return render(results)
+
+
+def test_the_page_is_well_formed_and_needs_nothing_else(page: str) -> None:
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert all(value.startswith("#") for value in tags.fetched)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    assert "<script" not in page
+
+
+def test_the_answer_comes_first(page: str) -> None:
+    body = page[page.index("<main>") :]
+    assert body.index("at most 20 unconfirmed messages") < body.index("<svg")
+    assert body.index("nothing lost of 60,000") < body.index("<svg")
+
+
+def test_the_page_shows_no_password_and_no_bare_none(page: str) -> None:
+    assert "secret" not in page
+    assert "amqp://127.0.0.1:5672" in page
+    text = re.sub(r"<[^>]+>", " ", page[page.index("<main>") :])
+    assert not re.search(r"\b(None|nan|inf)\b", text)
+
+
+def test_the_page_states_the_pipelines_rate(page: str) -> None:
+    assert "120,000 rows/s" in page
+    assert "3.0 s for starting the session" in page
+
+
+def test_pictures_take_their_colours_from_the_page(page: str) -> None:
+    svg = page[page.index("<svg") :]
+    left = set(re.findall(r"#[0-9a-f]{6}\b", svg))
+    assert not left.intersection(COLOURS.values())
+    assert set(re.findall(r"var\(--([a-z0-9]+)\)", svg)) <= set(COLOURS)
+    assert set(DARK) == set(COLOURS)
+    assert len(set(COLOURS.values())) == len(COLOURS)
+
+
+def test_ids_in_pictures_do_not_clash(page: str) -> None:
+    found = [re.findall(r'<clipPath id="([^"]+)"', svg) for svg in page.split("<svg")[1:]]
+    ids = [one for svg in found for one in set(svg)]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_report_without_a_limit_says_why(results: Analysis) -> None:
+    page = render(make_analysis(results.runs[0]))
+    assert "do not name an in-flight limit" in page
+    assert "No confirms: confirms were off." in page
+
+
+def test_markup_in_names_is_text() -> None:
+    run = make_run([make_step(10)], product="<b>Broker</b>")
+    page = render(make_analysis(run))
+    assert "<b>Broker</b>" not in page
+    assert "&lt;b&gt;Broker&lt;/b&gt;" in page
+
+
+def test_loss_is_shouted() -> None:
+    found = dict(make_info()["verification"]) | {"lost": 3, "duplicates": 2}
+    good, text = verification_words(found, confirms=True)  # type: ignore[arg-type]
+    assert not good
+    assert text.startswith("3 LOST of 60,000 confirmed messages")
+    assert "2 delivered twice" in text
+
+
+def test_a_drain_that_gave_up_is_not_good() -> None:
+    found = dict(make_info()["verification"]) | {"left_in_queues": 5, "drained": False}
+    good, text = verification_words(found, confirms=False)  # type: ignore[arg-type]
+    assert not good
+    assert "5 left in the queues" in text
+
+
+def test_what_spoils_the_figures_is_said() -> None:
+    run = make_run(
+        [make_step(10, warm_up_included=True)],
+        stopped="the broker closed the connection",
+        worker_costs=[{"role": "publisher", "index": 0, "cpu_ns": 97, "wall_ns": 100}],
+    )
+    run = replace(
+        run,
+        checks=[Check(name="delivered", exact=100, from_rows=90, agrees=False)],
+        latencies=Latencies(confirm_service=Percentiles(never=7, negative=2)),
+    )
+    text = "\n".join(warnings(run))
+    for words in (
+        "ended early: the broker closed",
+        "100 counted, 90 recorded",
+        "2 latencies were below 0",
+        "7 of the messages after warm-up were never confirmed",
+        "Too short",
+        "97\u00a0% of a core",
+    ):
+        assert words in text
+    assert warnings(make_run([make_step(10)])) == []
+
+
+def test_the_overview_plot_is_a_picture(results: Analysis, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "overview.png"
+    save_overview_plot(results, path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_results_are_left_as_parquet_and_json(results: Analysis, tmp_path: Path) -> None:
+    write_results(results, tmp_path)
+    for name in ("per_second", "per_step", "per_run", "knee", "claims", "checks", "pipeline"):
+        rows = json.loads((tmp_path / f"{name}.json").read_text())
+        assert pq.read_table(tmp_path / f"{name}.parquet").to_pylist() == rows
+        assert rows
+    steps = json.loads((tmp_path / "per_step.json").read_text())
+    assert steps[0]["end_to_end_response_p99_ms"] == 10.0
+    assert steps[0]["imbalance_queues_cv"] == 0.0
+
+
+def test_tables_without_rows_keep_their_columns(results: Analysis, tmp_path: Path) -> None:
+    write_results(make_analysis(results.runs[0]), tmp_path)
+    table = pq.read_table(tmp_path / "knee.parquet")
+    assert table.num_rows == 0
+    assert "in_flight_limit" in table.column_names
+
+
+def test_columns_are_those_of_flattened_records(results: Analysis) -> None:
+    step = results.runs[0].steps[0]
+    assert list(columns_of(type(step))) == list(flatten(step))
+
+
+def test_console_tables_fit_80_columns(results: Analysis) -> None:
+    out = io.StringIO()
+    print_tables(results, Console(file=out, width=80))
+    text = out.getvalue()
+    assert "Recommended in-flight limit: 20 (2\u00a0%)" in text
+    assert "…" not in text
+    assert "nothing lost of 60,000" in text
+
+
+def test_console_says_when_there_is_no_limit(results: Analysis) -> None:
+    out = io.StringIO()
+    print_tables(make_analysis(results.runs[0]), Console(file=out, width=80))
+    assert "No in-flight limit can be recommended" in out.getvalue()
