@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.replication.replicator import Replicator
 
 
 class Enqueue:
@@ -51,7 +52,7 @@ class Queue(FlowActor):
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{broker.vhost}'"
         self.machine = ClassicQueue(self.title, definition.durable, self)
-        self.replicator = Alone(self.machine)
+        self.replicator: Replicator = Alone(self.machine)
         self.effects: list[Effect] = []
         self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)

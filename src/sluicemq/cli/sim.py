@@ -1,0 +1,80 @@
+"""`sluicemq sim SEED`: run the simulation of one seed, or of several from there on."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from sluicemq.config import PROFILES
+from sluicemq.sim.report import HEADING, Report, ShortLog
+from sluicemq.sim.run import STEPS, simulate
+
+TAIL_LINES = 40
+
+
+@click.command(short_help="Replay one simulated run from its seed.")
+@click.argument("seed", type=click.IntRange(min=0))
+@click.option(
+    "--count",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Run so many seeds, from SEED on, one line each.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=STEPS,
+    show_default=True,
+    help="Events of the phase with faults; what comes after them is not limited by this.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    help="The flow profile, instead of the one that the seed chooses.",
+)
+@click.option("--short-log", is_flag=True, help="Also print the last events, one line each.")
+@click.option("--trace", is_flag=True, help="Print every event, one line each.")
+def sim(
+    seed: int, count: int, steps: int, profile: str | None, short_log: bool, trace: bool
+) -> None:
+    """Run the broker in simulation; everything that happens follows from SEED.
+
+    Prints the run's parameters, what happened in numbers, the digest of the trace and the verdict.
+    When a promise was broken: the last events too, and exit code 1.
+    """
+    if count > 1:
+        sys.exit(1 if several(range(seed, seed + count), steps, profile) else 0)
+    log = ShortLog(kept=0 if trace else TAIL_LINES)
+    if trace:
+        click.echo(HEADING)
+    report = simulate(seed, steps, profile, log)
+    click.echo("\n".join(report.lines()))
+    if report.failure or short_log:
+        click.echo("\n".join(["", HEADING, *log.lines]))
+    if report.failure:
+        click.echo("\n" + report.trace)
+        sys.exit(1)
+
+
+def several(seeds: range, steps: int, profile: str | None) -> int:
+    """A line a seed, and their sum; returns how many failed."""
+    failed = 0
+    for seed in seeds:
+        report = simulate(seed, steps, profile)
+        failed += bool(report.failure)
+        click.echo(one_line(report))
+    click.echo(f"{len(seeds)} seeds, {failed} failed")
+    return failed
+
+
+def one_line(report: Report) -> str:
+    """A run among others."""
+    figures = report.figures
+    verdict = f"FAILED in {report.phase}: {report.failure}" if report.failure else "passed"
+    return (
+        f"seed {report.seed:6} {report.digest} {report.profile:12} {report.events:6} events"
+        f" {figures['published']:5} published {figures['reader paused']:4} times a reader stopped"
+        f"  {verdict}"
+    )

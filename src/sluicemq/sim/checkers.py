@@ -1,0 +1,383 @@
+"""What must hold inside the node after every event that touched it.
+
+credit      initial = credit left + messages in the inbox + owed + deferred + withheld + grants
+            on their way, on every link of the chain
+bounds      with R, C, S the initial credit of reader -> channel, channel -> queue and
+            queue -> store, D of deliveries; what a link lets through beyond its credit is
+            reader -> channel    nothing: the reader hands on what credit allows
+            channel -> queue     2 R - 1: a batch may overspend by R - 1, and R more may come
+                                 until its grants are kept back
+            queue -> store       2 L (C + 2 R - 1) - 1: L channels have published since its
+                                 gate shut, and each may fill its link twice
+            deliveries           the cost of a message, less 1
+            so an inbox holds at most the initial credit and that
+adaptive    messages in the chain <= max(budget, floor * active links) + what circulates above
+            the windows (credit that was given is not taken back) + what is overspent
+writer      backlog <= its limit + the delivery windows + what one turn may add
+machines    see model.py; lots at queues and spans at channels agree whenever nothing is on
+            its way; prefetch is the sum of what is out
+gates       a reader that is not read has a shut gate, and a connection that never published
+            has no alarm gate shut
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.events import Publishes
+from sluicemq.chain.message_store import StoreWrite
+from sluicemq.chain.queue import Enqueue, Queue
+from sluicemq.chain.reader import RUNNING
+from sluicemq.flow.budget import AdaptiveInflow
+from sluicemq.flow.credit import Grant
+from sluicemq.queues.consumers import cost_of
+from sluicemq.queues.effects import Deliver
+from sluicemq.sim.history import PromiseBroken, promise
+from sluicemq.sim.model import Spy, SyncedWrites
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.reader import Reader
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.node import Node
+    from sluicemq.sim.history import History
+
+READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
+
+DEPTH_EVERY: Final = 8
+CONTENTS_EVERY: Final = 64
+"""Checks between two recounts, which cost time in proportion to what is queued."""
+
+FRAME_OVERHEAD: Final = 400
+"""Heads of the frames of one unit of delivery cost: basic.deliver, header, body frames."""
+
+TURN_ADDS: Final = 100_000
+"""What a turn may add to a writer's backlog after its reader was stopped: one got message of the
+largest size, confirms for what is in the chain, answers to what a client asked at once."""
+
+
+class Waiting:
+    """What sits in inboxes: messages and grants by the sender's half of their link."""
+
+    __slots__ = ("empty", "grants", "messages")
+
+    def __init__(self) -> None:
+        self.messages: dict[Outflow, int] = {}
+        self.grants: dict[Outflow, int] = {}
+        self.empty = True
+
+    def count(self, actor: Actor, inflow: Inflow | None = None) -> None:
+        """Look into one inbox; `inflow` is a channel's own, for publishes carry none."""
+        if not actor.inbox:
+            return
+        self.empty = False
+        messages = self.messages
+        for message in actor.inbox:
+            if isinstance(message, Grant):
+                self.grants[message.outflow] = self.grants.get(message.outflow, 0) + message.amount
+                continue
+            if isinstance(message, Enqueue):
+                outflow, n = message.inflow.outflow, len(message.publish.batch.contents)
+            elif isinstance(message, Publishes):
+                assert inflow is not None
+                outflow, n = inflow.outflow, len(message.contents)
+            elif isinstance(message, StoreWrite):
+                outflow, n = message.inflow.outflow, len(message.batch.contents)
+            elif isinstance(message, Deliver):
+                outflow, n = message.consumer.window, message.cost
+            else:
+                continue
+            messages[outflow] = messages.get(outflow, 0) + n
+
+
+class Peaks:
+    """The highest figures of a run, to show that the bounds were neared."""
+
+    __slots__ = ("alarms", "backlog_bytes", "chain", "queue_inbox", "store_inbox")
+
+    def __init__(self) -> None:
+        self.chain = 0
+        self.queue_inbox = 0
+        self.store_inbox = 0
+        self.backlog_bytes = 0
+        self.alarms = 0
+
+
+class Checkers:
+    """All checkers of one node."""
+
+    def __init__(
+        self,
+        node: Node,
+        book: History,
+        disk: SyncedWrites,
+        body_bytes_max: int,
+        publishes: Callable[[int], bool],
+    ) -> None:
+        """`publishes`: does the client of a connection ever publish?"""
+        self.node = node
+        self.broker = node.broker
+        self.book = book
+        self.disk = disk
+        self.publishes = publishes
+        self.cost_max = cost_of(body_bytes_max + 200)
+        self.channels: dict[Channel, None] = {}
+        self.queues: dict[Queue, Spy] = {}
+        self.gates: dict[Outflow, str] = {}
+        """Every sender's half there ever was, by kind."""
+        self.peaks = Peaks()
+        self.checks = 0
+        self.quiet = 0
+        self.alarmed = False
+        self.waiting = Waiting()
+        self.in_chain = 0
+        self.may_be_in_chain = 0
+        self._declare = self.broker.declare_queue
+        self.broker.declare_queue = self.declare_queue  # type: ignore[method-assign]
+
+    def declare_queue(self, definition: QueueDefinition) -> Queue:
+        """In the broker's place: every new queue gets its model."""
+        queue = self._declare(definition)
+        spy = Spy(queue.replicator, queue.machine, queue.name, self.book, self.disk)
+        queue.replicator = spy
+        self.queues[queue] = spy
+        return queue
+
+    def check(self) -> None:
+        """After an event that touched the node."""
+        self.checks += 1
+        self.discover()
+        self.waiting = Waiting()
+        for reader in self.broker.connections.values():
+            self.waiting.count(reader)
+            self.waiting.count(reader.writer)
+        for channel in self.channels:
+            self.waiting.count(channel, channel.inflow)
+        for queue in self.queues:
+            self.waiting.count(queue)
+        self.waiting.count(self.broker.store)
+        self.in_chain = 0
+        self.may_be_in_chain = 0
+        self.links()
+        self.budget()
+        self.readers()
+        if self.checks % DEPTH_EVERY == 0:
+            self.machines(self.checks % CONTENTS_EVERY == 0)
+        if self.waiting.empty and not self.node.scheduler.ready:
+            self.quiet += 1
+            self.nothing_on_its_way()
+        alarmed = bool(self.broker.alarms.reasons)
+        self.peaks.alarms += alarmed and not self.alarmed
+        self.alarmed = alarmed
+
+    def discover(self) -> None:
+        """New channels; those and queues that are no more."""
+        for reader in self.broker.connections.values():
+            for channel in reader.channels.values():
+                self.channels.setdefault(channel)
+        for channel in [c for c in self.channels if c.gone and not c.inbox]:
+            del self.channels[channel]
+        if len(self.queues) > len(self.broker.queues):
+            for queue in [q for q in self.queues if q.machine.deleted and not q.inbox]:
+                if not any(c.publishing.links.get(queue) for c in self.channels):
+                    del self.queues[queue]
+
+    # -- links
+
+    def links(self) -> None:
+        """Conservation and bounds of every link whose two halves are attached."""
+        for reader in self.broker.connections.values():
+            for number, outflow in reader.outflows.items():
+                channel = reader.channels[number]
+                held = sum(len(m.contents) for m in channel.held if isinstance(m, Publishes))
+                self.link(READER, outflow, channel.inflow, 0, held)
+        for channel in self.channels:
+            double = 2 * channel.inflow.initial
+            for outflow, inflow in channel.publishing.links.values():
+                self.link(CHANNEL, outflow, inflow, double - 1)
+            if not channel.closing:
+                self.deliveries(channel)
+        for queue, spy in self.queues.items():
+            self.to_store(queue, spy)
+
+    def link(
+        self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
+    ) -> None:
+        """One link. `extra` is on its way outside of inboxes."""
+        self.gates.setdefault(outflow, kind)
+        if not (outflow.attached and inflow.attached):
+            return
+        credit = outflow.credit
+        waiting = self.waiting.messages.get(outflow, 0)
+        grants = self.waiting.grants.get(outflow, 0)
+        there = credit + waiting + inflow.owed + inflow.deferred + inflow.withheld + grants + extra
+        if there != outflow.initial:
+            raise PromiseBroken(
+                f"credit to {outflow.name}: {credit} left + {waiting} waiting + {inflow.owed} owed"
+                f" + {inflow.deferred} deferred + {inflow.withheld} withheld + {grants} granted"
+                f" + {extra} elsewhere = {there}, not {outflow.initial}"
+            )
+        promise(outflow.is_shut == (credit <= 0), "gate of", outflow.name, "at", credit)
+        promise(-credit <= overspend_max, outflow.name, "is overspent by", -credit)
+        promise(inflow.owed < inflow.more_after, outflow.name, "keeps", inflow.owed)
+        kept = inflow.deferred > 0
+        promise(not kept or inflow.keeper.gates_shut > 0, outflow.name, "defers for nothing")
+        if kind in (READER, CHANNEL):
+            self.in_chain += waiting
+            self.may_be_in_chain += max(0, -credit)
+            if isinstance(inflow, AdaptiveInflow):
+                self.adaptive(outflow, inflow)
+
+    def adaptive(self, outflow: Outflow, inflow: AdaptiveInflow) -> None:
+        """A link whose window follows the budget."""
+        circulating = inflow.initial - inflow.withheld
+        well = circulating >= inflow.window >= inflow.more_after >= 1
+        promise(well, outflow.name, "circulates", circulating, "window", inflow.window)
+        withholds = inflow in inflow.budget.shrunk
+        promise(withholds == (inflow.withheld > 0), outflow.name, "is on the wrong list")
+        if inflow.epoch >= inflow.budget.epoch - 1 and inflow.sharers == inflow.budget.active:
+            self.may_be_in_chain += circulating - inflow.window
+        else:
+            self.may_be_in_chain += circulating
+
+    def deliveries(self, channel: Channel) -> None:
+        """queue -> channel: a delivery is on its way until the socket has it."""
+        unwritten: dict[Inflow, int] = {}
+        for inflow, cost in channel.consuming.unwritten:
+            unwritten[inflow] = unwritten.get(inflow, 0) + cost
+        for queue, (outflow, inflow) in channel.consuming.windows.items():
+            if not queue.machine.deleted:
+                extra = unwritten.get(inflow, 0)
+                self.link(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
+
+    def to_store(self, queue: Queue, spy: Spy) -> None:
+        """queue -> store; what may come before the grants are kept back depends on the senders."""
+        outflow = queue.to_store
+        initial = self.broker.profile.credit_flow_default_credit.initial
+        overspend = 2 * len(spy.senders) * (3 * initial - 1) - 1
+        self.link(STORE, outflow, queue.store_inflow, max(0, overspend))
+        if not outflow.is_shut:
+            spy.senders.clear()
+        waiting = sum(
+            len(each.publish.batch.contents) for each in queue.inbox if isinstance(each, Enqueue)
+        )
+        peaks = self.peaks
+        peaks.queue_inbox = max(peaks.queue_inbox, waiting)
+        peaks.store_inbox = max(peaks.store_inbox, self.waiting.messages.get(outflow, 0))
+
+    def budget(self) -> None:
+        """`adaptive`: one bound for the whole chain."""
+        self.peaks.chain = max(self.peaks.chain, self.in_chain)
+        budget = self.broker.budget
+        if budget is None:
+            return
+        self.may_be_in_chain += max(budget.messages, budget.floor * budget.active)
+        words = ("messages in the chain, at most", self.may_be_in_chain)
+        promise(self.in_chain <= self.may_be_in_chain, self.in_chain, *words)
+
+    # -- actors
+
+    def readers(self) -> None:
+        """What holds for connections."""
+        for reader in self.broker.connections.values():
+            writer = reader.writer
+            backlog = writer.pending_bytes
+            limit = writer.backlog_bytes_max + TURN_ADDS
+            for channel in reader.channels.values():
+                for outflow, _ in channel.consuming.windows.values():
+                    limit += (outflow.initial + self.cost_max) * (4096 + FRAME_OVERHEAD)
+            promise(backlog <= limit, reader.name, "has a backlog of", backlog, "of", limit)
+            self.peaks.backlog_bytes = max(self.peaks.backlog_bytes, backlog)
+            promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
+
+    def machines(self, contents: bool) -> None:
+        """Recount."""
+        accounted = 0
+        for queue, spy in self.queues.items():
+            spy.compare_depth()
+            if contents:
+                spy.compare_contents()
+            accounted += queue.accounted
+            for consumer in queue.machine.consumers.all():
+                held = sum(
+                    lot.left for lot in queue.machine.lots.values() if lot.consumer is consumer
+                )
+                prefetch = consumer.prefetch
+                if not consumer.no_ack:
+                    promise(prefetch.held == held, consumer.tag, "holds", held, prefetch.held)
+                promise(not 0 < prefetch.limit < held, consumer.tag, "holds", held)
+        told = self.broker.accounted_bytes
+        promise(accounted == told, "accounted bytes", told, "are", accounted)
+
+    def nothing_on_its_way(self) -> None:
+        """All inboxes are empty: the two ends agree."""
+        for reader in self.broker.connections.values():
+            if reader.phase == RUNNING:
+                self.reader_at_rest(reader)
+        for channel in self.channels:
+            if not channel.closing:
+                self.channel_at_rest(channel)
+
+    def reader_at_rest(self, reader: Reader) -> None:
+        """It is read, or something holds it up."""
+        shut = reader.keeper.gates_shut + reader.halts.gates_shut
+        promise(not reader.paused or shut > 0, reader.name, "is not read for no reason")
+        promise(reader.rest is None or shut > 0, reader.name, "keeps a run for no reason")
+        blocked = reader.throttle.alarm_gate.is_shut
+        published = self.publishes(reader.connection)
+        promise(not blocked or published, reader.name, "is blocked without ever publishing")
+
+    def channel_at_rest(self, channel: Channel) -> None:
+        """What it has out is what queues have out at it."""
+        promise(channel.question is None, channel.name, "waits for an answer for ever")
+        promise(not channel.held, channel.name, "holds methods for ever")
+        unacked = channel.consuming.unacked
+        here = {}
+        for span in unacked.spans[unacked.head :]:
+            queue = span.queue
+            assert isinstance(queue, Queue)
+            if span.open() and not queue.machine.deleted:
+                here[queue.name, span.lot] = [(a, b) for _, a, b in span.parts(span.count)]
+        there = {
+            (queue.name, number): lot.open_parts()
+            for queue in self.queues
+            for number, lot in queue.machine.lots.items()
+            if lot.channel is channel
+        }
+        promise(here == there, channel.name, "has out", here, "queues say", there)
+
+    def all_is_still(self) -> None:
+        """Everything is drained and everyone is served: nothing is held back or held up."""
+        self.check()
+        self.machines(contents=True)
+        promise(self.waiting.empty, "something is still in an inbox")
+        for queue in self.queues:
+            depth = queue.machine.depth
+            promise(depth.footprint == 0, queue.name, "still accounts", depth.footprint)
+        promise(self.broker.accounted_bytes == 0, "accounted", self.broker.accounted_bytes)
+        for reader in self.broker.connections.values():
+            shut = reader.keeper.gates_shut + reader.halts.gates_shut
+            promise(shut == 0, reader.name, "has a shut gate")
+        for channel in self.channels:
+            promise(channel.keeper.gates_shut == 0, channel.name, "has a shut gate")
+            for queue, (outflow, _) in channel.consuming.windows.items():
+                promise(queue.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
+        for queue in self.queues:
+            shut = queue.keeper.gates_shut
+            promise(queue.machine.deleted or shut == 0, queue.name, "has a shut gate")
+        promise(self.broker.store.keeper.gates_shut == 0, "the store has a shut gate")
+
+    def everyone_has_left(self) -> None:
+        """All clients have gone: the broker has forgotten them."""
+        broker = self.broker
+        promise(not broker.connections, "connections left:", len(broker.connections))
+        promise(not broker.alarms.listeners, "alarm listeners left")
+        promise(not broker.exclusive, "exclusive queues left:", *broker.exclusive)
+        for queue in broker.queues.values():
+            promise(not queue.upstream, queue.name, "still has senders")
+            promise(not queue.machine.consumers.count, queue.name, "still has consumers")
+        if broker.budget is not None:
+            promise(broker.budget.links == 0, "links left in the budget:", broker.budget.links)

@@ -1,0 +1,302 @@
+"""Simulated consumers: every way of acknowledging, cancelling, giving back and getting."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.types import Table
+from sluicemq.sim.history import ACKED, REQUEUED, Consumption, Delivery, Holder, promise
+from sluicemq.sim.messages import id_of_body
+from sluicemq.sim.peer import Role
+from sluicemq.sim.swarm import WORK
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.sim.workload import Workload
+
+STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
+TIMES_MAX: Final = 4
+"""A message is given back at most so often, so that every run comes to an end."""
+
+NOT_COUNTED: Final = -1
+"""As a consumption's limit: basic.get is not a matter of prefetch."""
+
+
+class Taker(Role):
+    """What consumers and getters have in common: tags, what is held, and settling it."""
+
+    def __init__(self, work: Workload, name: str) -> None:
+        self.work = work
+        self.holder = Holder(name)
+        self.held: dict[int, Delivery] = {}
+        self.last_tag = 0
+        self.acting = False
+        self.recovering = 0
+        """basic.recover is under way: what still comes has gone back to its queue already."""
+        self.pause_ns = work.dice.choice((MS // 10, 2 * MS, 30 * MS))
+
+    def take(
+        self, tag: int, by: Consumption, redelivered: bool, no_ack: bool, raw: tuple[bytes, bytes]
+    ) -> None:
+        """A message has come."""
+        promise(tag == self.last_tag + 1, self.holder, "gets tag", tag, "after", self.last_tag)
+        self.last_tag = tag
+        if self.recovering and not no_ack:
+            promise(id_of_body(*raw) is not None, self.holder, "receives what nobody sent")
+            return
+        delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack)
+        if not no_ack:
+            self.held[tag] = delivery
+
+    def wake(self) -> None:
+        """Act soon, if not yet planned."""
+        if not self.acting and not self.over:
+            self.acting = True
+            pause_ns = self.pause_ns if not self.work.healing else MS // 20
+            self.later(1 + self.work.dice.randrange(pause_ns), "acts", self.act)
+
+    def act(self) -> None:
+        raise NotImplementedError
+
+    def settle(self, tags: list[int], state: str) -> None:
+        for tag in tags:
+            self.work.book.settle(self.held.pop(tag), state)
+
+    def ack_multiple(self, tag: int) -> None:
+        """Everything up to `tag`."""
+        self.settle([each for each in self.held if each <= tag], ACKED)
+        self.send(m.BasicAck(delivery_tag=tag, multiple=True))
+
+    def ack(self, tag: int) -> None:
+        self.settle([tag], ACKED)
+        self.send(m.BasicAck(delivery_tag=tag))
+
+    def give_back(self, tag: int) -> None:
+        """nack or reject; to the queue, unless it was there often enough."""
+        message = self.held[tag].message
+        seen = self.work.book.queue(self.held[tag].by.queue).seen[message]
+        requeue = len(seen) < TIMES_MAX
+        dice = self.work.dice
+        several = dice.randrange(6)
+        tags = list(self.held) if several == 0 else [each for each in self.held if each <= tag]
+        if several <= 2 and all(self.times(each) < TIMES_MAX for each in tags):
+            self.settle(tags, REQUEUED)
+            if several == 0:
+                self.recovering += 1
+                self.work.book.give_back_unseen(self.holder)
+                self.send(m.BasicRecover(requeue=True))
+            else:
+                self.send(m.BasicNack(delivery_tag=tag, multiple=True, requeue=True))
+            return
+        self.settle([tag], REQUEUED if requeue else ACKED)
+        if dice.randrange(2):
+            self.send(m.BasicNack(delivery_tag=tag, requeue=requeue))
+        else:
+            self.send(m.BasicReject(delivery_tag=tag, requeue=requeue))
+
+    def times(self, tag: int) -> int:
+        delivery = self.held[tag]
+        return len(self.work.book.queue(delivery.by.queue).seen[delivery.message])
+
+    def ended(self, how: str) -> None:
+        self.work.book.end(self.holder, how)
+
+    def is_done(self) -> bool:
+        return self.over or not (self.held or self.recovering)
+
+    def err(self) -> None:
+        """Acknowledge what is not there: the broker closes the channel."""
+        self.over = True
+        self.ended("closed")
+        self.send(m.BasicAck(delivery_tag=self.last_tag + 1000))
+
+
+class Consumer(Taker):
+    """One channel that consumes, from one queue, with one or two consumers."""
+
+    def __init__(self, work: Workload, name: str, queue: str, no_ack: bool, drains: bool) -> None:
+        super().__init__(work, name)
+        dice = work.dice
+        swarm = work.swarm
+        self.queue = queue
+        self.no_ack = no_ack
+        self.style = "multiple" if drains else dice.choice(STYLES)
+        self.prefetch = dice.randrange(swarm.prefetch_max + 1)
+        self.limit = 0
+        if drains:
+            self.prefetch = 40
+        elif self.prefetch and dice.randrange(3) == 0:
+            self.limit = 1 + dice.randrange(self.prefetch)
+        self.requeue_percent = 0 if drains else swarm.requeue_percent
+        self.consumers = 1 if drains else dice.choice((1, 1, 1, 2))
+        self.priority = 0 if drains else dice.choice((0, 0, 0, 5))
+        self.cancel_one_in = 0 if drains else dice.choice((0, 0, 40))
+        self.consumptions: dict[str, Consumption] = {}
+        self.cancelling: dict[str, None] = {}
+        self.next_consumer = 0
+
+    def opened(self) -> None:
+        if self.work.book.queue(self.queue).promise != WORK:
+            self.send(self.work.declaration(self.queue))
+        else:
+            self.begin()
+
+    def begin(self) -> None:
+        """Set the limits, then consume."""
+        if self.prefetch:
+            self.send(m.BasicQos(prefetch_count=self.prefetch))
+        if self.limit:
+            self.set_limit(self.limit)
+        for _ in range(self.consumers):
+            self.consume()
+
+    def set_limit(self, limit: int) -> None:
+        """For all consumers of the channel together; it is only ever raised, or taken away."""
+        self.send(m.BasicQos(prefetch_count=limit, global_=True))
+        self.holder.limit = limit
+
+    def consume(self) -> None:
+        """One more consumer."""
+        self.next_consumer += 1
+        tag = f"c{self.next_consumer}"
+        limit = 0 if self.no_ack else self.prefetch
+        self.consumptions[tag] = Consumption(self.holder, self.queue, limit)
+        arguments: Table = {"x-priority": self.priority} if self.priority else {}
+        self.send(
+            m.BasicConsume(
+                queue=self.queue, consumer_tag=tag, no_ack=self.no_ack, arguments=arguments
+            )
+        )
+
+    def on_method(self, method: Method) -> None:
+        if isinstance(method, m.QueueDeclareOk):
+            self.begin()
+        elif isinstance(method, m.BasicRecoverOk):
+            self.recovering -= 1
+        elif isinstance(method, m.BasicCancelOk):
+            del self.cancelling[method.consumer_tag]
+            del self.consumptions[method.consumer_tag]
+            self.consume()
+        elif isinstance(method, m.BasicCancel):
+            self.cancelled(method.consumer_tag)
+        else:
+            well = isinstance(method, m.BasicConsumeOk | m.BasicQosOk)
+            promise(well, self.holder, "gets", method)
+
+    def cancelled(self, tag: str) -> None:
+        """The queue was deleted: start anew on another channel."""
+        promise(self.work.book.queue(self.queue).promise != WORK, self.holder, "is cancelled")
+        if tag not in self.cancelling:
+            self.close()
+
+    def may_be_refused(self, code: int) -> bool:
+        """Somebody may delete the queue before it is consumed from."""
+        return code == 404 and self.work.book.queue(self.queue).promise != WORK
+
+    def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
+        assert isinstance(method, m.BasicDeliver)
+        by = self.consumptions.get(method.consumer_tag)
+        promise(by is not None, self.holder, "gets a message for", method.consumer_tag)
+        assert by is not None
+        raw = (properties, body)
+        self.take(method.delivery_tag, by, method.redelivered, self.no_ack, raw)
+        self.wake()
+
+    def act(self) -> None:
+        """Settle some; now and then cancel and consume again."""
+        self.acting = False
+        dice = self.work.dice
+        if self.held:
+            if self.work.healing:
+                self.ack_multiple(next(reversed(self.held)))
+            elif dice.randrange(100) < self.requeue_percent:
+                self.give_back(dice.choice(list(self.held)))
+            else:
+                self.acknowledge()
+        if self.holder.limit and dice.randrange(20) == 0:
+            self.set_limit(0 if self.work.healing else self.holder.limit + dice.randrange(3))
+        if self.cancel_one_in and dice.randrange(self.cancel_one_in) == 0:
+            self.cancel()
+        if self.held:
+            self.wake()
+
+    def acknowledge(self) -> None:
+        """In this consumer's style."""
+        dice = self.work.dice
+        held = list(self.held)
+        style = self.style if self.style != "mixed" else dice.choice(STYLES[:3])
+        count = 1 + dice.randrange(len(held))
+        if style == "late" and self.prefetch and len(held) < self.prefetch and dice.randrange(20):
+            return
+        if style == "multiple":
+            self.ack_multiple(held[count - 1])
+            return
+        chosen = dice.sample(held, count) if style == "out of order" else held[:count]
+        for tag in chosen:
+            self.ack(tag)
+
+    def cancel(self) -> None:
+        """One consumer ends; cancel-ok brings the next."""
+        for tag in self.consumptions:
+            if tag not in self.cancelling:
+                self.cancelling[tag] = None
+                self.send(m.BasicCancel(consumer_tag=tag))
+                return
+
+    def heal(self) -> None:
+        self.cancel_one_in = 0
+        self.wake()
+
+
+class Getter(Taker):
+    """A client that polls with basic.get, one at a time."""
+
+    def __init__(self, work: Workload, name: str, queue: str, no_ack: bool) -> None:
+        super().__init__(work, name)
+        self.no_ack = no_ack
+        self.by = Consumption(self.holder, queue, NOT_COUNTED)
+        self.asking = False
+
+    def opened(self) -> None:
+        self.wake()
+
+    def on_method(self, method: Method) -> None:
+        if isinstance(method, m.BasicRecoverOk):
+            self.recovering -= 1
+            return
+        promise(isinstance(method, m.BasicGetEmpty) and self.asking, self.holder, "gets", method)
+        self.asking = False
+        self.wake()
+
+    def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
+        promise(isinstance(method, m.BasicGetOk) and self.asking, self.holder, "gets", method)
+        assert isinstance(method, m.BasicGetOk)
+        self.asking = False
+        raw = (properties, body)
+        self.take(method.delivery_tag, self.by, method.redelivered, self.no_ack, raw)
+        self.wake()
+
+    def act(self) -> None:
+        """Ask for the next; settle now and then."""
+        self.acting = False
+        dice = self.work.dice
+        if self.held and (self.work.healing or dice.randrange(3) == 0):
+            tag = dice.choice(list(self.held))
+            if not self.work.healing and dice.randrange(100) < self.work.swarm.requeue_percent:
+                self.give_back(tag)
+            else:
+                self.ack_multiple(tag)
+        if self.work.healing:
+            if self.held:
+                self.wake()
+        elif not self.asking:
+            self.asking = True
+            self.send(m.BasicGet(queue=self.by.queue, no_ack=self.no_ack))
+
+    def is_done(self) -> bool:
+        return super().is_done() and (self.over or not self.asking)
+
+    def heal(self) -> None:
+        self.wake()

@@ -1,0 +1,327 @@
+"""What clients have seen, held against what was promised them.
+
+Knows nothing of the broker's inside: everything here comes from what clients sent and received.
+(`accepted` and `safe` are told by the model, and make the same promises checkable at once.)
+
+    lost         confirmed, or sent on a connection that ended well => seen by a consumer of each
+                 queue it was routed to; of a connection that broke a prefix is seen, without gaps
+    invented     every message seen is one that was sent, to the last bit, to a queue it was sent to
+    confirms     each number once, only numbers that were used, only after it is safe everywhere,
+                 a returned message only after its basic.return
+    duplicates   seen again only when the holder gave it back or is gone, and flagged then; never
+                 again after an acknowledgement that cannot have been lost
+    order        first deliveries to one consumer are in the order of their stream
+    prefetch     a consumer never holds more than its limit, nor does a channel
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.errors import SluiceError
+from sluicemq.sim.messages import MessageId
+from sluicemq.sim.swarm import LISTENING, VOLATILE, WORK
+
+PASSING: Final = (VOLATILE, LISTENING)
+"""Queues that come and go: what is sent may or may not get in, and may be gone again."""
+
+OUT, ACKED, REQUEUED, NO_ACK = "out", "acked", "requeued", "no-ack"
+
+ENDED_WELL: Final = "closed"
+BROKEN: Final = "broken"
+
+
+class PromiseBroken(SluiceError):  # noqa: N818 - a verdict, in its own words
+    """A checker's verdict: what was promised and did not hold."""
+
+
+def promise(kept: bool, *words: object) -> None:
+    """Raise PromiseBroken with these words unless `kept`."""
+    if not kept:
+        raise PromiseBroken(" ".join(map(str, words)))
+
+
+class Holder:
+    """One channel of one client, for as long as it lasts."""
+
+    __slots__ = ("ended", "held", "limit", "name", "queues")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.ended = ""
+        self.held = 0
+        self.limit = 0
+        """basic.qos with global: its consumers together hold no more."""
+        self.queues: dict[str, None] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Consumption:
+    """One consumer of a holder, or its basic.gets."""
+
+    __slots__ = ("held", "holder", "last_of", "limit", "queue")
+
+    def __init__(self, holder: Holder, queue: str, limit: int) -> None:
+        self.holder = holder
+        self.queue = queue
+        self.limit = limit
+        self.held = 0
+        self.last_of: dict[int, int] = {}
+        """stream -> sequence of the last first delivery."""
+        holder.queues[queue] = None
+
+
+class Delivery:
+    """One message, once, at one consumer. `counted`: it counts for prefetch."""
+
+    __slots__ = ("by", "counted", "message", "state")
+
+    def __init__(self, message: MessageId, by: Consumption, state: str, counted: bool) -> None:
+        self.message = message
+        self.by = by
+        self.state = state
+        self.counted = counted
+
+
+class Sent:
+    """One published message."""
+
+    __slots__ = ("confirmed", "mandatory", "returned", "safe", "spread", "targets")
+
+    def __init__(self, targets: tuple[str, ...], mandatory: bool, spread: bool) -> None:
+        self.targets = targets
+        self.spread = spread
+        """Through the exchange that listeners bind their queues to."""
+        self.mandatory = mandatory
+        self.confirmed = False
+        self.returned = False
+        self.safe: list[str] = []
+
+
+class Stream:
+    """What one channel of one publisher has sent. `ended`: "", closed or broken."""
+
+    __slots__ = ("confirming", "ended", "name", "number", "sent", "sent_to", "unconfirmed")
+
+    def __init__(self, number: int, name: str, confirming: bool) -> None:
+        self.number = number
+        self.name = name
+        self.confirming = confirming
+        self.ended = ""
+        self.sent: list[Sent] = []
+        self.sent_to: dict[str, list[int]] = {}
+        self.unconfirmed: dict[int, Sent] = {}
+
+
+class QueueHistory:
+    """What was seen of one queue name."""
+
+    __slots__ = ("accepted", "given_back_unseen", "name", "promise", "seen")
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.promise = kind
+        self.seen: dict[MessageId, list[Delivery]] = {}
+        self.accepted: dict[int, int] = {}
+        self.given_back_unseen = 0
+        """So often deliveries on their way may have gone back: they come flagged for the first
+        time."""
+
+
+class History:
+    """All streams and queues of a run."""
+
+    def __init__(self) -> None:
+        self.told_what_is_safe = True
+        """By the models; without them a confirm that came too early is not noticed here."""
+        self.streams: list[Stream] = []
+        self.queues: dict[str, QueueHistory] = {}
+        self.published = 0
+        self.confirmed = 0
+        self.returned = 0
+        self.delivered = 0
+        self.redelivered = 0
+        self.settled = 0
+
+    def queue(self, name: str, kind: str = VOLATILE) -> QueueHistory:
+        """The queue of that name; a new one promises nothing unless told."""
+        known = self.queues.get(name)
+        if known is None:
+            known = self.queues[name] = QueueHistory(name, kind)
+        return known
+
+    # -- publishing
+
+    def stream(self, name: str, confirming: bool) -> Stream:
+        """A publisher begins."""
+        stream = Stream(len(self.streams), name, confirming)
+        self.streams.append(stream)
+        return stream
+
+    def publish(
+        self, stream: Stream, targets: tuple[str, ...], mandatory: bool, spread: bool
+    ) -> int:
+        """A message is about to be sent; returns its sequence number, from 0."""
+        self.published += 1
+        sequence = len(stream.sent)
+        sent = Sent(targets, mandatory, spread)
+        stream.sent.append(sent)
+        for target in targets:
+            stream.sent_to.setdefault(target, []).append(sequence)
+        if stream.confirming:
+            stream.unconfirmed[sequence + 1] = sent
+        return sequence
+
+    def confirm(self, stream: Stream, tag: int, multiple: bool) -> int:
+        """basic.ack from the broker; returns how many it confirms."""
+        promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
+        tags = [tag]
+        if multiple:
+            tags = [each for each in stream.unconfirmed if each <= tag]
+        for each in tags:
+            sent = stream.unconfirmed.pop(each)
+            sent.confirmed = True
+            for target in sent.targets:
+                if self.told_what_is_safe and self.queues[target].promise not in PASSING:
+                    said = f"{stream.name} hears that {each} is safe, but it is not in {target}"
+                    promise(target in sent.safe, said)
+            if sent.mandatory and not sent.targets:
+                promise(sent.returned, stream.name, each, "is confirmed before it is returned")
+        self.confirmed += len(tags)
+        return len(tags)
+
+    def give_back(self, stream: Stream, message: MessageId | None) -> None:
+        """basic.return."""
+        promise(message is not None, stream.name, "gets back what nobody sent")
+        assert message is not None
+        promise(message[0] == stream.number, stream.name, "gets back", message)
+        sent = stream.sent[message[1]]
+        promise(sent.mandatory, message, "is returned though it is not mandatory")
+        promise(not sent.returned, message, "is returned twice")
+        routed = [name for name in sent.targets if self.queues[name].promise not in PASSING]
+        promise(not routed, message, "is returned though it is for", *routed)
+        sent.returned = True
+        self.returned += 1
+
+    def accept(self, queue: str, message: MessageId) -> None:
+        """The queue has taken the message in: the next of its stream, none is left out."""
+        history = self.queue(queue)
+        number, sequence = message
+        if history.promise in PASSING:
+            sent = self.streams[number].sent[sequence]
+            in_order = history.accepted.get(number, -1) < sequence
+            meant = sent.spread or queue in sent.targets
+            promise(meant and in_order, queue, "takes in", message)
+            history.accepted[number] = sequence
+            return
+        due = self.streams[number].sent_to.get(queue, [])
+        index = history.accepted.get(number, 0)
+        next_due = due[index] if index < len(due) else None
+        promise(next_due == sequence, queue, "takes in", message, "when due is", next_due)
+        history.accepted[number] = index + 1
+
+    def make_safe(self, queue: str, message: MessageId) -> None:
+        """The queue may confirm the message from now on."""
+        self.streams[message[0]].sent[message[1]].safe.append(queue)
+
+    # -- consuming
+
+    def deliver(
+        self, message: MessageId | None, by: Consumption, redelivered: bool, no_ack: bool
+    ) -> Delivery:
+        """A client has received a message."""
+        history = self.queue(by.queue)
+        promise(message is not None, by.holder, "receives what nobody sent, from", by.queue)
+        assert message is not None
+        number, sequence = message
+        known = number < len(self.streams) and sequence < len(self.streams[number].sent)
+        promise(known, by.holder, "receives", message, "which was not sent yet")
+        sent = self.streams[number].sent[sequence]
+        right = by.queue in sent.targets or (history.promise in PASSING and sent.spread)
+        promise(right, message, "comes from", by.queue, "not from", sent.targets)
+        before = history.seen.setdefault(message, [])
+        for earlier in before:
+            self._may_come_again(message, earlier, by)
+        if before:
+            promise(redelivered, message, "comes again to", by.holder, "without being flagged")
+        elif redelivered:
+            why = "is flagged, but nobody can have had it"
+            promise(history.given_back_unseen > 0, message, why)
+        self.delivered += 1
+        self.redelivered += redelivered
+        if not redelivered:
+            last = by.last_of.get(number, -1)
+            promise(last < sequence, by.holder, "gets", message, "after", last)
+            by.last_of[number] = sequence
+        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, by.limit >= 0 and not no_ack)
+        before.append(delivery)
+        if delivery.counted:
+            self._count(by)
+        return delivery
+
+    def _may_come_again(self, message: MessageId, earlier: Delivery, by: Consumption) -> None:
+        holder = earlier.by.holder
+        where = f"{message} comes to {by.holder} from {by.queue}"
+        if earlier.state == OUT:
+            promise(bool(holder.ended), where, "while", holder, "holds it")
+        elif earlier.state == ACKED:
+            promise(holder.ended == BROKEN, where, "after", holder, "acknowledged it")
+        else:
+            promise(earlier.state == REQUEUED, where, "after no-ack delivery to", holder)
+
+    def _count(self, by: Consumption) -> None:
+        holder = by.holder
+        by.held += 1
+        holder.held += 1
+        promise(not 0 < by.limit < by.held, holder, "holds", by.held, "with prefetch", by.limit)
+        limit = holder.limit
+        promise(not 0 < limit < holder.held, holder, "holds", holder.held, "of", limit, "global")
+
+    def settle(self, delivery: Delivery, state: str) -> None:
+        """The client sends ack, nack or reject."""
+        assert delivery.state == OUT
+        delivery.state = state
+        self.settled += 1
+        if delivery.counted:
+            delivery.by.held -= 1
+            delivery.by.holder.held -= 1
+
+    def end(self, holder: Holder, how: str) -> None:
+        """The holder's channel is over, from the moment on at which its client wants it to be.
+        What was to end well may break before it has."""
+        if not holder.ended:
+            self.give_back_unseen(holder)
+        holder.ended = how
+
+    def give_back_unseen(self, holder: Holder) -> None:
+        """What is on its way to the holder goes back to its queues."""
+        for name in holder.queues:
+            self.queue(name).given_back_unseen += 1
+
+    # -- the end
+
+    def all_is_well(self) -> None:
+        """Everything is drained: whatever had to be seen has been seen."""
+        for stream in self.streams:
+            if stream.confirming and stream.ended != BROKEN:
+                first = next(iter(stream.unconfirmed), None)
+                promise(first is None, stream.name, "never hears of", first)
+            for name, sequences in stream.sent_to.items():
+                if self.queues[name].promise == WORK:
+                    self._seen_without_gaps(stream, name, sequences)
+
+    def _seen_without_gaps(self, stream: Stream, name: str, sequences: list[int]) -> None:
+        seen = self.queues[name].seen
+        missing: int | None = None
+        for sequence in sequences:
+            if (stream.number, sequence) not in seen:
+                lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"
+                promise(stream.ended == BROKEN, lost)
+                promise(not stream.sent[sequence].confirmed, lost, "though it was confirmed")
+                if missing is None:
+                    missing = sequence
+            elif missing is not None:
+                text = f"{stream.name}: {missing} is lost in {name}, {sequence} is not"
+                raise PromiseBroken(text)

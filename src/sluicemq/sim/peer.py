@@ -1,0 +1,304 @@
+"""A simulated client: a connection that speaks AMQP bytes, and the channels it runs.
+
+It cuts frames by itself, not with the broker's codec, so that a mistake there is not made twice.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.method import Method
+from sluicemq.amqp.types import Table
+from sluicemq.sim.history import BROKEN, ENDED_WELL, promise
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.sim.net import Socket
+    from sluicemq.sim.workload import Workload
+
+HEAD: Final = struct.Struct(">BHI")
+HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+FRAME_MAX: Final = 4096
+CAPABILITIES: Final[Table] = {
+    "connection.blocked": True,
+    "consumer_cancel_notify": True,
+    "publisher_confirms": True,
+    "basic.nack": True,
+}
+
+
+class Role:
+    """What a client does on one channel. `number` is the channel's; it is set when it opens."""
+
+    peer: Peer
+    number: int
+    started = False
+    closing = False
+    """close() was called: close-ok is awaited, even if a close of the broker's crosses it."""
+    over = False
+    """The channel is gone, or its client wants nothing more of it."""
+
+    def opened(self) -> None:
+        """channel.open-ok has come."""
+        raise NotImplementedError
+
+    def on_method(self, method: Method) -> None:
+        """A method without content."""
+        raise NotImplementedError
+
+    def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
+        """A method with its content."""
+        raise NotImplementedError
+
+    def on_writable(self) -> None:
+        """The socket has room again."""
+
+    def ended(self, how: str) -> None:
+        """The channel is over: closed orderly, or broken."""
+        raise NotImplementedError
+
+    def may_be_refused(self, code: int) -> bool:
+        """Can the broker close the channel with this code, by no fault of either?"""
+        return False
+
+    def heal(self) -> None:
+        """Faults are over: from now on behave, and come to an end."""
+
+    def is_done(self) -> bool:
+        """Nothing more is to be waited for."""
+        return self.over
+
+    # -- tools
+
+    def send(self, method: Method) -> None:
+        self.peer.send(method.frame(self.number))
+
+    def later(self, delay_ns: int, what: str, call: Callable[[], None]) -> None:
+        """Call it, unless the channel is over by then."""
+
+        def unless_over(_: object) -> None:
+            if not self.over:
+                call()
+
+        self.peer.work.timeline.after(delay_ns, self.peer.name, what, unless_over)
+
+    def close(self) -> None:
+        """Close the channel; how it ended counts from now on, what still comes is ignored."""
+        self.over = True
+        self.closing = True
+        self.ended(ENDED_WELL)
+        self.send(m.ChannelClose(reply_code=200))
+
+
+class Peer:
+    """One connection, from protocol header to end."""
+
+    def __init__(self, work: Workload, name: str, roles: Sequence[Role]) -> None:
+        self.work = work
+        self.name = name
+        self.roles = dict(enumerate(roles, 1))
+        for number, role in self.roles.items():
+            role.peer = self
+            role.number = number
+        self.buffer = bytearray()
+        self.content: tuple[int, Method, bytes, int, bytearray] | None = None
+        self.open = False
+        self.over = False
+        self.leaving = False
+        self.blocked = False
+        self.blocked_count = 0
+        self.socket: Socket = work.net.connect(self)
+        self.send(b"AMQP\x00\x00\x09\x01")
+
+    def send(self, data: bytes) -> None:
+        if not self.over:
+            self.socket.send(data)
+
+    # -- bytes and frames
+
+    def receive(self, data: bytes) -> None:
+        """From the socket."""
+        buffer = self.buffer
+        buffer += data
+        pos = 0
+        while len(buffer) - pos >= 7 and not self.over:
+            kind, channel, size = HEAD.unpack_from(buffer, pos)
+            promise(size + 8 <= FRAME_MAX, self.name, "gets a frame of", size + 8)
+            end = pos + 8 + size
+            if len(buffer) < end:
+                break
+            promise(buffer[end - 1] == 0xCE, self.name, "gets a frame without its end")
+            payload = bytes(buffer[pos + 7 : end - 1])
+            pos = end
+            self.frame(kind, channel, payload)
+        del buffer[:pos]
+
+    def frame(self, kind: int, channel: int, payload: bytes) -> None:
+        """One frame; those of a content come one after the other."""
+        if kind == 1:
+            promise(self.content is None, self.name, "gets a method inside a content")
+            ids = int.from_bytes(payload[:4])
+            method = m.METHODS[ids].decode_args(payload, 4, len(payload))
+            if method.has_content:
+                self.content = (channel, method, b"", -1, bytearray())
+            else:
+                self.method(channel, method)
+        elif kind in (2, 3):
+            promise(self.content is not None, self.name, "gets a content without its method")
+            assert self.content is not None
+            self.part(kind, channel, payload, *self.content)
+        else:
+            promise(kind == 8 and not channel, self.name, "gets a frame of kind", kind)
+
+    def part(
+        self,
+        kind: int,
+        channel: int,
+        payload: bytes,
+        began_on: int,
+        method: Method,
+        properties: bytes,
+        size: int,
+        body: bytearray,
+    ) -> None:
+        """The header or a body frame of the content that has begun."""
+        promise(channel == began_on, self.name, "gets a content on two channels")
+        promise((kind == 2) == (size < 0), self.name, "gets header and body in disorder")
+        if kind == 2:
+            properties, size = payload[12:], int.from_bytes(payload[4:12])
+        else:
+            body += payload
+        promise(len(body) <= size, self.name, "gets a body longer than its header says")
+        self.content = (channel, method, properties, size, body)
+        if len(body) == size:
+            self.content = None
+            role = self.roles.get(channel)
+            if role is not None and not role.over:
+                role.on_content(method, properties, bytes(body))
+
+    def method(self, channel: int, method: Method) -> None:
+        """A method without content."""
+        if channel == 0:
+            self.connection_method(method)
+            return
+        role = self.roles.get(channel)
+        if isinstance(method, m.ChannelCloseOk):
+            self.channel_closed(channel)
+        elif isinstance(method, m.ChannelClose):
+            self.send(m.ChannelCloseOk().frame(channel))
+            allowed = role is not None and (role.over or role.may_be_refused(method.reply_code))
+            promise(allowed, self.name, "is told", method)
+            if role is not None and not role.over:
+                role.over = True
+                role.ended(ENDED_WELL)
+            if role is None or not role.closing:
+                self.channel_closed(channel)
+        elif role is None or role.over:
+            return
+        elif isinstance(method, m.ChannelOpenOk):
+            role.started = True
+            role.opened()
+        else:
+            role.on_method(method)
+
+    def channel_closed(self, channel: int) -> None:
+        """The number is free; the client may put another role there."""
+        role = self.roles.pop(channel, None)
+        if role is not None and not self.leaving:
+            self.work.channel_closed(self, channel, role)
+
+    def add(self, channel: int, role: Role) -> None:
+        """Another role on a free channel number."""
+        role.peer = self
+        role.number = channel
+        self.roles[channel] = role
+        role.send(m.ChannelOpen())
+
+    # -- the connection's life
+
+    def connection_method(self, method: Method) -> None:
+        """Channel 0."""
+        if isinstance(method, m.ConnectionStart):
+            properties: Table = {"capabilities": CAPABILITIES, "connection_name": self.name}
+            response = b"\0guest\0guest"
+            self.reply(m.ConnectionStartOk(properties, "PLAIN", response, "en_US"))
+        elif isinstance(method, m.ConnectionTune):
+            self.reply(m.ConnectionTuneOk(method.channel_max, FRAME_MAX, method.heartbeat))
+            self.reply(m.ConnectionOpen("/"))
+            if method.heartbeat:
+                self.beat_after_ns = method.heartbeat * 400 * MS
+                self.beat(None)
+        elif isinstance(method, m.ConnectionOpenOk):
+            self.open = True
+            for role in self.roles.values():
+                role.send(m.ChannelOpen())
+        elif isinstance(method, m.ConnectionBlocked):
+            promise(not self.blocked, self.name, "is blocked twice")
+            self.blocked = True
+            self.blocked_count += 1
+        elif isinstance(method, m.ConnectionUnblocked):
+            promise(self.blocked, self.name, "is unblocked without having been blocked")
+            self.blocked = False
+        elif isinstance(method, m.ConnectionCloseOk):
+            promise(self.leaving, self.name, "hears close-ok unasked")
+        else:
+            promise(False, self.name, "is told", method)
+
+    def reply(self, method: Method) -> None:
+        self.send(method.frame(0))
+
+    def beat(self, _: object) -> None:
+        """Heartbeats of a client that is well."""
+        if not self.over and not self.leaving:
+            if self.socket.room() > 0:
+                self.send(HEARTBEAT)
+            self.work.timeline.after(self.beat_after_ns, self.name, "heartbeat", self.beat)
+
+    def writable(self) -> None:
+        for role in list(self.roles.values()):
+            if role.started and not role.over:
+                role.on_writable()
+
+    def close(self) -> None:
+        """Close orderly: everything sent before counts."""
+        if self.leaving or self.over:
+            return
+        self.leaving = True
+        if not self.open:
+            self.break_off(None)
+            return
+        self.end_roles(ENDED_WELL)
+        self.reply(m.ConnectionClose(reply_code=200))
+
+    def break_off(self, kept_bytes: int | None) -> None:
+        """Hang up at once; of what was sent lately, `kept_bytes` still arrive (None: all)."""
+        if not self.over:
+            self.over = True
+            self.end_roles(BROKEN)
+            self.socket.leave(kept_bytes)
+            self.work.gone(self)
+
+    def fall_silent(self) -> None:
+        """Neither read nor write any more, without a word: the heartbeat must find out."""
+        if not self.over:
+            self.socket.stall()
+            self.over = True
+            self.end_roles(BROKEN)
+            self.work.gone(self)
+
+    def hung_up(self) -> None:
+        """The node has closed the socket."""
+        if not self.over:
+            promise(self.leaving, self.name, "is cut off by the broker")
+            self.over = True
+            self.work.gone(self)
+
+    def end_roles(self, how: str) -> None:
+        """A role that wanted to end well and has not heard so yet may still break."""
+        for role in self.roles.values():
+            if not role.over or how == BROKEN:
+                role.over = True
+                role.ended(how)

@@ -1,0 +1,151 @@
+"""Simulated publishers: bursts into a socket that may be full, with confirms or without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.method import Method
+from sluicemq.sim.history import BROKEN, Stream, promise
+from sluicemq.sim.messages import (
+    PERSISTENT,
+    PERSISTENT_NAMED,
+    TRANSIENT,
+    TRANSIENT_NAMED,
+    content_of,
+    id_of_body,
+)
+from sluicemq.sim.peer import FRAME_MAX, Role
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.sim.workload import Workload
+
+QUESTION_ONE_IN: Final = 30
+CARELESS_ONE_IN: Final = 8
+"""So many publishers close without waiting for their confirms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a publish goes: the queues that are bound there."""
+
+    exchange: str
+    key: str
+    queues: tuple[str, ...]
+    spread: bool = False
+
+
+class Publisher(Role):
+    """One stream of messages."""
+
+    def __init__(self, work: Workload, name: str, total: int) -> None:
+        self.work = work
+        dice = work.dice
+        swarm = work.swarm
+        self.total = total
+        self.confirming = dice.randrange(100) < swarm.confirm_percent
+        self.careless = dice.randrange(CARELESS_ONE_IN) == 0
+        self.in_flight_max = dice.choice((1, 3, 20, 10_000))
+        self.burst_max = dice.choice((1, 5, 30))
+        self.pause_ns = dice.choice((MS // 20, MS, 20 * MS))
+        self.target = dice.choice(work.targets)
+        self.size_max = 1 + dice.randrange(swarm.body_bytes_max)
+        self.even = dice.randrange(2) == 0
+        self.mixed = dice.randrange(4) == 0
+        self.stream: Stream = work.book.stream(name, self.confirming)
+        self.acting = False
+        self.finishing = False
+
+    def opened(self) -> None:
+        if self.confirming:
+            self.send(m.ConfirmSelect())
+        else:
+            self.wake()
+
+    def on_method(self, method: Method) -> None:
+        if isinstance(method, m.BasicAck):
+            self.work.book.confirm(self.stream, method.delivery_tag, method.multiple)
+            self.wake()
+        elif isinstance(method, m.ConfirmSelectOk):
+            self.wake()
+        else:
+            promise(isinstance(method, m.QueueDeclareOk), self.stream.name, "gets", method)
+
+    def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
+        promise(isinstance(method, m.BasicReturn), self.stream.name, "gets", method)
+        self.work.book.give_back(self.stream, id_of_body(properties, body))
+
+    def on_writable(self) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        """Act soon, if not yet planned."""
+        if not self.acting and not self.over:
+            self.acting = True
+            pause_ns = self.pause_ns if not self.work.healing else MS // 20
+            self.later(1 + self.work.dice.randrange(pause_ns), "publishes", self.act)
+
+    def act(self) -> None:
+        """Write what may be written; then wait for room, a confirm, or the next time."""
+        self.acting = False
+        dice = self.work.dice
+        if len(self.stream.sent) >= self.total or self.work.healing:
+            self.finish()
+            return
+        for _ in range(1 + dice.randrange(self.burst_max)):
+            if len(self.stream.sent) >= self.total or self.must_wait():
+                break
+            self.publish()
+        if dice.randrange(QUESTION_ONE_IN) == 0 and self.peer.socket.room() > 0:
+            self.send(m.QueueDeclare(queue=self.work.swarm.queues[0].name, passive=True))
+        if not self.must_wait():
+            self.wake()
+
+    def must_wait(self) -> bool:
+        """For room in the socket, or for a confirm; either wakes."""
+        full = len(self.stream.unconfirmed) >= self.in_flight_max
+        return self.peer.socket.room() <= 0 or full
+
+    def publish(self) -> None:
+        """One message; mostly like the one before, as real publishers do."""
+        work = self.work
+        dice = work.dice
+        if dice.randrange(10) == 0:
+            self.target = dice.choice(work.targets)
+        target = self.target
+        size = self.size_max if self.even else dice.randrange(self.size_max)
+        persistent = dice.randrange(100) < work.swarm.persistent_percent
+        kind = PERSISTENT if persistent else TRANSIENT
+        if self.mixed and dice.randrange(4) == 0:
+            kind = PERSISTENT_NAMED if persistent else TRANSIENT_NAMED
+        mandatory = dice.randrange(20) == 0
+        method = m.BasicPublish(
+            exchange=target.exchange, routing_key=target.key, mandatory=mandatory
+        )
+        sequence = work.book.publish(self.stream, target.queues, mandatory, target.spread)
+        number = self.number
+        content = content_of(number, self.stream.number, sequence, kind, size, FRAME_MAX)
+        self.peer.send(method.frame(number) + content)
+
+    def finish(self) -> None:
+        """Close when nothing is to be waited for."""
+        if not self.stream.unconfirmed or (self.careless and not self.work.healing):
+            self.close()
+
+    def ended(self, how: str) -> None:
+        self.stream.ended = how
+        if how == BROKEN:
+            return
+        self.stream.unconfirmed.clear()  # who leaves early does not hear
+
+    def heal(self) -> None:
+        self.wake()
+
+    def err(self) -> None:
+        """Publish to an exchange that is not there: the channel is closed by the broker."""
+        self.over = True
+        self.ended("closed")
+        method = m.BasicPublish(exchange="missing", routing_key="x")
+        self.peer.send(method.frame(self.number) + content_of(self.number, 0, 0, 0, 0, FRAME_MAX))

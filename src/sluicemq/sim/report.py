@@ -1,0 +1,154 @@
+"""What a run has to say: verdict, digest, figures; and the short log of its last events.
+
+The short log has one line an event and one column an actor of the chain:
+
+    reader    connections not read / all       channel  messages waiting, channels held up
+    queue     messages waiting, ready, unacked   store    messages waiting, writes to be synced
+    writer    backlog in bytes, how many choked  alarm    is one raised?
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.events import Publishes
+from sluicemq.chain.message_store import StoreWrite
+from sluicemq.chain.queue import Enqueue
+from sluicemq.sim.checkers import CHANNEL, DELIVERIES, READER, STORE
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.sim.run import Simulation
+
+HEADING: Final = (
+    f"{'event':>7} {'virtual ms':>11}  {'who':14} {'what':16}"
+    f" {'reader':>7} {'channel':>9} {'queue':>14} {'store':>9} {'writer':>9} alarm"
+)
+
+
+class ShortLog:
+    """Keeps the last lines (0: prints each as it comes)."""
+
+    def __init__(self, kept: int) -> None:
+        self.printing = kept == 0
+        self.lines: deque[str] = deque(maxlen=kept)
+
+    def write(self, simulation: Simulation) -> None:
+        """After an event."""
+        line = line_of(simulation)
+        if self.printing:
+            print(line)
+        else:
+            self.lines.append(line)
+
+
+def line_of(simulation: Simulation) -> str:
+    """The chain as it is now."""
+    timeline = simulation.timeline
+    at_ns, who, what = timeline.last
+    broker = simulation.node.broker
+    readers = list(broker.connections.values())
+    channels = [channel for reader in readers for channel in reader.channels.values()]
+    queues = list(broker.queues.values())
+    stopped = sum(reader.paused for reader in readers)
+    in_channels = sum(
+        len(each.contents) for c in channels for each in c.inbox if isinstance(each, Publishes)
+    )
+    gates = sum(channel.keeper.gates_shut > 0 for channel in channels)
+    in_queues = sum(
+        len(each.publish.batch.contents)
+        for queue in queues
+        for each in queue.inbox
+        if isinstance(each, Enqueue)
+    )
+    ready = sum(queue.machine.depth.ready for queue in queues)
+    unacked = sum(queue.machine.depth.unacked for queue in queues)
+    store = broker.store
+    in_store = sum(len(each.batch.contents) for each in store.inbox if isinstance(each, StoreWrite))
+    backlog = sum(reader.writer.pending_bytes for reader in readers)
+    choked = sum(reader.writer.choked for reader in readers)
+    return (
+        f"{timeline.happened:7} {at_ns / MS:11.3f}  {who:14.14} {what:16.16}"
+        f" {f'{stopped}/{len(readers)}':>7} {f'{in_channels} {gates}':>9}"
+        f" {f'{in_queues} {ready} {unacked}':>14} {f'{in_store} {len(store.group)}':>9}"
+        f" {f'{backlog} {choked}':>9} {'yes' if broker.alarms.reasons else ''}"
+    )
+
+
+class Report:
+    """Figures of a run that is over. Plain data: it travels between processes."""
+
+    def __init__(self, simulation: Simulation, failure: str, trace: str) -> None:
+        swarm = simulation.swarm
+        self.seed = swarm.seed
+        self.profile = swarm.profile
+        self.steps = simulation.steps
+        self.failure = failure
+        self.trace = trace
+        self.phase = simulation.phase
+        self.digest = simulation.timeline.digest()
+        self.events = simulation.timeline.happened
+        self.virtual_s = simulation.timeline.now_ns / 1e9
+        self.parameters = swarm.lines()
+        self.figures = figures_of(simulation)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        shown = [f"{name:22} {value}" for name, value in self.figures.items()]
+        verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
+        return [
+            *self.parameters,
+            "",
+            *shown,
+            "",
+            f"{'virtual seconds':22} {self.virtual_s:.3f}",
+            f"{'digest':22} {self.digest}",
+            f"{'verdict':22} {verdict}",
+        ]
+
+
+def figures_of(simulation: Simulation) -> dict[str, int]:
+    """What happened, in numbers: above all, that flow control had to do something."""
+    book = simulation.work.book
+    broker = simulation.node.broker
+    checkers = simulation.checkers
+    now_ns = simulation.timeline.now_ns
+    shut = dict.fromkeys((READER, CHANNEL, STORE, DELIVERIES), 0)
+    blocked_ns = dict.fromkeys((READER, CHANNEL, STORE, DELIVERIES), 0)
+    for gate, kind in checkers.gates.items():
+        shut[kind] += gate.shut_count
+        blocked_ns[kind] += gate.blocked_ns(now_ns)
+    faults = simulation.work.faults
+    return {
+        "events": simulation.timeline.happened,
+        "runs of the node": simulation.cpu.runs,
+        "checks": checkers.checks,
+        "quiet moments": checkers.quiet,
+        "connections": simulation.net.opened,
+        "published": book.published,
+        "confirmed": book.confirmed,
+        "returned": book.returned,
+        "delivered": book.delivered,
+        "redelivered": book.redelivered,
+        "settled": book.settled,
+        "syncs": simulation.disk.syncs,
+        "reader paused": simulation.net.pauses,
+        "writer refused": simulation.net.refusals,
+        "gate reader>channel": shut[READER],
+        "gate channel>queue": shut[CHANNEL],
+        "gate queue>store": shut[STORE],
+        "gate deliveries": shut[DELIVERIES],
+        "gate store full": broker.store.full.shut_count,
+        "blocked ms reader": blocked_ns[READER] // MS,
+        "blocked ms channel": blocked_ns[CHANNEL] // MS,
+        "blocked ms queue": blocked_ns[STORE] // MS,
+        "blocked ms store": broker.store.full.blocked_ns(now_ns) // MS,
+        "alarms": checkers.peaks.alarms,
+        "clients told blocked": simulation.work.blocked_count(),
+        "most in the chain": checkers.peaks.chain,
+        "most in a queue inbox": checkers.peaks.queue_inbox,
+        "most in store inbox": checkers.peaks.store_inbox,
+        "largest backlog bytes": checkers.peaks.backlog_bytes,
+        **{f"fault {name}": getattr(faults, name) for name in faults.__slots__},
+    }

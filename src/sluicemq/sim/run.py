@@ -1,0 +1,145 @@
+"""One run: the node on its simulated World, the loop, the checkers, the verdict.
+
+safety     clients and faults, for so many events; every promise is checked after every event
+liveness   the faults are over: everything must drain within a bounded virtual time
+leaving    all clients close; the broker must have forgotten them
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from sluicemq.flow.credit import LinkSpec
+from sluicemq.kernel.world import World
+from sluicemq.node import Node
+from sluicemq.sim.checkers import Checkers
+from sluicemq.sim.history import promise
+from sluicemq.sim.model import SyncedWrites
+from sluicemq.sim.net import SimNet
+from sluicemq.sim.report import Report, ShortLog
+from sluicemq.sim.swarm import Swarm, swarm_of
+from sluicemq.sim.timeline import Timeline
+from sluicemq.sim.workload import Workload
+from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimDisk, SimMemory
+
+STEPS: Final = 4000
+"""Events of the safety phase."""
+
+DRAIN_NS: Final = 60_000 * MS
+"""Virtual time in which everything must have drained, and again everyone have left."""
+
+IDLE_EVERY: Final = 64
+
+EVENTS_MAX: Final = 400_000
+"""A run that is not over by then goes in circles."""
+
+MEMORY_BYTES: Final = 1 << 40
+
+
+def simulate(
+    seed: int,
+    steps: int = STEPS,
+    profile: str | None = None,
+    log: ShortLog | None = None,
+) -> Report:
+    """Run a seed to its verdict."""
+    return Simulation(swarm_of(seed, profile), steps, log).run()
+
+
+class Simulation:
+    """One seed."""
+
+    def __init__(self, swarm: Swarm, steps: int = STEPS, log: ShortLog | None = None) -> None:
+        self.swarm = swarm
+        self.steps = steps
+        self.log = log
+        seed = swarm.seed
+        self.timeline = Timeline()
+        self.net = SimNet(self.timeline, Random(f"net {seed}"), swarm)
+        self.disk = SimDisk(self.timeline, Random(f"disk {seed}"), swarm)
+        self.memory = SimMemory(MEMORY_BYTES)
+        self.cpu = Cpu(self.timeline, Random(f"cpu {seed}"), swarm)
+        dice = SimDice(Random(f"node {seed}"))
+        world = World(SimClock(self.timeline), dice, self.disk, self.net, self.memory)
+        self.node = Node(world, swarm.config())
+        self._shrink()
+        self.net.node = self.node
+        synced = SyncedWrites(self.node.broker.store)
+        self.disk.sync_begins = synced.sync_begins
+        self.disk.sync_ends = synced.sync_ends
+        self.cpu.attach(self.node)
+        self.work = Workload(swarm, self.timeline, self.net, self.disk, self.memory, self.cpu)
+        self.checkers = Checkers(
+            self.node, self.work.book, synced, swarm.body_bytes_max, self.work.publishes
+        )
+        self.phase = "safety"
+
+    def _shrink(self) -> None:
+        """Bounds of the chain that nobody sets, small enough to be met."""
+        broker = self.node.broker
+        swarm = self.swarm
+        broker.delivery_window = LinkSpec(*swarm.delivery_window)
+        broker.held_methods_max = swarm.held_methods_max
+        broker.writer_backlog_bytes = swarm.writer_backlog_bytes
+        broker.store.group_bytes_max = swarm.store_group_bytes
+
+    def run(self) -> Report:
+        """To the end, or to the first broken promise."""
+        failure = trace = ""
+        try:
+            while self.timeline.happened < self.steps and not self.is_idle():
+                self.step()
+            self.phase = "liveness"
+            self.work.heal()
+            self.until(self.is_drained, "everything has drained")
+            self.checkers.all_is_still()
+            self.phase = "leaving"
+            self.work.leave()
+            self.until(self.has_everyone_left, "everyone has left")
+            self.checkers.everyone_has_left()
+            self.work.book.all_is_well()
+        except Exception as error:  # whatever is raised in there is a finding
+            failure = f"{type(error).__name__}: {error}"
+            trace = traceback.format_exc()
+        return Report(self, failure, trace)
+
+    def step(self) -> None:
+        """One event, then the checks; only runs of the node change what they look at."""
+        self.timeline.step()
+        if self.timeline.last[1] == "node":
+            self.checkers.check()
+        if self.log is not None:
+            self.log.write(self)
+
+    def until(self, over: Callable[[], bool], what: str) -> None:
+        """Go on until it is so, within bounds."""
+        deadline_ns = self.timeline.now_ns + DRAIN_NS
+        while not over():
+            self.step()
+            late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
+            promise(not late, "not in time:", what)
+
+    def is_idle(self) -> bool:
+        """Nothing is published any more, so little will happen; it is not asked at every event."""
+        timeline = self.timeline
+        return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and self.is_drained()
+
+    def is_drained(self) -> bool:
+        """Publishers have closed, queues are empty, nothing is on its way anywhere."""
+        broker = self.node.broker
+        if self.node.scheduler.ready or broker.store.sync_runs or broker.alarms.reasons:
+            return False
+        if not self.work.is_done():
+            return False
+        if any(queue.machine.depth.footprint for queue in broker.queues.values()):
+            return False
+        return not any(
+            socket.outbound or socket.inbound or socket.reader.writer.pending
+            for socket in self.net.sockets.values()
+        )
+
+    def has_everyone_left(self) -> bool:
+        return not self.net.sockets and not self.node.scheduler.ready

@@ -1,0 +1,201 @@
+"""What one seed's run looks like: all its parameters, thrown once from the seed.
+
+Swarm testing: a run does not do a little of everything, but much of some things. One has a slow
+disk and tiny credits, the next a thousand reconnects, a third one publisher and a stalled reader.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from random import Random
+from typing import Final
+
+from sluicemq.config import KIB, MIB, PROFILES, Config, FlowConfig, MemoryConfig, NetConfig
+from sluicemq.sim.world import MS
+
+WORK: Final = "work"
+"""Nothing may be lost: consumers acknowledge, or are no-ack on connections that do not break."""
+LOSSY: Final = "lossy"
+"""No-ack consumers on connections that break: what was on its way to them is gone."""
+VOLATILE: Final = "volatile"
+"""Is purged, deleted and declared anew while it is in use."""
+LISTENING: Final = "listening"
+"""Exclusive or auto-delete, made by who consumes from it, gone with it."""
+
+CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
+STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
+ROOMY: Final = 64 * MIB
+"""A memory limit that the messages of a run do not reach. Below it a connection that publishes and
+consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge what fills memory."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuePlan:
+    """One queue that is there from the start."""
+
+    name: str
+    durable: bool
+    promise: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swarm:
+    """Parameters of one run. Times are virtual nanoseconds."""
+
+    seed: int
+    profile: str
+    credit: tuple[int, int] | None
+    store_credit: tuple[int, int] | None
+    budget_messages: int
+    budget_bytes: int
+    window_floor: int
+    window_ceiling: int
+    memory_limit_bytes: int
+    check_interval_ms: int
+    heartbeat_s: int
+    delivery_window: tuple[int, int]
+    store_group_bytes: int
+    writer_backlog_bytes: int
+    held_methods_max: int
+    queues: tuple[QueuePlan, ...]
+    publishers: int
+    channels_each: int
+    messages_each: int
+    body_bytes_max: int
+    persistent_percent: int
+    confirm_percent: int
+    consumers: int
+    mixed: int
+    pollers: int
+    operators: int
+    listeners: int
+    requeue_percent: int
+    prefetch_max: int
+    stall_percent: int
+    break_percent: int
+    fault_interval_ns: int
+    turns_max: int
+    turn_ns_max: int
+    delay_ns_max: int
+    fragment_max: int
+    socket_bytes: int
+    high_water_bytes: int
+    low_water_bytes: int
+    sync_ns_max: int
+
+    def config(self) -> Config:
+        """The node's settings."""
+        return Config(
+            net=NetConfig(
+                frame_max=4096,
+                channel_max=7,
+                max_message_size=64 * KIB,
+                heartbeat=self.heartbeat_s,
+            ),
+            flow=FlowConfig(
+                profile=self.profile,
+                credit_flow_default_credit=self.credit,
+                msg_store_credit_disc_bound=self.store_credit,
+                chain_budget_messages=self.budget_messages,
+                chain_budget_bytes=self.budget_bytes,
+                window_floor=self.window_floor,
+                window_ceiling=self.window_ceiling,
+            ),
+            memory=MemoryConfig(
+                vm_memory_high_watermark_absolute=self.memory_limit_bytes,
+                check_interval_ms=self.check_interval_ms,
+            ),
+        )
+
+    def lines(self) -> list[str]:
+        """For people: one parameter a line."""
+        shown = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "queues":
+                value = ", ".join(
+                    f"{q.name} {q.promise}{' durable' if q.durable else ''}" for q in value
+                )
+            shown.append(f"{each.name:22} {value}")
+        return shown
+
+
+def swarm_of(seed: int, profile: str | None = None) -> Swarm:
+    """The parameters of a seed; `profile` replaces the one it would choose, and nothing else."""
+    dice = Random(f"swarm {seed}")
+    chosen = dice.choice(PROFILES)
+    profile = profile or chosen
+    adaptive = profile == "adaptive"
+    credit: tuple[int, int] | None = dice.choice(CREDITS)
+    if dice.randrange(3) and adaptive:
+        credit = None  # the budget's windows
+    floor = dice.choice((1, 1, 2, 4))
+    ceiling = floor + dice.choice((0, 1, 3, 8, 40))
+    window = dice.choice((1, 4, 16, 64, 1024))
+    fragment_max = dice.choice((60, 200, 600, 2000, 8000))
+    body_bytes_max = dice.choice((40, 120, 300, 1000, 5000, 50_000))
+    socket_bytes = dice.choice((400, 1500, 4000, 16_000))
+    # The node's work is bounded by bytes on the wire and by messages, whichever is less.
+    wire_bytes = min(800_000, fragment_max * 300)
+    publishers = dice.randrange(1, 6)
+    channels_each = dice.choice((1, 1, 2, 3))
+    streams = publishers * channels_each
+    messages = min(1000, wire_bytes // (150 + body_bytes_max // 3))
+    memory_limit = dice.choice((16 * KIB, 64 * KIB, 256 * KIB, ROOMY))
+    mixed = dice.choice((0, 1, 2))
+    high_water = dice.choice((100, 1000, 4000, 16_000))
+    return Swarm(
+        seed=seed,
+        profile=profile,
+        credit=credit,
+        store_credit=dice.choice(STORE_CREDITS),
+        budget_messages=dice.choice((4, 16, 40, 100, 1000)),
+        budget_bytes=dice.choice((4 * KIB, 16 * KIB, 64 * KIB, MIB)),
+        window_floor=floor,
+        window_ceiling=ceiling,
+        memory_limit_bytes=memory_limit,
+        check_interval_ms=dice.choice((10, 50, 200)),
+        heartbeat_s=dice.choice((0, 0, 1)),
+        delivery_window=(window, max(1, window // 4)),
+        store_group_bytes=dice.choice((1000, 10_000, 100_000)),
+        writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
+        held_methods_max=dice.choice((1, 4, 100)),
+        queues=_queues(dice),
+        publishers=publishers,
+        channels_each=channels_each,
+        messages_each=max(10, messages // streams),
+        body_bytes_max=body_bytes_max,
+        persistent_percent=dice.choice((0, 50, 100, 100)),
+        confirm_percent=dice.choice((0, 60, 100, 100)),
+        consumers=dice.randrange(1, 5),
+        mixed=mixed if memory_limit == ROOMY else 0,
+        pollers=dice.choice((0, 0, 1, 2)),
+        operators=dice.choice((0, 1, 1, 2)),
+        listeners=dice.choice((0, 0, 1, 2)),
+        requeue_percent=dice.choice((0, 0, 5, 30)),
+        prefetch_max=dice.choice((0, 1, 3, 10, 100)),
+        stall_percent=dice.choice((0, 10, 40)),
+        break_percent=dice.choice((0, 0, 10, 40)),
+        fault_interval_ns=dice.choice((20, 100, 400)) * MS,
+        turns_max=dice.choice((1, 2, 4, 16)),
+        turn_ns_max=dice.choice((10_000, 50_000, 300_000, 1_500_000)),
+        delay_ns_max=dice.choice((50_000, 500_000, 5_000_000)),
+        fragment_max=fragment_max,
+        socket_bytes=socket_bytes,
+        high_water_bytes=high_water,
+        low_water_bytes=high_water // 4,
+        sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
+    )
+
+
+def _queues(dice: Random) -> tuple[QueuePlan, ...]:
+    plans = [
+        QueuePlan(name=f"work{n}", durable=dice.randrange(3) > 0, promise=WORK)
+        for n in range(dice.randrange(1, 4))
+    ]
+    others = [promise for promise in (LOSSY, VOLATILE) if dice.randrange(2)]
+    plans += [
+        QueuePlan(name=promise, durable=dice.randrange(2) > 0, promise=promise)
+        for promise in others
+    ]
+    return tuple(plans)

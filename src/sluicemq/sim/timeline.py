@@ -1,0 +1,59 @@
+"""Virtual time: what happens next, and a digest of all that has happened.
+
+Events are taken in order of time and, at one time, in the order in which they were asked for, so
+nothing depends on hashes or addresses. Every event and every byte the node writes goes into the
+digest: two runs with equal digests were equal.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+EventRow = tuple[int, str, str]
+"""(virtual nanoseconds, who, what), for the short log."""
+
+
+class Timeline:
+    """The events to come. `after` asks for one, `step` makes the next one happen."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.happened = 0
+        self.last: EventRow = (0, "", "")
+        self._heap: list[tuple[int, int, str, str, Callable[[Any], None], Any]] = []
+        self._asked = 0
+        self._digest = blake2b(digest_size=8)
+
+    def after(
+        self,
+        delay_ns: int,
+        who: str,
+        what: str,
+        call: Callable[[Any], None],
+        argument: object = None,
+    ) -> None:
+        """Call `call(argument)` in `delay_ns`; `who` and `what` are words for people."""
+        self._asked += 1
+        entry = (self.now_ns + delay_ns, self._asked, who, what, call, argument)
+        heapq.heappush(self._heap, entry)
+
+    def step(self) -> None:
+        """The next event happens."""
+        at_ns, order, who, what, call, argument = heapq.heappop(self._heap)
+        self.now_ns = at_ns
+        self.happened += 1
+        self.last = (at_ns, who, what)
+        self._digest.update(b"%d %d %s %s\n" % (at_ns, order, who.encode(), what.encode()))
+        call(argument)
+
+    def saw(self, number: int, data: bytes) -> None:
+        """`data` was written to socket `number`: part of the trace."""
+        self._digest.update(b"%d %d %d\n" % (number, len(data), crc32(data)))
+
+    def digest(self) -> str:
+        """Of everything until now."""
+        return self._digest.hexdigest()

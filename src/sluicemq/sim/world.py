@@ -1,0 +1,140 @@
+"""The simulated World: a clock that jumps from event to event, seeded dice, disk and memory.
+
+The siblings of `host/`. `net.py` has the sockets; `run.py` puts them together. The CPU is simulated
+too: the node gets a few turns at a time, for a price, so that inboxes really fill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from sluicemq.kernel.world import Clock, Dice, Disk, Memory
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.node import Node
+    from sluicemq.sim.swarm import Swarm
+    from sluicemq.sim.timeline import Timeline
+
+EPOCH_MS = 1_700_000_000_000
+MS = 1_000_000
+"""Nanoseconds in a millisecond."""
+
+
+class SimClock(Clock):
+    """Virtual time."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+
+    def now_ns(self) -> int:
+        return self.timeline.now_ns
+
+    def wall_ms(self) -> int:
+        return EPOCH_MS + self.timeline.now_ns // MS
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        what = type(message).__name__
+        self.timeline.after(delay_ms * MS, "timer", what, actor.post, message)
+
+
+class SimDice(Dice):
+    """The node's own chance."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def below(self, limit: int) -> int:
+        return self.random.randrange(limit)
+
+    def token(self, size: int) -> bytes:
+        return self.random.randbytes(size)
+
+
+class SimDisk(Disk):
+    """Syncs take their time, and now and then very long.
+
+    What a sync covers is what the store had received when it was asked for; `sync_begins` and
+    `sync_ends` tell the checkers, who hold the store to it.
+    """
+
+    def __init__(self, timeline: Timeline, random: Random, swarm: Swarm) -> None:
+        self.timeline = timeline
+        self.random = random
+        self.swarm = swarm
+        self.stalled_until_ns = 0
+        self.healed = False
+        self.syncs = 0
+        self.sync_begins: Callable[[], None]
+        self.sync_ends: Callable[[], None]
+
+    def sync(self, actor: Actor, message: object) -> None:
+        self.syncs += 1
+        self.sync_begins()
+        delay_ns = MS
+        if not self.healed:
+            delay_ns = 1 + self.random.randrange(self.swarm.sync_ns_max)
+            delay_ns = max(delay_ns, self.stalled_until_ns - self.timeline.now_ns)
+        self.timeline.after(delay_ns, "disk", "synced", self._synced, (actor, message))
+
+    def _synced(self, asked: tuple[Actor, object]) -> None:
+        actor, message = asked
+        self.sync_ends()
+        actor.post(message)
+
+
+class SimMemory(Memory):
+    """RSS is what the script says; the accounted bytes are the broker's own."""
+
+    def __init__(self, total_bytes: int) -> None:
+        self.total = total_bytes
+        self.resident = 0
+        self.trims = 0
+
+    def total_bytes(self) -> int:
+        return self.total
+
+    def resident_bytes(self) -> int:
+        return self.resident
+
+    def trim(self) -> None:
+        self.trims += 1
+
+
+class Cpu:
+    """Runs the node's scheduler a few turns at a time; each turn costs virtual time."""
+
+    def __init__(self, timeline: Timeline, random: Random, swarm: Swarm) -> None:
+        self.timeline = timeline
+        self.random = random
+        self.swarm = swarm
+        self.slow_until_ns = 0
+        self.healed = False
+        self.runs = 0
+        self.node: Node
+
+    def attach(self, node: Node) -> None:
+        """Run this node from now on; it may have something to do already."""
+        self.node = node
+        node.scheduler.wake = self.wake  # type: ignore[method-assign]
+        self.wake()
+
+    def wake(self) -> None:
+        """The node has something to do."""
+        self.timeline.after(self._cost_ns(1), "node", "run", self._run)
+
+    def _run(self, _: object) -> None:
+        self.runs += 1
+        turns = 1 + self.random.randrange(self.swarm.turns_max)
+        if self.node.run(turns):
+            self.timeline.after(self._cost_ns(turns), "node", "run on", self._run)
+
+    def _cost_ns(self, turns: int) -> int:
+        if self.healed:
+            return turns * 1000
+        each_ns = 1 + self.random.randrange(self.swarm.turn_ns_max)
+        if self.timeline.now_ns < self.slow_until_ns:
+            each_ns *= 50
+        return turns * each_ns
