@@ -165,6 +165,8 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
                 check_name(QUEUE, name)
             validate_queue(definition, broker.vhost)
             queue = broker.declare_queue(definition)
+            if method.exclusive and not channel.reader.is_open():
+                queue.post(Delete(None, False, False))  # its owner has left meanwhile
     channel.last_queue = queue.name
     if method.nowait:
         return

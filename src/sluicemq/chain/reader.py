@@ -360,6 +360,10 @@ class Reader(FlowActor):
         if self.handshake.heartbeat:
             self.later(self.handshake.heartbeat * 500, Tick())
 
+    def is_open(self) -> bool:
+        """Its channels may still do what was asked before the end when it no longer is."""
+        return self.phase == RUNNING
+
     def client_can(self, capability: str) -> bool:
         """Did the client announce it?"""
         return self.handshake.can(capability)
