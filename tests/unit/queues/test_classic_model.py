@@ -5,264 +5,115 @@ the windows and the limits must be the same, and no message waits that somebody 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sluicemq.flow.credit import LinkSpec, Outflow
-from sluicemq.flow.gate import GateKeeper
-from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
-from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.model.batch import Batch
-from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import (
-    Cancel,
-    Command,
-    Consume,
-    Delete,
-    Down,
-    Get,
-    Inspect,
-    Publish,
-    Purge,
-    Receipt,
-    Serve,
-    Settle,
-    Written,
-)
-from sluicemq.queues.consumers import Consumer
-from sluicemq.queues.effects import (
-    Cancelled,
-    Confirm,
-    Consumed,
-    Deleted,
-    Deliver,
-    Effect,
-    Got,
-    Inspected,
-    Purged,
-    Refuse,
-    Write,
-)
+from .side_by_side import SideBySide
 
-from ..fakes import FakeClock, bystander, drain
-from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
+PLAIN = (b"\x00\x01a", 1, True, 1)
+"""Address, channel number, persistent, copies."""
 
-ADDRESSES = (b"\x00\x01a", b"\x01x\x01b")
-SIZES = (8, 9, 30, 4096, 9000)
-UNKNOWN_LOT = 10**6
-
-queues = st.sampled_from(["durable", "transient"])
+queues = st.sampled_from(["durable", "durable", "durable", "transient"])
 channels = st.integers(0, 2)
 choices = st.integers(0, 30)
-counts = st.one_of(st.integers(1, 6), st.integers(1, 6), st.sampled_from([100, 300, 1030]))
 rarely = st.integers(0, 7).map(lambda n: n == 7)
 usually = st.integers(0, 7).map(lambda n: n != 7)
+windows = st.sampled_from([3, 20, 5000])
+consumers = st.tuples(
+    queues, channels, st.sampled_from([0, 0, 0, 5, -1]), st.sampled_from([0, 0, 1, 2, 5])
+)
+parts = st.lists(st.tuples(choices, choices, choices), min_size=1, max_size=3)
 
 
-class Pair:
-    """A queue and its model, and what the queue has given out."""
-
-    def __init__(self, model: ModelQueue, scheduler: Scheduler) -> None:
-        self.model = model
-        self.actor = Actor(scheduler)
-        self.real = ClassicQueue(model.title, model.durable, self.actor)
-        self.windows: dict[str, Outflow] = {}
-        self.unwritten: list[tuple[str, int]] = []
-        self.receipts: list[Receipt] = []
-        self.lots: dict[int, list[int]] = {}
-        self.positions: dict[bytes, int] = {}
+def something_is_out(machine: QueueLife) -> bool:
+    return any(pair.model.out for pair in machine.both.pairs.values())
 
 
-class QueuesMachine(RuleBasedStateMachine):
-    """Two queues, three channels with consumers on both."""
+class QueueLife(RuleBasedStateMachine):
+    """What queues do all day."""
 
-    sound = False
+    both: SideBySide | None = None
 
-    @initialize(window=st.sampled_from([1, 3, 10, 2000]), long_turns=st.booleans())
-    def start(self, window: int, long_turns: bool) -> None:
-        self.window = window
-        self.long_turns = long_turns
-        self.scheduler = Scheduler()
-        self.keeper = GateKeeper(FakeClock())
-        self.serial = 0
-        self.consumers: dict[str, tuple[Consumer, ModelConsumer, Pair]] = {}
-        self.of_limiter: dict[Limiter, ModelChannel] = {}
-        self.of_actor: dict[Actor, Pair] = {}
-        self.channels = [self.new_channel() for _ in range(3)]
-        self.pairs = {name: self.new_queue(name) for name in ("durable", "transient")}
-
-    def new_channel(self) -> tuple[Actor, Limiter, ModelChannel]:
-        self.serial += 1
-        limiter = Limiter()
-        model = self.of_limiter[limiter] = ModelChannel(f"channel {self.serial}", {})
-        return bystander(), limiter, model
-
-    def new_queue(self, name: str) -> Pair:
-        self.serial += 1
-        title = f"queue '{name}' in vhost '/'"
-        model = ModelQueue(f"{name} {self.serial}", name == "durable", title)
-        pair = Pair(model, self.scheduler)
-        self.of_actor[pair.actor] = pair
-        for channel in self.channels:
-            self.open_window(pair, channel)
-        return pair
-
-    def open_window(self, pair: Pair, channel: tuple[Actor, Limiter, ModelChannel]) -> None:
-        actor, _, model = channel
-        spec = LinkSpec(self.window, 1)
-        pair.windows[model.name] = Outflow(self.keeper, model.name, actor, spec)
-        model.windows[pair.model.name] = self.window
-
-    # -- what is compared
-
-    def apply(self, pair: Pair, command: Command, expected: list[Expected]) -> None:
-        """One command; the queue actor serves at the end of its turn."""
-        self.sound = False
-        effects: list[Effect] = []
-        pair.real.apply(command, effects)
-        assert self.shown(pair, effects) == expected
-        self.sound = True
-        pair.actor.schedule()
-        if not self.long_turns:
-            self.end_turns()
-
-    def end_turns(self) -> None:
-        """Serve where there was a command or a word from a limiter; answer the limiters."""
-        while self.scheduler.ready:
-            actor = self.scheduler.ready.popleft()
-            pair = self.of_actor[actor]
-            self.serve(pair)
-            for message in drain(actor):
-                assert isinstance(message, Resume)
-                message.limiter.had_turn(actor)
-                channel = self.of_limiter[message.limiter]
-                assert channel.asked == pair.model.name
-                channel.asked = ""
-                channel.ask()
-
-    def serve(self, pair: Pair) -> None:
-        self.sound = False
-        effects: list[Effect] = []
-        pair.real.apply(Serve(), effects)
-        assert self.shown(pair, effects) == pair.model.serve()
-        self.sound = True
-
-    def shown(self, pair: Pair, effects: list[Effect]) -> list[Expected]:
-        """Effects as the model says them; deliveries one by one, in the order of the queue."""
-        shown: list[Expected] = []
-        delivered: list[Expected] = []
-        for effect in effects:
-            if isinstance(effect, Deliver):
-                delivered += self.delivered(pair, effect)
-            else:
-                shown.append(self.shown_one(pair, effect))
-        kinds = [isinstance(effect, Deliver) for effect in effects]
-        assert kinds == sorted(kinds, reverse=True), "deliveries come first"
-        delivered.sort(key=lambda entry: pair.positions[entry[2]])  # type: ignore[index]
-        return delivered + shown
-
-    def delivered(self, pair: Pair, deliver: Deliver) -> list[Expected]:
-        consumer, model, of = self.consumers[deliver.consumer.tag]
-        assert deliver.consumer is consumer
-        assert deliver.channel is consumer.channel
-        assert of is pair
-        positions = [pair.positions[content] for content in deliver.contents]
-        assert positions == sorted(set(positions))
-        assert deliver.cost == sum(1 + len(content) // 4096 for content in deliver.contents)
-        pair.unwritten.append((model.channel.name, deliver.cost))
-        self.remember(pair, deliver.lot, positions)
-        assert (deliver.lot == 0) == consumer.no_ack
-        return [
-            (
-                "deliver",
-                consumer.tag,
-                content,
-                deliver.address,
-                deliver.number,
-                deliver.redelivered,
-                deliver.lot != 0,
-            )
-            for content in deliver.contents
-        ]
-
-    def remember(self, pair: Pair, lot: int, positions: list[int]) -> None:
-        if lot:
-            assert lot not in pair.lots
-            pair.lots[lot] = positions
-
-    def shown_one(self, pair: Pair, effect: Effect) -> Expected:
-        if isinstance(effect, Confirm):
-            return ("confirm", effect.channel, effect.first_seq, effect.count)
-        if isinstance(effect, Write):
-            if effect.receipt is not None:
-                pair.receipts.append(effect.receipt)
-            return ("write", effect.batch, effect.receipt is not None)
-        if isinstance(effect, Consumed):
-            return ("consumed", effect.consumer.tag)
-        if isinstance(effect, Cancelled):
-            assert effect.consumer.cancelled
-            return ("cancelled", effect.consumer.tag, effect.by_broker)
-        if isinstance(effect, Got):
-            name = next(model.name for actor, _, model in self.channels if actor is effect.channel)
-            if effect.content is None:
-                return ("got", name, None, 0)
-            self.remember(pair, effect.lot, [pair.positions[effect.content]])
-            seen = (effect.content, effect.address, effect.number, effect.redelivered)
-            return ("got", name, (*seen, effect.lot != 0), effect.ready)
-        if isinstance(effect, Inspected):
-            return ("inspected", effect.ready, effect.consumers)
-        if isinstance(effect, Purged):
-            return ("purged", effect.count)
-        if isinstance(effect, Deleted):
-            return ("deleted", effect.count)
-        assert isinstance(effect, Refuse)
-        return ("refuse", effect.code, effect.text)
+    @initialize(
+        window=windows, long_turns=st.booleans(), some=st.lists(consumers, min_size=1, max_size=5)
+    )
+    def start(self, window: int, long_turns: bool, some: list[tuple[str, int, int, int]]) -> None:
+        self.both = SideBySide(window, long_turns)
+        for name, channel, priority, prefetch in some:
+            self.both.consume(name, channel, False, False, priority, prefetch)
+        self.both.publish("durable", 5, [8], True, PLAIN, False)
 
     @invariant()
-    def counters_are_right(self) -> None:
-        for pair in self.pairs.values():
-            depth = pair.real.depth
-            assert {name: getattr(depth, name) for name in depth.__slots__} == pair.model.depth()
-            count, size, weight = pair.real.ready.measure()
-            assert (count, size) == (depth.ready, depth.ready_bytes)
-            assert weight <= depth.footprint
+    def both_are_the_same(self) -> None:
+        if self.both is not None:
+            self.both.check()
 
-    @invariant()
-    def limits_are_kept(self) -> None:
-        for _, limiter, model in self.channels:
-            assert limiter.held == model.held
-            asked = self.of_actor[limiter.invited].model.name if limiter.invited else ""
-            assert asked == model.asked
-            for pair in self.pairs.values():
-                assert pair.windows[model.name].credit == model.windows[pair.model.name]
-        for consumer, model_consumer, _ in self.consumers.values():
-            assert consumer.no_ack or consumer.prefetch.held == model_consumer.held
-
-    @invariant()
-    def nobody_waits_for_nothing(self) -> None:
-        """Between turns a consumer with room and a ready message do not stand side by side."""
-        if not self.scheduler.ready:
-            assert all(pair.model.is_idle() for pair in self.pairs.values())
-
-    @precondition(lambda self: self.long_turns)
+    @precondition(lambda self: self.both.long_turns)
     @rule()
-    def end(self) -> None:
-        self.end_turns()
+    def end_turns(self) -> None:
+        self.both.end_turns()
 
-    # -- commands
+    @rule(name=queues, count=st.integers(1, 8))
+    def publish(self, name: str, count: int) -> None:
+        self.both.publish(name, count, [8], True, PLAIN, False)
+
+    @rule(one=consumers)
+    def consume(self, one: tuple[str, int, int, int]) -> None:
+        name, channel, priority, prefetch = one
+        self.both.consume(name, channel, False, False, priority, prefetch)
+
+    @precondition(lambda self: self.both.consumers)
+    @rule(choice=choices)
+    def cancel(self, choice: int) -> None:
+        self.both.cancel(choice)
+
+    @rule(name=queues, channel=channels, no_ack=rarely)
+    def get(self, name: str, channel: int, no_ack: bool) -> None:
+        self.both.get(name, channel, no_ack)
+
+    @precondition(something_is_out)
+    @rule(name=queues, picks=parts)
+    def acknowledge(self, name: str, picks: list[tuple[int, int, int]]) -> None:
+        self.both.settle(name, picks, False, False)
+
+    @precondition(something_is_out)
+    @rule(name=queues, picks=parts, stray=rarely)
+    def requeue(self, name: str, picks: list[tuple[int, int, int]], stray: bool) -> None:
+        self.both.settle(name, picks, True, stray)
+
+    @rule(name=queues, choice=choices)
+    def flush(self, name: str, choice: int) -> None:
+        self.both.flush(name, choice)
+
+    @rule(channel=channels, limit=st.sampled_from([0, 1, 2, 5]))
+    def limit_channel(self, channel: int, limit: int) -> None:
+        self.both.qos_global(channel, limit)
+
+    def teardown(self) -> None:
+        if self.both is not None and self.both.sound:
+            self.both.settle_all()
+
+
+class QueueLifeAndDeath(QueueLife):
+    """And what happens to them now and then."""
 
     @rule(
         name=queues,
-        count=counts,
-        sizes=st.lists(st.sampled_from(SIZES), min_size=1, max_size=4),
+        count=st.one_of(st.integers(1, 6), st.sampled_from([100, 300, 1030])),
+        sizes=st.lists(st.sampled_from([8, 9, 30, 4096, 9000]), min_size=1, max_size=4),
         says_even=st.booleans(),
         kind=st.tuples(
-            st.sampled_from(ADDRESSES), st.integers(1, 2), st.booleans(), st.integers(1, 3)
+            st.sampled_from([PLAIN[0], b"\x01x\x01b"]),
+            st.integers(1, 2),
+            st.booleans(),
+            st.integers(1, 3),
         ),
         confirming=st.booleans(),
     )
-    def publish(
+    def publish_any(
         self,
         name: str,
         count: int,
@@ -271,234 +122,47 @@ class QueuesMachine(RuleBasedStateMachine):
         kind: tuple[bytes, int, bool, int],
         confirming: bool,
     ) -> None:
-        pair = self.pairs[name]
-        if count > 6:
-            sizes = [8]
-        contents = []
-        for index in range(count):
-            self.serial += 1
-            contents.append(self.serial.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
-            pair.positions[contents[-1]] = pair.model.published + index
-        address, number, persistent, copies = kind
-        even = says_even and len(set(map(len, contents))) == 1
-        size = sum(map(len, contents))
-        batch = Batch(address, contents, size, even, persistent, number, copies)
-        sender = self.channels[0][0]
-        first_seq = self.serial if confirming else 0
-        expected: list[Expected] = []
-        if persistent and name == "durable" and not pair.model.deleted:
-            expected.append(("write", batch, confirming))
-        elif confirming:
-            expected.append(("confirm", sender, first_seq, count))
-        pair.model.publish(contents, kind)
-        self.apply(pair, Publish(batch, sender, first_seq), expected)
+        self.both.publish(name, count, sizes, says_even, kind, confirming)
+
+    @rule(one=consumers, no_ack=st.booleans(), exclusive=st.booleans())
+    def consume_any(self, one: tuple[str, int, int, int], no_ack: bool, exclusive: bool) -> None:
+        name, channel, priority, prefetch = one
+        self.both.consume(name, channel, no_ack, exclusive, priority, prefetch)
+
+    @rule(name=queues, count=choices)
+    def written(self, name: str, count: int) -> None:
+        self.both.written(name, count)
 
     @rule(
         name=queues,
         channel=channels,
-        no_ack=rarely,
-        exclusive=rarely,
-        priority=st.sampled_from([0, 0, 0, 5, -1]),
-        prefetch=st.sampled_from([0, 0, 1, 2, 5]),
+        what=st.sampled_from(["inspect", "purge", "delete", "down"]),
+        if_unused=usually,
+        if_empty=usually,
+        by_broker=rarely,
     )
-    def consume(
-        self, name: str, channel: int, no_ack: bool, exclusive: bool, priority: int, prefetch: int
+    def interfere(
+        self, name: str, channel: int, what: str, if_unused: bool, if_empty: bool, by_broker: bool
     ) -> None:
-        pair = self.pairs[name]
-        actor, limiter, model_channel = self.channels[channel]
-        self.serial += 1
-        tag = f"c{self.serial}"
-        window = pair.windows[model_channel.name]
-        consumer = Consumer(
-            actor, tag, no_ack, exclusive, priority, Prefetch(prefetch), limiter, window, {}
-        )
-        model = ModelConsumer(tag, model_channel, no_ack, exclusive, priority, prefetch)
-        title = pair.model.title
-        expected: Expected = ("consumed", tag)
-        if pair.model.deleted:
-            expected = ("refuse", 404, f"no {title}")
-        elif pair.model.add(model):
-            self.consumers[tag] = (consumer, model, pair)
-        else:
-            expected = ("refuse", 403, f"{title} in exclusive use")
-        self.apply(pair, Consume(consumer), [expected])
-
-    @precondition(lambda self: self.consumers)
-    @rule(choice=choices)
-    def cancel(self, choice: int) -> None:
-        tags = list(self.consumers)
-        tag = tags[choice % len(tags)]
-        consumer, model, pair = self.consumers[tag]
-        if not consumer.cancelled:
-            pair.model.remove(model)
-        self.apply(pair, Cancel(consumer), [("cancelled", tag, False)])
-
-    @rule(name=queues, channel=channels, no_ack=st.booleans())
-    def get(self, name: str, channel: int, no_ack: bool) -> None:
-        pair = self.pairs[name]
-        actor, _, model_channel = self.channels[channel]
-        expected = [*pair.model.serve(), pair.model.get(model_channel, no_ack)]
-        if pair.model.deleted:
-            expected = [("refuse", 404, f"no {pair.model.title}")]
-        self.apply(pair, Get(actor, no_ack), expected)
-
-    @precondition(lambda self: any(pair.model.out for pair in self.pairs.values()))
-    @rule(
-        name=queues,
-        picks=st.lists(st.tuples(choices, choices, choices), min_size=1, max_size=3),
-        requeue=st.booleans(),
-        stray=rarely,
-    )
-    def settle(
-        self, name: str, picks: list[tuple[int, int, int]], requeue: bool, stray: bool
-    ) -> None:
-        """Parts of lots in any order; once in a while a lot nobody knows."""
-        pair = self.pairs[name]
-        parts = [(UNKNOWN_LOT, 0, 1)] if stray else []
-        positions: list[int] = []
-        for pick in picks:
-            part = self.open_part(pair, pick, positions)
-            if part is not None:
-                parts.append(part)
-                positions += pair.lots[part[0]][part[1] : part[2]]
-        pair.model.settle(positions, requeue)
-        for _, _, model in self.channels:
-            model.ask()
-        self.apply(pair, Settle(parts, requeue), [])
-
-    def open_part(
-        self, pair: Pair, pick: tuple[int, int, int], taken: list[int]
-    ) -> tuple[int, int, int] | None:
-        """A stretch of a lot of which everything is out."""
-        is_open = {
-            lot: [p in pair.model.out and p not in taken for p in positions]
-            for lot, positions in pair.lots.items()
+        both = self.both
+        acts: dict[str, Callable[[], None]] = {
+            "inspect": lambda: both.inspect(name),
+            "purge": lambda: both.purge(name),
+            "delete": lambda: both.delete(name, if_unused, if_empty, by_broker),
+            "down": lambda: both.down(channel),
         }
-        # A position can be out again, in a later lot.
-        last = {position: lot for lot, ps in pair.lots.items() for position in ps}
-        for lot, positions in pair.lots.items():
-            is_open[lot] = [
-                o and last[p] == lot for o, p in zip(is_open[lot], positions, strict=True)
-            ]
-        lots = [lot for lot, some in is_open.items() if any(some)]
-        if not lots:
-            return None
-        lot = lots[pick[0] % len(lots)]
-        starts = [index for index, o in enumerate(is_open[lot]) if o]
-        start = starts[pick[1] % len(starts)]
-        end = start + 1
-        while end < len(is_open[lot]) and is_open[lot][end] and end - start <= pick[2]:
-            end += 1
-        return (lot, start, end)
+        acts[what]()
 
-    @rule(name=queues, choice=choices)
-    def flush(self, name: str, choice: int) -> None:
-        """The writer has sent the oldest deliveries; their cost comes back."""
-        pair = self.pairs[name]
-        count = 1 + choice
-        for channel, cost in pair.unwritten[:count]:
-            pair.windows[channel].refill(cost)
-            model = next((m for _, _, m in self.channels if m.name == channel), None)
-            if model is not None:
-                model.windows[pair.model.name] += cost
-        del pair.unwritten[:count]
-        pair.actor.schedule()
-        self.end_turns()
-
-    @rule(channel=channels, limit=st.sampled_from([0, 1, 2, 5]))
-    def qos_global(self, channel: int, limit: int) -> None:
-        _, limiter, model = self.channels[channel]
-        limiter.set_limit(limit)
-        model.limit = limit
-        model.ask()
-        self.end_turns()
-
-    @rule(channel=channels)
-    def down(self, channel: int) -> None:
-        """A channel dies; both queues hear of it. Another one opens."""
-        actor, _, model = self.channels[channel]
-        for pair in self.pairs.values():
-            pair.model.down(model)
-            self.apply(pair, Down(actor), [])
-        self.channels[channel] = self.new_channel()
-        for pair in self.pairs.values():
-            self.open_window(pair, self.channels[channel])
-
-    @rule(name=queues, count=choices)
-    def written(self, name: str, count: int) -> None:
-        pair = self.pairs[name]
-        receipts = pair.receipts[: 1 + count]
-        del pair.receipts[: 1 + count]
-        expected: list[Expected] = [
-            ("confirm", receipt.sender, receipt.first_seq, receipt.count) for receipt in receipts
-        ]
-        self.apply(pair, Written(receipts), expected)
-
-    @rule(name=queues)
-    def inspect(self, name: str) -> None:
-        pair = self.pairs[name]
-        served = pair.model.serve()
-        depth = pair.model.depth()
-        expected = ("inspected", depth["ready"], depth["consumers"])
-        self.apply(pair, Inspect(self.channels[0][0]), [*served, expected])
-
-    @rule(name=queues)
-    def purge(self, name: str) -> None:
-        pair = self.pairs[name]
-        served = pair.model.serve()
-        count = len(pair.model.ready)
-        pair.model.ready.clear()
-        self.apply(pair, Purge(self.channels[0][0]), [*served, ("purged", count)])
-
-    @rule(name=queues, if_unused=usually, if_empty=usually, by_broker=rarely)
-    def delete(self, name: str, if_unused: bool, if_empty: bool, by_broker: bool) -> None:
-        pair = self.pairs[name]
-        model = pair.model
-        expected = model.serve()
-        if if_unused and not by_broker and model.consumers():
-            expected.append(("refuse", 406, f"{model.title} in use"))
-        elif if_empty and not by_broker and model.ready:
-            expected.append(("refuse", 406, f"{model.title} not empty"))
-        else:
-            expected += [("cancelled", consumer.name, True) for consumer in model.consumers()]
-            expected.append(("deleted", len(model.ready)))
-            model.ready.clear()
-            model.rings.clear()
-            model.deleted = True
-        channel = None if by_broker else self.channels[0][0]
-        self.apply(pair, Delete(channel, if_unused, if_empty), expected)
-
-    @precondition(lambda self: any(pair.model.deleted for pair in self.pairs.values()))
+    @precondition(lambda self: any(pair.model.deleted for pair in self.both.pairs.values()))
     @rule()
     def declare_again(self) -> None:
-        """Under the same name, once nobody holds anything of the old one."""
-        for name, pair in self.pairs.items():
-            if pair.model.deleted and not pair.model.out:
-                self.pairs[name] = self.new_queue(name)
-
-    def teardown(self) -> None:
-        """Everything acknowledged: nothing may be left in the counters."""
-        if not self.sound:
-            return  # it has failed before
-        self.end_turns()
-        for pair in self.pairs.values():
-            while (part := self.open_part(pair, (0, 0, 99), [])) is not None:
-                pair.model.settle(pair.lots[part[0]][part[1] : part[2]], False)
-                for _, _, model in self.channels:
-                    model.ask()
-                self.apply(pair, Settle([part], False), [])
-            for _, _, model in self.channels:
-                model.windows[pair.model.name] = -1
-                pair.windows[model.name].credit = -1
-                pair.windows[model.name].shut()
-            pair.model.ready.clear()
-            effects: list[Effect] = []
-            pair.real.apply(Purge(bystander()), effects)
-            assert pair.real.depth.footprint == pair.real.depth.persistent == 0
-            assert pair.real.lots == {}
+        self.both.declare_again()
 
 
-QueuesMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+EVERY_DAY = settings(
+    max_examples=150, stateful_step_count=30, deadline=None, report_multiple_bugs=False
 )
-TestClassicQueueAgainstTheNaiveOne = QueuesMachine.TestCase
+QueueLife.TestCase.settings = EVERY_DAY
+QueueLifeAndDeath.TestCase.settings = EVERY_DAY
+TestQueueLifeAgainstTheNaiveOne = QueueLife.TestCase
+TestQueueLifeAndDeathAgainstTheNaiveOne = QueueLifeAndDeath.TestCase
