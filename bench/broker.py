@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/broker.py --amqpload PATH [--seconds 8] [--repeats 3] [--cases REGEX]
 
-`amqpload` is a lean load generator in C that prints one JSON line a run, with the broker's CPU time,
-its memory, and what was lost; it is not part of this project. RabbitMQ is Debian's package
+`amqpload` is a lean load generator in C that prints one JSON line a run, with the broker's CPU
+time, its memory, and what was lost; it is not part of this project. RabbitMQ is Debian's package
 `rabbitmq-server`, started here on loopback with a data directory of its own. The brokers take
 turns case by case, so that both see the same machine.
 """

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_runs import Notes, rows, small_plan
 
 import broker
+from lab_runs import Notes, rows, small_plan
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused

@@ -53,7 +53,7 @@ NUMBERS: Final[dict[int, struct.Struct]] = {
 """The field types whose value is what `struct` makes of it."""
 
 
-class Malformed(ValueError):  # noqa: N818 - it says what the bytes are
+class Malformed(ValueError):
     """Bytes that are no AMQP, or a value AMQP cannot carry."""
 
 

@@ -1,8 +1,8 @@
 """`make demo`: the whole product in one go: broker, stress run, Spark report.
 
 Starts a broker of its own, runs stress scenario 1 against it (without confirms, then with confirms
-and a growing in-flight limit), lets Spark analyse the raw measurements, prints the tables and writes
-one HTML report.
+and a growing in-flight limit), lets Spark analyse the raw measurements, prints the tables and
+writes one HTML report.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ class FanoutExchange(Exchange):
         super().__init__(definition)
         self.targets: Targets = {}
 
-    def match(self, key: str) -> list[Destination]:  # noqa: ARG002
+    def match(self, key: str) -> list[Destination]:
         return distinct(self.targets)
 
-    def _insert(self, key: str, number: int, target: Destination) -> None:  # noqa: ARG002
+    def _insert(self, key: str, number: int, target: Destination) -> None:
         self.targets[number] = target
 
-    def _discard(self, key: str, number: int) -> None:  # noqa: ARG002
+    def _discard(self, key: str, number: int) -> None:
         del self.targets[number]
