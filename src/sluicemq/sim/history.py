@@ -31,7 +31,7 @@ ENDED_WELL: Final = "closed"
 BROKEN: Final = "broken"
 
 
-class PromiseBroken(SluiceError):  # noqa: N818 - a verdict, in its own words
+class PromiseBroken(SluiceError):
     """A checker's verdict: what was promised and did not hold."""
 
 
