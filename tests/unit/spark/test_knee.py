@@ -63,6 +63,15 @@ def test_the_smallest_limit_tried_is_said_to_be_that() -> None:
     assert "smallest limit tried" in knee.caveat
 
 
+def test_a_quicker_limit_is_mentioned() -> None:
+    steps = [make_step(10, 990, latency_ms=90), make_step(20, 1000, latency_ms=9)]
+    knee = make_run(steps).knee
+    assert knee is not None
+    assert knee.in_flight_limit == 10
+    assert "a limit of 20 has less latency" in knee.caveat
+    assert "every limit reached the wanted rate" in knee.caveat
+
+
 def test_there_is_no_knee_without_limits() -> None:
     run = make_run([make_step(None)], confirms=False)
     assert run.knee is None

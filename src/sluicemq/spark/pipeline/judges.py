@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sluicemq.spark.pipeline.claims import Compare, Finding, Judge
-from sluicemq.spark.pipeline.formats import duration, limit, share
+from sluicemq.spark.pipeline.formats import SPACE, duration, limit, share
 from sluicemq.spark.pipeline.results import Outcome, RunResult, Step, StepClass
 
 MET: Final = 0.97
@@ -75,7 +75,7 @@ def figures(step: Step) -> str:
         name = f"limit {limit(step.in_flight_limit, step.in_flight_percent)}: "
     return (
         f"{name}{step.published_per_s:,.0f}/s in, {step.delivered_per_s:,.0f}/s out of "
-        f"{step.target_per_s:,.0f}/s wanted, p99 {duration(p99(step))}, {step.step_class}"
+        f"{step.target_per_s:,.0f}/s wanted, p99{SPACE}{duration(p99(step))}, {step.step_class}"
     )
 
 
@@ -232,7 +232,7 @@ def best_limit_is_small(run: RunResult) -> Finding:
         return Finding(Outcome.FAILS, f"no knee: {run.no_knee_reason}")
     percent = run.knee.in_flight_percent
     evidence = (
-        f"the knee is at {limit(run.knee.in_flight_limit, percent)} messages: "
+        f"the knee is a limit of {limit(run.knee.in_flight_limit, percent)}: "
         f"{run.knee.sustained_per_s:,.0f}/s of {run.knee.peak_per_s:,.0f}/s"
     )
     return decide(1 <= percent <= 10, False, evidence)

@@ -6,10 +6,11 @@ it, each with what the run shows about it.
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from sluicemq.lab.measurements import RunInfo
-from sluicemq.spark.pipeline.formats import share
+from sluicemq.spark.pipeline.formats import duration, share
 from sluicemq.spark.pipeline.results import Knee, Step, StepClass
 
 WITHIN: Final = 0.05
@@ -20,6 +21,12 @@ ACK_SHARE: Final = 0.1
 
 USED_UP: Final = 0.9
 """A prefetch filled to this share holds consumers up."""
+
+NEARLY: Final = 0.97
+"""Share of the wanted rate that counts as reaching it."""
+
+SLOWER: Final = 1.5
+"""A p99 this much above another limit's is worth a remark."""
 
 UNSOUND: Final = (StepClass.COLLAPSED, StepClass.SWINGING)
 
@@ -36,10 +43,12 @@ def find_knee(info: RunInfo, limited: list[Step]) -> tuple[Knee | None, str]:
         return None, "nothing was delivered"
     enough = (1 - WITHIN) * peak.sustained_per_s
     chosen = next(step for step in sound if step.sustained_per_s >= enough)
-    return _make_knee(info, limited, chosen, peak), ""
+    return _make_knee(info, limited, sound, chosen, peak), ""
 
 
-def _make_knee(info: RunInfo, limited: list[Step], chosen: Step, peak: Step) -> Knee:
+def _make_knee(
+    info: RunInfo, limited: list[Step], sound: list[Step], chosen: Step, peak: Step
+) -> Knee:
     prefetch, prefetch_reason = recommend_prefetch(info, chosen)
     ack_interval, ack_reason = recommend_ack_interval(info, prefetch)
     return Knee(
@@ -53,7 +62,7 @@ def _make_knee(info: RunInfo, limited: list[Step], chosen: Step, peak: Step) -> 
         largest_limit=limited[-1].in_flight_limit or 0,
         largest_p99_ms=limited[-1].latencies.end_to_end_response.p99_ms,
         reason=_reason(chosen, peak, len(limited)),
-        caveat=_caveat(limited, chosen),
+        caveat=_caveats(limited, sound, chosen),
         prefetch=prefetch,
         prefetch_reason=prefetch_reason,
         ack_interval=ack_interval,
@@ -62,32 +71,43 @@ def _make_knee(info: RunInfo, limited: list[Step], chosen: Step, peak: Step) -> 
 
 
 def _reason(chosen: Step, peak: Step, tried: int) -> str:
-    part = chosen.sustained_per_s / peak.sustained_per_s
+    if tried == 1:
+        return f"the only one tried: {peak.sustained_per_s:,.0f}/s"
+    reason = f"the smallest of {tried} limits within {share(WITHIN)} of the peak"
     if chosen is peak:
-        return f"it carries the most of the {tried} limits tried ({peak.sustained_per_s:,.0f}/s)"
+        return f"{reason}; none carries more than its {peak.sustained_per_s:,.0f}/s"
+    part = chosen.sustained_per_s / peak.sustained_per_s
     return (
-        f"the smallest of {tried} limits within {share(WITHIN)} of the peak: "
-        f"{chosen.sustained_per_s:,.0f}/s, {share(part)} of the {peak.sustained_per_s:,.0f}/s "
-        f"that a limit of {peak.in_flight_limit:,} reaches"
+        f"{reason}: {chosen.sustained_per_s:,.0f}/s, {share(part)} of the "
+        f"{peak.sustained_per_s:,.0f}/s that a limit of {peak.in_flight_limit:,} reaches"
     )
 
 
-def _caveat(limited: list[Step], chosen: Step) -> str:
+def _caveats(limited: list[Step], sound: list[Step], chosen: Step) -> str:
+    """What a reader of the recommendation must know, too."""
     remarks = []
-    if len(limited) == 1:
-        remarks.append("only one limit was tried")
-    elif chosen is limited[0] and (chosen.in_flight_limit or 0) > 1:
+    if all(step.sustained_per_s >= NEARLY * step.target_per_s for step in sound):
+        remarks.append("every limit reached the wanted rate, so the broker's own maximum is higher")
+    if len(limited) > 1 and chosen is limited[0] and (chosen.in_flight_limit or 0) > 1:
         remarks.append("it is the smallest limit tried; a smaller one may do as well")
-    elif chosen is limited[-1]:
+    elif len(limited) > 1 and chosen is limited[-1]:
         remarks.append("it is the largest limit tried; a larger one may carry more")
-    passed = [
-        f"{step.in_flight_limit:,} ({step.step_class})"
-        for step in limited
-        if step.step_class in UNSOUND
-    ]
+    quickest = min(sound, key=_p99)
+    if _p99(chosen) > SLOWER * _p99(quickest):
+        remarks.append(
+            f"a limit of {quickest.in_flight_limit:,} has less latency: 99\u00a0% within "
+            f"{duration(_p99(quickest))} of the intended time, here {duration(_p99(chosen))}"
+        )
+    passed = [f"{x.in_flight_limit:,} ({x.step_class})" for x in limited if x not in sound]
     if passed:
         remarks.append("passed over: " + ", ".join(passed))
     return "; ".join(remarks)
+
+
+def _p99(step: Step) -> float:
+    """End-to-end response; nothing measured is the worst."""
+    value = step.latencies.end_to_end_response.p99_ms
+    return inf if value is None else value
 
 
 def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
@@ -96,7 +116,7 @@ def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
     if not info["ack_interval"]:
         return prefetch, "not tested: the run used automatic acks, which no prefetch bounds"
     unacked = chosen.unacked_max / info["consumers"]
-    seen = f"as tested; {unacked:,.0f} of it in use at most"
+    seen = f"as tested; at most {share(unacked / prefetch)} of it was seen in use"
     if unacked < USED_UP * prefetch:
         return prefetch, f"{seen}, so it held nobody up"
     return prefetch, f"{seen}: it was used up, a larger one may carry more"

@@ -108,7 +108,9 @@ def _title(results: Analysis) -> str:
 
 
 def _header(results: Analysis) -> str:
-    paragraphs = dict.fromkeys(_what(run.info) for run in results.runs)
+    paragraphs = list(dict.fromkeys(_what(run.info) for run in results.runs))
+    started = min(run.info["started_at"] for run in results.runs)
+    paragraphs[-1] += f" Started {started[:16].replace('T', ' ')}."
     return (
         f'<header><p class="kicker">SluiceMQ stress lab</p><h1>{escape(_title(results))}</h1>'
         + "".join(f'<p class="what">{escape(text)}</p>' for text in paragraphs)
@@ -132,7 +134,7 @@ def _what(info: RunInfo) -> str:
             f"queues, {info['consumers']:,} consumers read them. {kind} messages of",
             f"{info['body_bytes']:,} bytes, {wanted} wanted{scale}.",
             f"Load on {machine['cores']} cores with {formats.gibibytes(machine['ram'])} of memory,",
-            f"broker at {targets}. Started {info['started_at'][:16].replace('T', ' ')}.",
+            f"broker at {targets}.",
         ]
     )
 
@@ -182,10 +184,10 @@ def _run_figures(run: RunResult) -> list[str]:
     if run.info["confirms"]:
         about = "confirm latency over time"
         figures.append(figure(CONFIRM_CAPTION, plots.draw_confirm, about, HIGH))
-    figures += [
-        figure(BACKLOG_CAPTION, plots.draw_backlog, "backlog over time", LOW),
-        figure(IN_FLIGHT_CAPTION, plots.draw_in_flight, "messages in flight", MIDDLE),
-    ]
+    figures.append(figure(BACKLOG_CAPTION, plots.draw_backlog, "backlog over time", LOW))
+    if run.info["confirms"] or any(second.unacked for second in run.seconds):
+        about = "messages in flight over time"
+        figures.append(figure(IN_FLIGHT_CAPTION, plots.draw_in_flight, about, MIDDLE))
     if any(second.broker_cpu_cores is not None for second in run.seconds):
         figures.append(figure(CPU_CAPTION, plots.draw_broker, "broker CPU", LOW))
     if any(second.broker_rss_bytes is not None for second in run.seconds):

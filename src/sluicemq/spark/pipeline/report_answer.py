@@ -20,8 +20,8 @@ def answer(results: Analysis) -> str:
     else:
         knee = run.knee
         lead = f"Let each publisher have at most {_limit_words(knee)}."
-        why = f"This limit is {knee.reason}.{_price(knee)}{_caveat(knee)}"
-        facts = _facts(knee)
+        why = f"This limit is {knee.reason}.{_price(knee)}"
+        facts = _caveat(knee) + _facts(knee)
     return (
         f'<section class="answer"><p class="lead">{escape(lead)}</p><p>{escape(why)}</p>'
         f"{_verified(results)}{facts}</section>"
@@ -36,20 +36,24 @@ def _limit_words(knee: Knee) -> str:
 
 
 def _price(knee: Knee) -> str:
-    """What a larger limit would cost."""
+    """The latency it brings, and what a larger limit would cost."""
     if knee.p99_ms is None or knee.largest_p99_ms is None:
         return ""
-    if knee.largest_limit == knee.in_flight_limit:
-        return ""
+    if knee.largest_limit == knee.in_flight_limit or knee.largest_p99_ms < knee.p99_ms:
+        return f" {_arrive(knee.p99_ms)}."
+    largest = f"at {knee.largest_limit:,} within {formats.duration(knee.largest_p99_ms)}"
+    return f" {_arrive(knee.p99_ms)}; {largest}."
+
+
+def _arrive(p99_ms: float) -> str:
     return (
-        f" At it, {formats.share(0.99)} of the messages arrive within "
-        f"{formats.duration(knee.p99_ms)} of their intended time; at {knee.largest_limit:,} within "
-        f"{formats.duration(knee.largest_p99_ms)}."
+        f"At it, {formats.share(0.99)} of the messages arrive within {formats.duration(p99_ms)} "
+        "of their intended time"
     )
 
 
 def _caveat(knee: Knee) -> str:
-    return f" Mind: {knee.caveat}." if knee.caveat else ""
+    return f'<p class="note">Mind: {escape(knee.caveat)}.</p>' if knee.caveat else ""
 
 
 def _verified(results: Analysis) -> str:

@@ -101,7 +101,7 @@ tbody th{font-weight:600;white-space:nowrap}
 th:first-child,td:first-child{padding-left:0;text-align:left}
 th.text,td.text{text-align:left}
 td.number{white-space:nowrap}
-td.class{min-width:250px}
+td.class{min-width:300px}
 tr.chosen>*{background:var(--highlight)}
 tr.chosen>:first-child{box-shadow:-8px 0 0 var(--highlight)}
 .chip{display:inline-block;padding:1px 9px;border-radius:20px;font-size:13px;font-weight:500;

@@ -152,7 +152,8 @@ def make_seconds(info: RunInfo, tables: SmallTables) -> list[Second]:
             confirmed_per_s=row["confirmed"],
             delivered_per_s=row["delivered"],
             acked_per_s=row["acked"],
-            backlog=came - went,
+            # The workers' seconds do not end at the same instant.
+            backlog=max(came - went, 0),
             unconfirmed=row["unconfirmed"],
             unacked=row["unacked"],
             blocked_share=row["blocked_ns"] / (info["publishers"] * NS),
