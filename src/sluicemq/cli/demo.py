@@ -27,7 +27,7 @@ from sluicemq.lab.scenarios import scenario_named
 from sluicemq.spark.pipeline.build import build_report
 from sluicemq.spark.pipeline.console import print_tables
 
-SCALE_PER_CORE = 0.5
+SCALE_PER_CORE = 1.0
 """Scenario 1 asks for 20,000 messages a second; broker, clients and system share the cores."""
 
 READY = "ready "
@@ -71,7 +71,7 @@ def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> li
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
-@click.option("--scale", type=float, help="Of the scenario's rate [default: 0.5 a core].")
+@click.option("--scale", type=float, help="Of the scenario's rate [default: 1 a core].")
 @click.option("--step-seconds", type=click.IntRange(2), default=10, show_default=True)
 def demo(out: Path, scale: float | None, step_seconds: int) -> None:
     """Run the main job: broker, stress scenario 1, Spark report."""
