@@ -246,6 +246,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     if tag in consuming.subscriptions:
         raise ConnectionViolation(530, f"attempt to reuse consumer tag '{tag}'")
     queue = queue_named(channel, method.queue)
+    outflow, inflow = consuming.window(queue)
     consumer = Consumer(
         channel,
         tag,
@@ -254,7 +255,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
         priority_of(queue, method.arguments),
         Prefetch(consuming.prefetch_count),
         consuming.limiter,
-        consuming.window(queue)[0],
+        outflow,
         method.arguments,
     )
 
@@ -262,7 +263,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
         frame_max = channel.reader.frame_max
         refit = frame_max < channel.broker.config.net.frame_max
         outlet = Outlet(channel.number, tag, frame_max, refit)
-        consuming.subscriptions[tag] = Subscription(consumer, queue, outlet)
+        consuming.subscriptions[tag] = Subscription(consumer, queue, outlet, inflow)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 

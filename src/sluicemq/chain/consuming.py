@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 class Subscription:
     """A consumer as its channel sees it."""
 
-    __slots__ = ("consumer", "outlet", "queue")
+    __slots__ = ("consumer", "inflow", "outlet", "queue")
 
-    def __init__(self, consumer: Consumer, queue: Queue, outlet: Outlet) -> None:
+    def __init__(self, consumer: Consumer, queue: Queue, outlet: Outlet, inflow: Inflow) -> None:
         self.consumer = consumer
         self.queue = queue
         self.outlet = outlet
+        self.inflow = inflow
 
 
 class Consuming:
@@ -44,13 +45,14 @@ class Consuming:
         self.limiter = Limiter()
         self.prefetch_count = 0
         self.unacked = Unacked()
-        self.got_from: dict[Actor, None] = {}
+        self.got_from: dict[Queue, None] = {}
         self.next_tag = 1
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """The one delivery link from that queue to this channel."""
         halves = self.windows.get(queue)
         if halves is None:
+            self.windows = {q: link for q, link in self.windows.items() if not q.machine.deleted}
             halves = self.channel.broker.link_deliveries(queue, self.channel)
             self.windows[queue] = halves
         return halves
@@ -67,7 +69,7 @@ class Consuming:
         channel.broker.counters.delivered += count
         channel.out.append(subscription.outlet.frames(deliver, first))
         channel.out_cost += deliver.cost
-        self.unwritten.append((self.windows[subscription.queue][1], deliver.cost))
+        self.unwritten.append((subscription.inflow, deliver.cost))
 
     def flushed(self, cost: int) -> None:
         """The writer has handed deliveries of this cost to the socket, oldest first."""
@@ -83,7 +85,9 @@ class Consuming:
         self.next_tag += 1
         if got.lot:
             self.unacked.add(tag, 1, queue, got.lot)
-            self.got_from[queue] = None
+            if queue not in self.got_from:
+                self.got_from = {q: None for q in self.got_from if not q.machine.deleted}
+                self.got_from[queue] = None
         channel = self.channel
         channel.broker.counters.delivered += 1
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
@@ -130,8 +134,7 @@ class Consuming:
 
     def close(self) -> list[Actor]:
         """The channel ends; returns the queues that must hear of it."""
-        queues: dict[Actor, None] = dict.fromkeys(self.windows)
-        queues.update(self.got_from)
+        queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.got_from])
         self.subscriptions.clear()
         return list(queues)
 

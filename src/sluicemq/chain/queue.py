@@ -69,7 +69,10 @@ class Queue(FlowActor):
             batch = publish.batch
             count = len(batch.contents)
             self.published += count
-            self.upstream[publish.sender] = message.inflow
+            if self.machine.deleted:
+                publish.sender.post(QueueGone(self))
+            else:
+                self.upstream[publish.sender] = message.inflow
             message.inflow.settle(count, batch.size)
             self.replicator.submit(publish, self.effects)
         elif isinstance(message, COMMANDS):

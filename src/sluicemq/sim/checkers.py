@@ -334,6 +334,9 @@ class Checkers:
         """What it has out is what queues have out at it."""
         promise(channel.question is None, channel.name, "waits for an answer for ever")
         promise(not channel.held, channel.name, "holds methods for ever")
+        for linked in channel.publishing.links:
+            there_still = not linked.machine.deleted
+            promise(there_still, channel.name, "keeps a link to the deleted", linked.name)
         unacked = channel.consuming.unacked
         here = {}
         for span in unacked.spans[unacked.head :]:

@@ -122,6 +122,7 @@ class Consumer(Taker):
         swarm = work.swarm
         self.queue = queue
         self.no_ack = no_ack
+        self.drains = drains
         self.style = "multiple" if drains else dice.choice(STYLES)
         self.prefetch = dice.randrange(swarm.prefetch_max + 1)
         self.limit = 0

@@ -170,6 +170,9 @@ class Workload:
         no_ack = no_ack or plan.promise == LOSSY
         return Consumer(self, self.name("channel"), plan.name, no_ack, drains=False)
 
+    def drain(self, queue: str) -> Role:
+        return Consumer(self, self.name("drain"), queue, no_ack=False, drains=True)
+
     def getter(self) -> Role:
         plan = self.dice.choice([p for p in self.swarm.queues if p.promise == WORK])
         no_ack = not self.swarm.break_percent and self.dice.randrange(2) == 0
@@ -180,6 +183,8 @@ class Workload:
 
     def replacement(self, role: Role) -> Role | None:
         """Who goes on where this one ended."""
+        if isinstance(role, Consumer) and role.drains and not self.leaving:
+            return self.drain(role.queue)
         if self.healing:
             return None
         if isinstance(role, Publisher):
@@ -302,8 +307,7 @@ class Workload:
                 if role.started and not role.over:
                     role.heal()
         for plan in self.swarm.queues:
-            drain = Consumer(self, self.name("drain"), plan.name, no_ack=False, drains=True)
-            self.connect("drain", [drain])
+            self.connect("drain", [self.drain(plan.name)])
         deletes: list[Method] = [m.QueueDelete(queue=name) for name in self.left_behind]
         self.connect("cleaner", [Installer(deletes, lambda: None)])
 
