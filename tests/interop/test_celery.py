@@ -43,7 +43,8 @@ def worker(url: str, tmp_path: Path) -> Iterator[None]:
             process.wait(20)
 
 
-def test_tasks_run_and_their_results_come_back(worker: None, url: str) -> None:
+@pytest.mark.usefixtures("worker")
+def test_tasks_run_and_their_results_come_back(url: str) -> None:
     app = Celery("interop", broker=url, backend="rpc://")
     results = [app.send_task("interop.add", (number, 1)) for number in range(30)]
     assert [result.get(timeout=30) for result in results] == list(range(1, 31))
