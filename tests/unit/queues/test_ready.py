@@ -4,6 +4,7 @@ out and gives back; a sorted list of positions says what must come.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,11 +19,9 @@ from ..fakes import bystander
 COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(200, 300))
 
 
-def batch(
-    contents: list[bytes], address: bytes = b"a", persistent: bool = False, number: int = 1
-) -> Batch:
+def batch(contents: list[bytes]) -> Batch:
     even = len(set(map(len, contents))) == 1
-    return Batch(address, contents, sum(map(len, contents)), even, persistent, number, 1)
+    return Batch(b"a", contents, sum(map(len, contents)), even, False, 1, 1)
 
 
 def numbered(first: int, count: int, size: int = 8) -> list[bytes]:
@@ -135,19 +134,30 @@ def test_six_messages_taken_and_given_back_in_every_way(
     bench.check_all()
 
 
-def test_batches_of_one_kind_are_joined_and_others_are_not() -> None:
+def test_batches_of_one_kind_are_joined() -> None:
     ready = Ready()
     ready.publish(batch(numbered(0, 2)))
     ready.publish(batch(numbered(2, 3)))
     assert [chunk.left() for chunk in ready.chunks] == [5]
-    for other in (
-        batch(numbered(5, 2), address=b"b"),
-        batch(numbered(7, 2), address=b"b", persistent=True),
-        batch(numbered(9, 2), address=b"b", persistent=True, number=2),
-        batch(numbered(11, 2, size=9), address=b"b", persistent=True, number=2),
-    ):
-        ready.publish(other)
-    assert [chunk.left() for chunk in ready.chunks] == [5, 2, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Batch(b"b", numbered(2, 2), 16, True, False, 1, 1),
+        Batch(b"a", numbered(2, 2, 9), 18, True, False, 1, 1),
+        Batch(b"a", numbered(2, 2), 16, False, False, 1, 1),
+        Batch(b"a", numbered(2, 2), 16, True, True, 1, 1),
+        Batch(b"a", numbered(2, 2), 16, True, False, 2, 1),
+        Batch(b"a", numbered(2, 2), 16, True, False, 1, 2),
+    ],
+    ids=["address", "size", "uneven", "persistent", "number", "copies"],
+)
+def test_batches_that_differ_in_anything_are_not_joined(other: Batch) -> None:
+    ready = Ready()
+    ready.publish(batch(numbered(0, 2)))
+    ready.publish(other)
+    assert [chunk.left() for chunk in ready.chunks] == [2, 2]
 
 
 def test_joining_leaves_the_list_of_the_batch_alone() -> None:
