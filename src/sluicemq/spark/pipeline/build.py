@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.claims import evaluate
-from sluicemq.spark.pipeline.cube import RELATIVE_ERROR, build_cube
+from sluicemq.spark.pipeline.cube import KINDS, RELATIVE_ERROR, build_cube
 from sluicemq.spark.pipeline.ingest import RawRun, count_rows, load_info, open_run
 from sluicemq.spark.pipeline.knee import find_knee
 from sluicemq.spark.pipeline.labels import label_runs
@@ -123,8 +123,8 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         latencies=tables.latencies.get(("run", 0), Latencies()),
         knee=None,
         no_knee_reason="",
-        checks=cross_check(seconds, tables.recorded),
-        raw_rows=sum(row["rows"] for row in tables.recorded.values()),
+        checks=cross_check(seconds, tables),
+        raw_rows=sum(tables.recorded(table, "rows") for table in KINDS),
     )
     knee, no_knee_reason = find_knee(raw.info, run.limited_steps)
     return replace(run, knee=knee, no_knee_reason=no_knee_reason)

@@ -4,10 +4,10 @@ A histogram is log-linear, as HdrHistogram's: values below 2 * SUBBUCKETS have a
 that every power of two is cut into SUBBUCKETS equal parts. Buckets are whole numbers in order of
 value, so histograms are merged by adding up counts, second to step to run.
 
-    value    0 ... 255 | 256 257 | 258 259 | ... 511 | 512 ... 515 | ...
-    bucket   0 ... 255 |   256   |   257   | ... 383 |     384     | ...
+    value    0 ... 127 | 128 129 | 130 131 | ... 255 | 256 ... 259 | ...
+    bucket   0 ... 127 |   128   |   129   | ... 191 |     192     | ...
 
-A value is taken as the middle of its bucket: off by 1 part in 256 at most. The largest is exact.
+A value is taken as the middle of its bucket: off by 1 part in 128 at most. The largest is exact.
 Every formula is there twice, as a column expression and in plain Python; the tests compare them.
 """
 
@@ -22,7 +22,7 @@ from sluicemq.lab.measurements import RunInfo
 
 NS: Final = 1_000_000_000
 
-SUBBUCKET_BITS: Final = 7
+SUBBUCKET_BITS: Final = 6
 SUBBUCKETS: Final = 1 << SUBBUCKET_BITS
 
 RELATIVE_ERROR: Final = 1 / (2 * SUBBUCKETS)

@@ -10,18 +10,27 @@ from typing import Any, Final, NotRequired, get_origin, get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from sluicemq.errors import Refused
 from sluicemq.lab.measurements import TABLES, RunInfo, StepInfo, Verification, read_run_info
 
-SQL_TYPES: Final = {
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.bool_(): "boolean",
-    pa.string(): "string",
+SPARK_TYPES: Final = {
+    pa.int16(): ShortType(),
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
 }
-"""Spark's names for the types of the contract."""
+"""The contract's types in Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +109,7 @@ def _table(session: SparkSession, directory: Path, name: str) -> DataFrame:
         raise Refused(f"{folder} holds no Parquet file")
     for file in files:
         _check_columns(file, TABLES[name])
-    wanted = ", ".join(f"`{field.name}` {SQL_TYPES[field.type]}" for field in TABLES[name])
+    wanted = StructType([StructField(x.name, SPARK_TYPES[x.type]) for x in TABLES[name]])
     return session.read.schema(wanted).parquet(str(folder))
 
 

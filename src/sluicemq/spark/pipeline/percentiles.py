@@ -56,14 +56,16 @@ def percentile_table(cube: DataFrame) -> DataFrame:
 
 def levels(cube: DataFrame) -> DataFrame:
     """The cube's latency rows, once for each level they count for."""
-    stacked = fn.expr(
-        "stack(3, 'second', second, true, 'step', cast(step as int), warm, 'run', 0, warm)"
-        " as (level, key, counts)"
+    parts = (
+        *(fn.lit("second"), fn.col("second"), fn.lit(True)),
+        *(fn.lit("step"), fn.col("step").cast("int"), fn.col("warm")),
+        *(fn.lit("run"), fn.lit(0), fn.col("warm")),
     )
+    stacked = fn.stack(fn.lit(3), *parts).alias("level", "key", "counts")
     return (
         cube.filter(fn.col("kind").isin(*LATENCY_KINDS))
         .select("kind", "bucket", "messages", "max_ns", stacked)
-        .filter("counts")
+        .filter(fn.col("counts"))
     )
 
 

@@ -71,7 +71,7 @@ SIDE_BY_SIDE_NOTE: Final = (
 )
 STEPS_NOTE: Final = (
     "End-to-end and confirm latencies count from the intended time, unless the column says “from "
-    "write”. “Not sent” are intended messages whose publisher was held up until the step ended: "
+    "write”. “Held back” are intended messages whose publisher was held up until the step ended: "
     "they are in no percentile."
 )
 BALANCE_NOTE: Final = (

@@ -88,7 +88,7 @@ WAITING: Final[Group] = (
         Column("backlog max", lambda step: formats.count(step.backlog_max)),
         Column("unconf. max", lambda step: formats.count(step.unconfirmed_max)),
         Column("unacked max", lambda step: formats.count(step.unacked_max)),
-        Column("not sent", lambda step: formats.count(step.abandoned)),
+        Column("held back", lambda step: formats.count(step.abandoned)),
     ),
 )
 BROKER: Final[Group] = (

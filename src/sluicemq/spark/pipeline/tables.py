@@ -48,11 +48,13 @@ class SmallTables:
     latencies: dict[tuple[str, int], Latencies]
     """By (level, key)."""
     shares: list[Row]
-    """A row a step, role and client or queue: messages and the sum of their latencies."""
+    """A row a table, step, warm-up or not, and client or queue: messages, sum of latencies."""
     broker: dict[int, Row]
     """By second."""
-    recorded: dict[str, Row]
-    """By table: its rows, and the messages they stand for."""
+
+    def recorded(self, table: str, what: str) -> int:
+        """How many "rows" a raw table has, or how many "messages" they stand for."""
+        return sum(x[what] for x in self.shares if x["kind"] == table and x["by_client"])
 
 
 def collect(raw: RawRun, cube: DataFrame) -> SmallTables:
@@ -62,38 +64,31 @@ def collect(raw: RawRun, cube: DataFrame) -> SmallTables:
         latencies=latencies_by_key(_rows(percentile_table(cube))),
         shares=_rows(shares(cube)),
         broker={} if raw.broker is None else {row["second"]: row for row in _rows(raw.broker)},
-        recorded={row["kind"]: row for row in _rows(recorded(cube))},
     )
 
 
 def counters_per_second(counters: DataFrame) -> DataFrame:
     """All workers together, from second 0 on."""
     sums = (fn.sum(name).alias(name) for name in COUNTED + LEVELS)
-    return counters.filter("second >= 0").groupBy("second").agg(*sums).orderBy("second")
+    return counters.filter(fn.col("second") >= 0).groupBy("second").agg(*sums).orderBy("second")
 
 
 def shares(cube: DataFrame) -> DataFrame:
-    """What each client and each queue had of each step, warm-up left out."""
-    clients = cube.filter(fn.col("kind").isin(*KINDS)).filter("warm")
+    """What each client and each queue had of each step, during its warm-up and after it."""
+    keys = ("kind", "step", "warm")
     return (
-        clients.groupingSets(
-            [[fn.col("kind"), fn.col("step"), fn.col(who)] for who in ("client", "queue")],
-            *("kind", "step", "client", "queue"),
+        cube.filter(fn.col("kind").isin(*KINDS))
+        .groupingSets(
+            [[fn.col(key) for key in (*keys, who)] for who in ("client", "queue")],
+            *(*keys, "client", "queue"),
         )
         .agg(
             fn.grouping("queue").alias("by_client"),
+            fn.sum("rows").alias("rows"),
             fn.sum("messages").alias("messages"),
             fn.sum("response_sum_ns").alias("response_sum_ns"),
         )
         .drop("client", "queue")
-    )
-
-
-def recorded(cube: DataFrame) -> DataFrame:
-    """How many rows each raw table has and how many messages these stand for."""
-    tables = cube.filter(fn.col("kind").isin(*KINDS))
-    return tables.groupBy("kind").agg(
-        fn.sum("rows").alias("rows"), fn.sum("messages").alias("messages")
     )
 
 
@@ -241,7 +236,7 @@ def _cpu_per_message(within: Iterable[Second]) -> float | None:
 
 
 def _balance(info: RunInfo, step: int, rows: list[Row]) -> Balance:
-    mine = [row for row in rows if row["step"] == step]
+    mine = [row for row in rows if row["step"] == step and row["warm"]]
     queues = _chosen(mine, "delivered", 0)
     return Balance(
         publishers=_among(_chosen(mine, "published", 1), info["publishers"]),
@@ -260,7 +255,7 @@ def _among(rows: list[Row], count: int) -> Imbalance:
     return imbalance([float(row["messages"]) for row in rows] + [0.0] * (count - len(rows)))
 
 
-def cross_check(seconds: list[Second], recorded_rows: Mapping[str, Row]) -> list[Check]:
+def cross_check(seconds: list[Second], tables: SmallTables) -> list[Check]:
     """Counted messages against the messages the recorded rows stand for."""
     exact = {
         "published": sum(second.published_per_s for second in seconds),
@@ -268,7 +263,7 @@ def cross_check(seconds: list[Second], recorded_rows: Mapping[str, Row]) -> list
     }
     checks = []
     for name, counted in exact.items():
-        found = recorded_rows.get(name, {}).get("messages", 0)
+        found = tables.recorded(name, "messages")
         agrees = abs(found - counted) <= CHECK_TOLERANCE * max(counted, 1)
         checks.append(Check(name=name, exact=counted, from_rows=found, agrees=agrees))
     return checks
