@@ -17,7 +17,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sluicemq.spark.pipeline.results import StepClass
 
@@ -62,6 +62,9 @@ LABEL_POINTS_PER_LETTER: Final = 5.2
 LABEL_ROOM_POINTS: Final = 34
 """Above the curves, for the steps' labels."""
 
+FEW_DECADES: Final = 200.0
+"""Largest over smallest value of a log axis up to which 2 and 5 get ticks."""
+
 STYLE: Final[Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -96,7 +99,10 @@ def axis_number(value: float, _: int) -> str:
 
 
 def latency_axis(axes: Axes) -> None:
-    """Ticks in µs, ms or s."""
+    """Ticks in µs, ms or s; between powers of ten, too, where few of these are in sight."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log" and high / low < FEW_DECADES:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
