@@ -1,4 +1,4 @@
-"""Goal: no promise is broken in 200 seeded runs, and a seed is a run. Method: run them, look twice."""
+"""Goal: 200 seeded runs break no promise, and a seed is a run. Method: run them, some twice."""
 
 from __future__ import annotations
 
