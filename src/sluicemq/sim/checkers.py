@@ -11,8 +11,11 @@ bounds      with R, C, S the initial credit of reader -> channel, channel -> que
                                  gate shut, and each may fill its link twice
             deliveries           the cost of a message, less 1
             so an inbox holds at most the initial credit and that
-adaptive    messages in the chain <= max(budget, floor * active links) + what circulates above
-            the windows (credit that was given is not taken back) + what is overspent
+deferral    while a gate of the receiver stays shut, the sender gets no grant
+adaptive    the windows of the active links together <= max(budget, floor * active links), and
+            so in bytes; messages in the chain <= these windows + slack, which is what
+            circulates above them (credit that was given is not taken back), what is overspent,
+            and what waits on links that have not settled since `active` changed
 writer      backlog <= its limit + the delivery windows + what one turn may add
 machines    see model.py; lots at queues and spans at channels agree whenever nothing is on
             its way; prefetch is the sum of what is out
@@ -93,6 +96,11 @@ class Waiting:
             messages[outflow] = messages.get(outflow, 0) + n
 
 
+def held_by(channel: Channel) -> int:
+    """Messages a channel keeps behind a question: not taken yet, as far as credit goes."""
+    return sum(len(each.contents) for each in channel.held if isinstance(each, Publishes))
+
+
 class Peaks:
     """The highest figures of a run, to show that the bounds were neared."""
 
@@ -128,13 +136,14 @@ class Checkers:
         self.queues: dict[Queue, Spy] = {}
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
+        self.held_up: dict[Outflow, tuple[int, int]] = {}
+        """Links whose receiver has a shut gate: since when, and what the sender had then."""
         self.peaks = Peaks()
         self.checks = 0
         self.quiet = 0
         self.alarmed = False
         self.waiting = Waiting()
-        self.in_chain = 0
-        self.may_be_in_chain = 0
+        self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self._declare = self.broker.declare_queue
         self.broker.declare_queue = self.declare_queue  # type: ignore[method-assign]
 
@@ -159,8 +168,7 @@ class Checkers:
         for queue in self.queues:
             self.waiting.count(queue)
         self.waiting.count(self.broker.store)
-        self.in_chain = 0
-        self.may_be_in_chain = 0
+        self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self.links()
         self.budget()
         self.readers()
@@ -192,7 +200,7 @@ class Checkers:
         for reader in self.broker.connections.values():
             for number, outflow in reader.outflows.items():
                 channel = reader.channels[number]
-                held = sum(len(m.contents) for m in channel.held if isinstance(m, Publishes))
+                held = held_by(channel) if channel.held else 0
                 self.link(READER, outflow, channel.inflow, 0, held)
         for channel in self.channels:
             double = 2 * channel.inflow.initial
@@ -207,41 +215,63 @@ class Checkers:
         self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
     ) -> None:
         """One link. `extra` is on its way outside of inboxes."""
-        self.gates.setdefault(outflow, kind)
+        if outflow not in self.gates:
+            self.gates[outflow] = kind
         if not (outflow.attached and inflow.attached):
             return
         credit = outflow.credit
+        owed = inflow.owed
         waiting = self.waiting.messages.get(outflow, 0)
         grants = self.waiting.grants.get(outflow, 0)
-        there = credit + waiting + inflow.owed + inflow.deferred + inflow.withheld + grants + extra
+        there = credit + waiting + owed + inflow.deferred + inflow.withheld + grants + extra
         if there != outflow.initial:
             raise PromiseBroken(
-                f"credit to {outflow.name}: {credit} left + {waiting} waiting + {inflow.owed} owed"
+                f"credit to {outflow.name}: {credit} left + {waiting} waiting + {owed} owed"
                 f" + {inflow.deferred} deferred + {inflow.withheld} withheld + {grants} granted"
                 f" + {extra} elsewhere = {there}, not {outflow.initial}"
             )
-        promise(outflow.is_shut == (credit <= 0), "gate of", outflow.name, "at", credit)
-        promise(-credit <= overspend_max, outflow.name, "is overspent by", -credit)
-        promise(inflow.owed < inflow.more_after, outflow.name, "keeps", inflow.owed)
-        kept = inflow.deferred > 0
-        promise(not kept or inflow.keeper.gates_shut > 0, outflow.name, "defers for nothing")
+        if outflow.is_shut != (credit <= 0):
+            raise PromiseBroken(f"the gate of {outflow.name} is wrong at {credit}")
+        if -credit > overspend_max:
+            raise PromiseBroken(f"{outflow.name} is overspent by {-credit}")
+        if owed >= inflow.more_after:
+            raise PromiseBroken(f"{outflow.name} is owed {owed} and gets no grant")
+        if inflow.keeper.gates_shut or inflow.deferred or outflow in self.held_up:
+            self.deferral(outflow, inflow, credit + grants)
         if kind in (READER, CHANNEL):
-            self.in_chain += waiting
-            self.may_be_in_chain += max(0, -credit)
+            self.in_chain += waiting + extra
+            if credit < 0:
+                self.slack -= credit
             if isinstance(inflow, AdaptiveInflow):
-                self.adaptive(outflow, inflow)
+                self.adaptive(outflow, inflow, waiting + extra)
 
-    def adaptive(self, outflow: Outflow, inflow: AdaptiveInflow) -> None:
+    def deferral(self, outflow: Outflow, inflow: Inflow, with_sender: int) -> None:
+        """While a gate of the receiver stays shut, nothing more comes to the sender."""
+        keeper = inflow.keeper
+        if not keeper.gates_shut:
+            promise(not inflow.deferred, outflow.name, "has deferred grants for no reason")
+            self.held_up.pop(outflow, None)
+            return
+        since_ns, most = self.held_up.get(outflow, (-1, 0))
+        if since_ns == keeper.shut_since_ns:
+            promise(with_sender <= most, outflow.name, "gets a grant of one that is held up")
+        self.held_up[outflow] = (keeper.shut_since_ns or 0, with_sender)
+
+    def adaptive(self, outflow: Outflow, inflow: AdaptiveInflow, waiting: int) -> None:
         """A link whose window follows the budget."""
         circulating = inflow.initial - inflow.withheld
         well = circulating >= inflow.window >= inflow.more_after >= 1
         promise(well, outflow.name, "circulates", circulating, "window", inflow.window)
         withholds = inflow in inflow.budget.shrunk
         promise(withholds == (inflow.withheld > 0), outflow.name, "is on the wrong list")
-        if inflow.epoch >= inflow.budget.epoch - 1 and inflow.sharers == inflow.budget.active:
-            self.may_be_in_chain += circulating - inflow.window
+        budget = inflow.budget
+        if inflow.epoch >= budget.epoch - 1 and inflow.sharers == budget.active:
+            self.windows += inflow.window
+            if inflow.window > budget.floor:
+                self.window_bytes += inflow.window * inflow.average_bytes
+            self.slack += circulating - inflow.window
         else:
-            self.may_be_in_chain += circulating
+            self.slack += waiting
 
     def deliveries(self, channel: Channel) -> None:
         """queue -> channel: a delivery is on its way until the socket has it."""
@@ -274,9 +304,11 @@ class Checkers:
         budget = self.broker.budget
         if budget is None:
             return
-        self.may_be_in_chain += max(budget.messages, budget.floor * budget.active)
-        words = ("messages in the chain, at most", self.may_be_in_chain)
-        promise(self.in_chain <= self.may_be_in_chain, self.in_chain, *words)
+        share = max(budget.messages, budget.floor * budget.active)
+        promise(self.windows <= share, "the windows are", self.windows, "together, not", share)
+        promise(self.window_bytes <= budget.bytes, "the windows are worth", self.window_bytes)
+        most = self.windows + self.slack
+        promise(self.in_chain <= most, self.in_chain, "messages are in the chain, at most", most)
 
     # -- actors
 

@@ -133,9 +133,10 @@ class QueueHistory:
 class History:
     """All streams and queues of a run."""
 
+    told_what_is_safe = True
+    """By the models; without them a confirm that comes too early is not noticed here."""
+
     def __init__(self) -> None:
-        self.told_what_is_safe = True
-        """By the models; without them a confirm that came too early is not noticed here."""
         self.streams: list[Stream] = []
         self.queues: dict[str, QueueHistory] = {}
         self.published = 0

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from sluicemq.chain.reader import Peer as Address
 from sluicemq.kernel.world import Closed, Net, Received, Writable
+from sluicemq.sim.history import promise
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
@@ -246,6 +247,9 @@ class SimNet(Net):
         socket = self.sockets.get(connection)
         if socket is None:
             return True
+        writer = socket.reader.writer
+        may_write = not socket.full or writer.hang_up is not None
+        promise(may_write, socket.client.name, "is written to while its socket is full")
         taken = socket.write(data)
         self.refusals += not taken
         return taken

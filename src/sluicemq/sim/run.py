@@ -28,12 +28,12 @@ from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimDisk, SimMemory
 STEPS: Final = 4000
 """Events of the safety phase."""
 
-DRAIN_NS: Final = 60_000 * MS
+DRAIN_NS: Final = 20_000 * MS
 """Virtual time in which everything must have drained, and again everyone have left."""
 
 IDLE_EVERY: Final = 64
 
-EVENTS_MAX: Final = 400_000
+EVENTS_MAX: Final = 200_000
 """A run that is not over by then goes in circles."""
 
 MEMORY_BYTES: Final = 1 << 40
@@ -94,11 +94,11 @@ class Simulation:
                 self.step()
             self.phase = "liveness"
             self.work.heal()
-            self.until(self.is_drained, "everything has drained")
+            self.until_nothing(self.undrained)
             self.checkers.all_is_still()
             self.phase = "leaving"
             self.work.leave()
-            self.until(self.has_everyone_left, "everyone has left")
+            self.until_nothing(self.staying)
             self.checkers.everyone_has_left()
             self.work.book.all_is_well()
         except Exception as error:  # whatever is raised in there is a finding
@@ -114,32 +114,37 @@ class Simulation:
         if self.log is not None:
             self.log.write(self)
 
-    def until(self, over: Callable[[], bool], what: str) -> None:
-        """Go on until it is so, within bounds."""
+    def until_nothing(self, hinders: Callable[[], str]) -> None:
+        """Go on until nothing hinders any more, within bounds."""
         deadline_ns = self.timeline.now_ns + DRAIN_NS
-        while not over():
-            self.step()
+        while hindrance := hinders():
             late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
-            promise(not late, "not in time:", what)
+            promise(not late, "not in time:", hindrance)
+            self.step()
 
     def is_idle(self) -> bool:
         """Nothing is published any more, so little will happen; it is not asked at every event."""
         timeline = self.timeline
-        return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and self.is_drained()
+        return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and not self.undrained()
 
-    def is_drained(self) -> bool:
-        """Publishers have closed, queues are empty, nothing is on its way anywhere."""
+    def undrained(self) -> str:
+        """What is not over yet; "" when publishers have closed, queues are empty, and nothing is on
+        its way anywhere."""
         broker = self.node.broker
         if self.node.scheduler.ready or broker.store.sync_runs or broker.alarms.reasons:
-            return False
-        if not self.work.is_done():
-            return False
-        if any(queue.machine.depth.footprint for queue in broker.queues.values()):
-            return False
-        return not any(
-            socket.outbound or socket.inbound or socket.reader.writer.pending
-            for socket in self.net.sockets.values()
-        )
+            return "the node is busy, or there is an alarm"
+        for queue in broker.queues.values():
+            depth = queue.machine.depth
+            if depth.footprint:
+                return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
+        for socket in self.net.sockets.values():
+            if socket.outbound or socket.inbound or socket.reader.writer.pending:
+                return f"bytes are on their way to or from {socket.client.name}"
+        return self.work.undone()
 
-    def has_everyone_left(self) -> bool:
-        return not self.net.sockets and not self.node.scheduler.ready
+    def staying(self) -> str:
+        """Who has not left yet."""
+        names = [socket.client.name for socket in self.net.sockets.values()]
+        if names:
+            return f"{names[0]} has not left"
+        return "the node is busy" if self.node.scheduler.ready else ""

@@ -77,6 +77,8 @@ class Workload:
         self.peers: list[Peer] = []
         self.faults = Faults()
         self.begun = False
+        self.away = 0
+        """Connections that will come again."""
         self.healing = False
         self.leaving = False
         self.named = 0
@@ -213,7 +215,10 @@ class Workload:
         if again:
             kind = peer.name.rstrip("0123456789")
 
+            self.away += 1
+
             def come_again(_: object) -> None:
+                self.away -= 1
                 if not self.healing:
                     self.connect(kind, again)
 
@@ -313,17 +318,16 @@ class Workload:
 
     def is_over(self) -> bool:
         """Everything has begun, and all that was to be published has been."""
-        return self.begun and not any(
-            isinstance(role, Publisher) for peer in self.peers for role in peer.roles.values()
-        )
+        roles = [role for peer in self.peers for role in peer.roles.values()]
+        return self.begun and not self.away and not any(isinstance(r, Publisher) for r in roles)
 
-    def is_done(self) -> bool:
-        """All publishers have closed, nobody holds anything."""
+    def undone(self) -> str:
+        """Which publisher has not closed, or who holds something; "" when there is none."""
         for peer in self.peers:
             for role in peer.roles.values():
                 if isinstance(role, Publisher) or not role.is_done():
-                    return False
-        return True
+                    return f"{peer.name} is not done"
+        return ""
 
     def leave(self) -> None:
         """All clients go, orderly."""

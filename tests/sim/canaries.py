@@ -1,0 +1,224 @@
+"""Bugs to be planted: each breaks one promise, most of them rarely. `plant` puts one in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from sluicemq.chain.channel import Channel
+from sluicemq.chain.message_store import MessageStore, StoreWrite
+from sluicemq.chain.publishing import Publishing
+from sluicemq.chain.reader import Reader
+from sluicemq.chain.unacked import Span
+from sluicemq.chain.writer import Writer
+from sluicemq.flow import confirms
+from sluicemq.flow.alarm import AlarmBoard
+from sluicemq.flow.budget import Budget
+from sluicemq.flow.confirms import Unconfirmed
+from sluicemq.flow.credit import Grant, Inflow
+from sluicemq.kernel.actor import Actor
+from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import Deliver
+from sluicemq.queues.lots import Lot
+from sluicemq.queues.ready import Ready
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+CANARIES: Final[dict[str, Plant]] = {}
+
+
+def canary(plant: Plant) -> Plant:
+    """Register a bug under its function's name."""
+    CANARIES[plant.__name__] = plant
+    return plant
+
+
+class OneIn:
+    """True every `n`-th time."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.times = 0
+
+    def __call__(self) -> bool:
+        self.times += 1
+        return self.times % self.n == 0
+
+
+def rarely(
+    patch: pytest.MonkeyPatch, owner: type, name: str, one_in: int, instead: Callable[..., Any]
+) -> None:
+    """Every so often call `instead(original, self, *arguments)`."""
+    original = getattr(owner, name)
+    due = OneIn(one_in)
+
+    def method(self: Any, *arguments: Any) -> Any:
+        if due():
+            return instead(original, self, *arguments)
+        return original(self, *arguments)
+
+    patch.setattr(owner, name, method)
+
+
+def skip(*_: Any) -> None:
+    """Do nothing in the method's place."""
+
+
+@canary
+def confirm_lost(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Unconfirmed, "confirm", 40, skip)
+
+
+@canary
+def confirm_told_twice(patch: pytest.MonkeyPatch) -> None:
+    def twice(original: Any, self: Unconfirmed) -> list[confirms.Frame]:
+        frames: list[confirms.Frame] = original(self)
+        return frames + frames[:1]
+
+    rarely(patch, Unconfirmed, "drain", 20, twice)
+
+
+@canary
+def confirm_covers_too_much(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(confirms, "_cutoff", lambda *_: None)
+
+
+@canary
+def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    def receive(original: Any, self: MessageStore, message: object) -> None:
+        original(self, message)
+        if isinstance(message, StoreWrite) and self.sync_runs and self.group:
+            self.syncing.append(self.group.pop())
+
+    rarely(patch, MessageStore, "receive", 1, receive)
+
+
+@canary
+def delivered_twice(patch: pytest.MonkeyPatch) -> None:
+    def too_few(original: Any, self: Ready, chunk: Any, count: int) -> None:
+        original(self, chunk, max(1, count - 1))
+
+    rarely(patch, Ready, "took", 30, too_few)
+
+
+@canary
+def dealt_in_disorder(patch: pytest.MonkeyPatch) -> None:
+    def backwards(original: Any, self: ClassicQueue, *arguments: Any) -> None:
+        original(self, *arguments)
+        for effect in arguments[-1]:
+            if isinstance(effect, Deliver):
+                effect.contents.reverse()
+
+    rarely(patch, ClassicQueue, "deal", 5, backwards)
+
+
+@canary
+def requeued_at_the_tail(patch: pytest.MonkeyPatch) -> None:
+    def at_the_tail(_: Any, self: Ready, chunks: list[Any]) -> None:
+        self.chunks.extend(chunks)
+
+    rarely(patch, Ready, "give_back", 1, at_the_tail)
+
+
+@canary
+def redelivered_without_its_flag(patch: pytest.MonkeyPatch) -> None:
+    def fresh(original: Any, self: Lot, contents: list[bytes], position: int) -> Any:
+        chunk = original(self, contents, position)
+        chunk.redelivered = False
+        return chunk
+
+    rarely(patch, Lot, "returned", 1, fresh)
+
+
+@canary
+def kept_from_a_channel_that_is_gone(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Lot, "open_parts", 3, lambda original, self: original(self)[1:])
+
+
+@canary
+def ack_range_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    def one_more(original: Any, self: Span, end: int) -> Any:
+        return original(self, min(self.count, end + 1))
+
+    rarely(patch, Span, "parts", 1, one_more)
+
+
+@canary
+def grant_not_deferred(patch: pytest.MonkeyPatch) -> None:
+    def at_once(self: Inflow, amount: int) -> None:
+        if self.attached:
+            self.sender.post(Grant(self.outflow, amount))
+
+    patch.setattr(Inflow, "grant", at_once)
+
+
+@canary
+def grant_lost(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Inflow, "release_deferred", 3, skip)
+
+
+@canary
+def credit_never_settled(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Channel, "settle", 30, skip)
+
+
+@canary
+def resumed_without_a_word(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reader, "flow_resumed", skip)
+
+
+@canary
+def alarm_never_cleared(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AlarmBoard, "clear_alarm", skip)
+
+
+@canary
+def alarm_blocks_who_only_consumes(patch: pytest.MonkeyPatch) -> None:
+    def publishing(original: Any, self: Reader, message: object) -> None:
+        original(self, message)
+        self.throttle.publish_received()
+
+    rarely(patch, Reader, "receive", 1, publishing)
+
+
+@canary
+def prefetch_overlooked(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Consumer, "room", 1, lambda _, self, cost, __: max(0, self.window.credit // cost))
+
+
+@canary
+def memory_not_released(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, ClassicQueue, "release", 50, skip)
+
+
+@canary
+def written_to_a_full_socket(patch: pytest.MonkeyPatch) -> None:
+    def unchoked(original: Any, self: Writer) -> None:
+        self.choked = False
+        original(self)
+
+    rarely(patch, Writer, "turn_ended", 1, unchoked)
+
+
+@canary
+def publish_lost_on_its_way(patch: pytest.MonkeyPatch) -> None:
+    def without_the_last(
+        original: Any, self: Publishing, route: Any, contents: Any, *rest: Any
+    ) -> None:
+        if len(contents) > 1:
+            contents = contents[:-1]
+        original(self, route, contents, *rest)
+
+    rarely(patch, Publishing, "send", 20, without_the_last)
+
+
+@canary
+def message_dropped_from_an_inbox(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Actor, "post", 3000, skip)
+
+
+@canary
+def windows_beyond_the_budget(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Budget, "_share", lambda self, *_: self.ceiling)
