@@ -16,6 +16,7 @@ from sluicemq.kernel.world import Net, Writable
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 
 if TYPE_CHECKING:
+    from sluicemq.chain.channel import Channel
     from sluicemq.flow.gate import Gate
 
 
@@ -24,7 +25,7 @@ class Frames:
 
     __slots__ = ("channel", "cost", "data")
 
-    def __init__(self, data: bytes, channel: Actor | None = None, cost: int = 0) -> None:
+    def __init__(self, data: bytes, channel: Channel | None = None, cost: int = 0) -> None:
         self.data = data
         self.channel = channel
         self.cost = cost
@@ -66,7 +67,7 @@ class Writer(Actor):
         self.backlog_gate = backlog_gate
         self.backlog_bytes_max = backlog_bytes_max
         self.notify_cost = notify_cost
-        self.flushed: dict[Actor, int] = {}
+        self.flushed: dict[Channel, int] = {}
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
         self.choked = False
@@ -102,7 +103,7 @@ class Writer(Actor):
 
     def write_some(self) -> None:
         """One write of at most about WRITE_BYTES, then word to the channels for which enough has
-        been written that it is worth a turn of theirs."""
+        been written that it is worth a turn of theirs, and to those that are gone: the last."""
         pending = self.pending
         parts: list[bytes] = []
         flushed = self.flushed
@@ -118,7 +119,7 @@ class Writer(Actor):
         self.sent_writes += 1
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self.choked = not self.net.write(self.connection, data)
-        for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost]:
+        for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(Flushed(flushed.pop(channel)))
 
     def connection_lost(self) -> None:

@@ -4,10 +4,13 @@ Method: a whole node without sockets; clients that consume, settle and go in eve
 
 from __future__ import annotations
 
+import gc
+
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Deliveries, MethodFrame
 from sluicemq.amqp.events import Event
 from sluicemq.amqp.frames import content_body, content_frames
+from sluicemq.chain.channel import Channel
 
 from .client import PERSISTENT, Broker, Client
 
@@ -141,3 +144,21 @@ def test_publishing_channel_is_not_held_up_by_a_deleted_queue() -> None:
             last = max(last, event.method.delivery_tag)
     assert last == 3000
     assert not client.reader.keeper.gates_shut
+
+
+def test_connection_remembers_nothing_of_channels_that_are_closed() -> None:
+    """Some clients open a channel for each thing they do, on one connection for days."""
+    broker = Broker()
+    client = client_with(broker, 1)
+    client.call(1, m.QueueDeclare(queue="q"))
+    for number in range(2, 30):
+        client.open(number)
+        client.publish(number, "q", b"x", b"y")
+        assert consume(client, number, "q", "c") == [b"x", b"y"]
+        client.send(number, m.BasicAck(delivery_tag=2, multiple=True))
+        close = m.ChannelClose(reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0)
+        assert client.call(number, close) == [m.ChannelCloseOk()]
+    client.call(1, m.BasicQos(prefetch_count=1))
+    gc.collect()
+    channels = [one for one in gc.get_objects() if isinstance(one, Channel)]
+    assert [channel.number for channel in channels if channel.reader is client.reader] == [1]

@@ -166,6 +166,15 @@ def test_single_acks_in_one_go_are_joined() -> None:
     assert parts_of(into) == [(1, 10, 30)]
 
 
+def test_parts_of_different_lots_are_not_joined() -> None:
+    """Where one lot ends the rest of the next begins."""
+    some, _ = unacked(3, 5)
+    assert some.settle_run(4, 6, Settlement()) is None
+    into = Settlement()
+    assert some.settle_upto(8, into) is None
+    assert parts_of(into) == [(1, 0, 3), (2, 3, 5)]
+
+
 def test_multiple_wants_its_own_tag_to_be_out() -> None:
     """Spec 9.6: after 5 was acked alone, 5 with multiple is an error though 3 and 4 are open."""
     some, _ = unacked(6)

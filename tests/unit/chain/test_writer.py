@@ -4,6 +4,8 @@ more, and a connection whose peer does not read is not read either. Method: a fa
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +21,21 @@ from ..fakes import FakeClock, FakeNet, drain
 BACKLOG = 1000
 
 
+class Channel(Actor):
+    """As far as a writer knows it."""
+
+    gone = False
+
+
 class Bench:
     """A writer on connection 7 with two channels."""
 
-    def __init__(self) -> None:
+    def __init__(self, notify_cost: int = 1) -> None:
         self.scheduler = Scheduler()
         self.net = FakeNet()
         self.gate = Gate(GateKeeper(FakeClock()), "writer backlog")
-        self.writer = Writer(self.scheduler, self.net, 7, self.gate, BACKLOG)
-        self.channels = [Actor(Scheduler()), Actor(Scheduler())]
+        self.writer = Writer(self.scheduler, self.net, 7, self.gate, BACKLOG, notify_cost)
+        self.channels: list[Any] = [Channel(Scheduler()), Channel(Scheduler())]
 
     def post(self, *messages: object) -> None:
         """One turn."""
@@ -49,6 +57,24 @@ def test_one_turn_is_one_write() -> None:
     assert bench.net.written == [b"1234"]
     assert (bench.flushed(0), bench.flushed(1)) == ([11], [20])
     assert (bench.writer.sent_bytes, bench.writer.sent_writes) == (4, 1)
+
+
+def test_channel_hears_when_it_is_worth_a_turn() -> None:
+    bench = Bench(notify_cost=10)
+    a, b = bench.channels
+    bench.post(Frames(b"1", a, 9), Frames(b"2", b, 10))
+    assert (bench.flushed(0), bench.flushed(1)) == ([], [10])
+    bench.post(Frames(b"3", a, 3))
+    assert bench.flushed(0) == [12]
+
+
+def test_channel_that_is_gone_is_forgotten_with_the_next_write() -> None:
+    bench = Bench(notify_cost=10)
+    a, _ = bench.channels
+    bench.post(Frames(b"1", a, 9))
+    a.gone = True
+    bench.post(Frames(b"close-ok"))
+    assert bench.writer.flushed == {}
 
 
 def test_large_writes_are_cut_between_frames() -> None:
