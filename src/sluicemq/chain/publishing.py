@@ -62,6 +62,7 @@ class Publishing:
         self.channel = channel
         self.broker = channel.broker
         self.routes: dict[bytes, Route] = {}
+        self.routes_epoch = 0
         self.kinds: dict[bytes, bool] = {}
         self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.confirming = False
@@ -132,8 +133,9 @@ class Publishing:
         targets = [
             (queue, *self.link(queue)) for queue in map(self.broker.queues.__getitem__, names)
         ]
-        if len(self.routes) >= ROUTES_MAX:
-            self.routes.clear()
+        if len(self.routes) >= ROUTES_MAX or self.routes_epoch != topology.epoch:
+            self.routes.clear()  # stale ones would keep deleted queues
+        self.routes_epoch = topology.epoch
         route = Route(method, topology.epoch, targets)
         self.routes[event.raw_method] = route
         return route

@@ -11,6 +11,9 @@ from sluicemq.amqp.connection import Deliveries, MethodFrame
 from sluicemq.amqp.events import Event
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.channel import Channel
+from sluicemq.chain.queue import Queue
+from sluicemq.chain.reader import Reader
+from sluicemq.chain.unacked import DEAD_MAX
 
 from .client import PERSISTENT, Broker, Client
 
@@ -162,3 +165,49 @@ def test_connection_remembers_nothing_of_channels_that_are_closed() -> None:
     gc.collect()
     channels = [one for one in gc.get_objects() if isinstance(one, Channel)]
     assert [channel.number for channel in channels if channel.reader is client.reader] == [1]
+
+
+def test_channel_remembers_little_of_queues_that_are_deleted() -> None:
+    """A reply queue for each request, on one channel for days."""
+    broker = Broker()
+    client = client_with(broker, 1)
+    tag = 0
+    for number in range(300):
+        name = f"reply {number}"
+        client.call(1, m.QueueDeclare(queue=name))
+        client.publish(1, name, b"x", b"y", b"z")
+        [got] = client.call(1, m.BasicGet(queue=name))
+        assert isinstance(got, m.BasicGetOk)
+        assert consume(client, 1, name, "c") == [b"y", b"z"]
+        tag += 3
+        client.send(1, m.BasicAck(delivery_tag=tag, multiple=True))
+        client.call(1, m.BasicCancel(consumer_tag="c"))
+        client.call(1, m.QueueDelete(queue=name))
+    gc.collect()
+    queues = [one for one in gc.get_objects() if isinstance(one, Queue)]
+    assert sum(queue.broker is broker.node.broker for queue in queues) <= 2 * DEAD_MAX
+
+
+def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
+    """Closed properly or lost, with deliveries not acknowledged."""
+    broker = Broker()
+    keeper = client_with(broker, 1)
+    keeper.call(1, m.QueueDeclare(queue="q"))
+    for number in range(10):
+        client = client_with(broker, 1)
+        client.publish(1, "q", b"x")
+        consume(client, 1, "q", "c")
+        if number % 2:
+            client.lose()
+        else:
+            close = m.ConnectionClose(
+                reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0
+            )
+            assert client.call(0, close) == [m.ConnectionCloseOk()]
+            client.lose()
+    del client
+    broker.world.clock.timers.clear()
+    gc.collect()
+    readers = [one for one in gc.get_objects() if isinstance(one, Reader)]
+    assert [reader.connection for reader in readers if reader.broker is broker.node.broker] == [1]
+    assert broker.node.broker.queues["q"].machine.depth.ready == 10
