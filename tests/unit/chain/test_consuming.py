@@ -7,6 +7,8 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Deliveries, MethodFrame
+from sluicemq.amqp.frames import content_body
 
 from .client import Broker, Client
 
@@ -125,3 +127,50 @@ def test_global_prefetch_counts_deliveries_and_not_gets() -> None:
     for tag in range(2, 6):
         client.send(1, *ack(tag))
         assert client.delivered() == [tag + 1]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_recover_requeues_everything_in_order_of_the_tags(asynchronous: bool) -> None:
+    broker, client = ready(5)
+    client.send(1, *ack(2))
+    method = (m.BasicRecoverAsync if asynchronous else m.BasicRecover)(requeue=True)
+    client.send(1, method)
+    events = client.events()
+    answers = [event.method for event in events if isinstance(event, MethodFrame)]
+    assert answers == ([] if asynchronous else [m.BasicRecoverOk()])
+    again = [event for event in events if isinstance(event, Deliveries)]
+    assert all(event.redelivered for event in again)
+    assert [tag for event in again for tag in event.tags] == [6, 7, 8, 9]
+    bodies = [content_body(content) for event in again for content in event.contents]
+    assert bodies == [b"body 0", b"body 2", b"body 3", b"body 4"]
+    assert broker.node.broker.queues["q"].machine.depth.unacked == 4
+
+
+def test_nothing_is_delivered_after_cancel_ok_and_what_is_out_stays_out() -> None:
+    broker, client = ready(3)
+    assert client.call(1, m.BasicCancel(consumer_tag="c")) == [m.BasicCancelOk(consumer_tag="c")]
+    client.publish(1, "q", b"more")
+    assert client.events() == []
+    client.send(1, *ack(3), m.BasicNack(delivery_tag=2, multiple=True, requeue=True))
+    depth = broker.node.broker.queues["q"].machine.depth
+    assert (depth.ready, depth.unacked) == (3, 0)
+    [got] = client.call(1, m.BasicGet(queue="q"))
+    assert isinstance(got, m.BasicGetOk)
+    assert (got.delivery_tag, got.redelivered, got.message_count) == (4, True, 2)
+
+
+def test_consumer_tag_is_free_again_after_the_broker_has_cancelled() -> None:
+    """The queue was deleted under the consumer; its deliveries can still be acknowledged."""
+    broker, client = ready(2)
+    other = broker.connect()
+    other.open(1)
+    assert other.call(1, m.QueueDelete(queue="q")) == [m.QueueDeleteOk(message_count=0)]
+    [cancel] = client.call(1, *ack(1))
+    assert cancel == m.BasicCancel(consumer_tag="c", nowait=True)
+    client.call(1, m.QueueDeclare(queue="q"))
+    assert client.call(1, m.BasicConsume(queue="q", consumer_tag="c")) == [
+        m.BasicConsumeOk(consumer_tag="c")
+    ]
+    client.publish(1, "q", b"x")
+    assert client.delivered() == [3]
+    assert client.call(1, *ack(2, 3)) == []
