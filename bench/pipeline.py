@@ -4,7 +4,8 @@
 
 Each run is written to a temporary directory (about 25 bytes a row) and analysed by a fresh process,
 so that every figure includes a cold JVM. `stage` is what the report states: from opening the run to
-the finished tables, without the session's start; `report` is writing page and plots.
+the finished tables, without the session's start; `report` is writing page and plots. `CPU` is the
+JVM's CPU time for all of it: stage and session can only be compared on a machine that is idle.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
+
 from sluicemq.spark.pipeline.build import build_report
 from sluicemq.spark.synthetic import RunShape, StepShape, write_synthetic_run
 
@@ -29,6 +32,7 @@ STEPS = ((1, 10), (2, 20), (5, 50), (10, 100), (20, 200), (100, 1000))
 STEP_SECONDS = 20
 ROWS_A_MESSAGE = 2
 ROWS_PER_S_MIN = 1_000_000
+WIDTHS = (12, 9, 9, 9, 9, 12, 7)
 
 
 def main() -> int:
@@ -44,7 +48,8 @@ def main() -> int:
         print(json.dumps(measure(options.measure, options.master, options.memory)))
         return 0
     found = []
-    print(f"{'raw rows':>12} {'session':>9} {'stage':>9} {'report':>9} {'rows/s':>12} {'load':>6}")
+    titles = ("raw rows", "session", "stage", "report", "CPU", "rows/s", "load")
+    print("".join(f"{title:>{width}}" for title, width in zip(titles, WIDTHS, strict=True)))
     for size in options.rows.split(","):
         found.append(measure_size(round(float(size)), options.master, options.memory))
         print(row(found[-1]), flush=True)
@@ -85,16 +90,31 @@ def measure(directory: Path, master: str, memory: str) -> dict[str, Any]:
     began = time.monotonic()
     cost = build_report(directory, master, memory).analysis.pipeline
     report_seconds = time.monotonic() - began - cost.session_seconds - cost.stage_seconds
-    return asdict(cost) | {"report_seconds": report_seconds, "load": os.getloadavg()[0]}
+    return asdict(cost) | {
+        "report_seconds": report_seconds,
+        "cpu_seconds": jvm_cpu_seconds(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def jvm_cpu_seconds() -> float:
+    """CPU time of this process's JVM so far, user and system."""
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    fields = Path(f"/proc/{gateway.proc.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def row(figures: dict[str, Any]) -> str:
     """A line of the table."""
-    return (
-        f"{figures['raw_rows']:>12,} {figures['session_seconds']:>7.1f} s "
-        f"{figures['stage_seconds']:>7.1f} s {figures['report_seconds']:>7.1f} s "
-        f"{figures['rows_per_s']:>12,.0f} {figures['load']:>6.1f}"
-    )
+    names = ("session_seconds", "stage_seconds", "report_seconds", "cpu_seconds")
+    cells = [
+        f"{figures['raw_rows']:,}",
+        *(f"{figures[name]:.1f} s" for name in names),
+        f"{figures['rows_per_s']:,.0f}",
+        f"{figures['load']:.1f}",
+    ]
+    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
 
 
 if __name__ == "__main__":
