@@ -107,7 +107,7 @@ def analyse(
 
 def analyse_run(raw: RawRun, label: str) -> RunResult:
     """One run: the cube is computed once and kept while the small tables are taken from it."""
-    cube = build_cube(raw.published, raw.delivered, raw.info).persist()
+    cube = build_cube(raw.messages, raw.info).persist()
     try:
         tables = collect(raw, cube)
     finally:

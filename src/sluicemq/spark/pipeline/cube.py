@@ -38,10 +38,8 @@ KINDS: Final = {
     "published": ("confirm_service", "confirm_response"),
     "delivered": ("end_to_end_service", "end_to_end_response"),
 }
-"""The latencies of each table. Service counts from `written_ns`, response from `intended_ns`."""
-
-RAW_COLUMNS: Final = ("queue", "step", "intended_ns", "written_ns", "weight")
-"""What both raw tables call by the same name and the cube needs."""
+"""The latencies of each table, published before delivered. Service counts from `written_ns`,
+response from `intended_ns`."""
 
 
 def bucket_of(value: int) -> int:
@@ -78,8 +76,8 @@ def value_column(bucket: Column) -> Column:
     return lowest + (width - 1) / 2
 
 
-def build_cube(published: DataFrame, delivered: DataFrame, info: RunInfo) -> DataFrame:
-    """Both raw tables, scanned once.
+def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
+    """Both raw tables, scanned once, together.
 
     `kind` is a latency of KINDS (then `bucket` is set) or "published"/"delivered" (then `queue`
     and `client`, the publisher or consumer, are). Published rows belong to the second they were
@@ -87,46 +85,16 @@ def build_cube(published: DataFrame, delivered: DataFrame, info: RunInfo) -> Dat
     was intended in, and `warm` tells that its warm-up was over by then. `messages` adds up weights,
     `rows` counts rows.
     """
-    seen_by_publisher = published.select(
-        fn.col("publisher").alias("client"),
-        fn.col("written_ns").alias("at_ns"),
-        fn.col("confirmed_ns").alias("until_ns"),
-        *RAW_COLUMNS,
-    )
-    seen_by_consumer = delivered.select(
-        fn.col("consumer").alias("client"),
-        fn.col("delivered_ns").alias("at_ns"),
-        fn.col("delivered_ns").alias("until_ns"),
-        *RAW_COLUMNS,
-    )
-    return _table_cube(seen_by_publisher, "published", info).unionByName(
-        _table_cube(seen_by_consumer, "delivered", info)
-    )
-
-
-def _table_cube(raw: DataFrame, name: str, info: RunInfo) -> DataFrame:
-    service, response = KINDS[name]
-    rows = raw.select(
-        fn.floor(fn.col("at_ns") / NS).cast("int").alias("second"),
-        "step",
-        _is_warm(info).alias("warm"),
-        "queue",
-        "client",
-        fn.col("weight").cast("bigint").alias("weight"),
-        (fn.col("until_ns") - fn.col("written_ns")).alias("service_ns"),
-        (fn.col("until_ns") - fn.col("intended_ns")).alias("response_ns"),
-    ).select(
-        "*",
-        bucket_column(fn.col("service_ns")).alias("service_bucket"),
-        bucket_column(fn.col("response_ns")).alias("response_bucket"),
-    )
     keys = ["second", "step", "warm", "queue", "client", "service_bucket", "response_bucket"]
     sets = [
-        ["second", "step", "warm", "service_bucket"],
-        ["second", "step", "warm", "response_bucket"],
-        ["step", "warm", "queue", "client"],
+        ["delivered", "second", "step", "warm", "service_bucket"],
+        ["delivered", "second", "step", "warm", "response_bucket"],
+        ["delivered", "step", "warm", "queue", "client"],
     ]
-    grouped = rows.groupingSets([[fn.col(key) for key in one] for one in sets], *keys).agg(
+    rows = _latencies(messages, info)
+    grouped = rows.groupingSets(
+        [[fn.col(key) for key in one] for one in sets], "delivered", *keys
+    ).agg(
         fn.grouping("service_bucket").alias("no_service"),
         fn.grouping("response_bucket").alias("no_response"),
         fn.count("*").alias("rows"),
@@ -137,21 +105,46 @@ def _table_cube(raw: DataFrame, name: str, info: RunInfo) -> DataFrame:
         fn.sum(fn.col("response_ns") * fn.col("weight").cast("double")).alias("response_sum"),
     )
     is_service, is_response = fn.col("no_service") == 0, fn.col("no_response") == 0
+    largest = fn.when(is_service, fn.col("service_max")).otherwise(fn.col("response_max"))
     return grouped.select(
-        fn.when(is_service, service).when(is_response, response).otherwise(name).alias("kind"),
-        "second",
-        "step",
-        "warm",
-        "queue",
-        "client",
+        fn.when(is_service, _by_table([service for service, _ in KINDS.values()]))
+        .when(is_response, _by_table([response for _, response in KINDS.values()]))
+        .otherwise(_by_table(list(KINDS)))
+        .alias("kind"),
+        *("second", "step", "warm", "queue", "client", "rows", "messages"),
         fn.coalesce("service_bucket", "response_bucket").alias("bucket"),
-        "rows",
-        "messages",
-        fn.when(is_service, fn.col("service_max"))
-        .otherwise(fn.col("response_max"))
-        .alias("max_ns"),
+        largest.alias("max_ns"),
         fn.when(~is_service & ~is_response, fn.col("response_sum")).alias("response_sum_ns"),
     )
+
+
+def _latencies(messages: DataFrame, info: RunInfo) -> DataFrame:
+    """Each raw row's latencies and what they are grouped by.
+
+    A row of `delivered` is known by its `delivered_ns`, which `published` does not have.
+    """
+    until = fn.coalesce("confirmed_ns", "delivered_ns")
+    return messages.select(
+        fn.col("delivered_ns").isNotNull().alias("delivered"),
+        fn.floor(fn.coalesce("delivered_ns", "written_ns") / NS).cast("int").alias("second"),
+        "step",
+        _is_warm(info).alias("warm"),
+        "queue",
+        fn.coalesce("consumer", "publisher").alias("client"),
+        fn.col("weight").cast("bigint").alias("weight"),
+        (until - fn.col("written_ns")).alias("service_ns"),
+        (until - fn.col("intended_ns")).alias("response_ns"),
+    ).select(
+        "*",
+        bucket_column(fn.col("service_ns")).alias("service_bucket"),
+        bucket_column(fn.col("response_ns")).alias("response_bucket"),
+    )
+
+
+def _by_table(words: list[str]) -> Column:
+    """The word for published, or for delivered."""
+    published, delivered = words
+    return fn.when(fn.col("delivered"), delivered).otherwise(published)
 
 
 def _is_warm(info: RunInfo) -> Column:

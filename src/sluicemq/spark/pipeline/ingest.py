@@ -39,8 +39,8 @@ class RawRun:
 
     directory: Path
     info: RunInfo
-    published: DataFrame
-    delivered: DataFrame
+    messages: DataFrame
+    """Rows of `published` and of `delivered`; a column its table does not have is null."""
     counters: DataFrame
     broker: DataFrame | None
 
@@ -52,10 +52,9 @@ def open_run(session: SparkSession, directory: Path) -> RawRun:
     return RawRun(
         directory,
         info,
-        _table(session, directory, "published"),
-        _table(session, directory, "delivered"),
-        _table(session, directory, "counters"),
-        _table(session, directory, "broker") if has_broker else None,
+        _read(session, directory, "published", "delivered"),
+        _read(session, directory, "counters"),
+        _read(session, directory, "broker") if has_broker else None,
     )
 
 
@@ -99,18 +98,24 @@ def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
             raise Refused(f"{path}: '{prefix}{key}' is missing")
 
 
-def _table(session: SparkSession, directory: Path, name: str) -> DataFrame:
-    """The table `name`. Its schema is the contract's, so that Spark need not look for it."""
-    folder = directory / name
+def _read(session: SparkSession, directory: Path, *names: str) -> DataFrame:
+    """These tables as one. The schema is the contract's, so that Spark need not look for it."""
+    columns: dict[str, pa.DataType] = {}
+    for name in names:
+        _check_table(directory / name, TABLES[name])
+        columns |= {field.name: field.type for field in TABLES[name]}
+    schema = StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in columns.items()])
+    return session.read.schema(schema).parquet(*(str(directory / name) for name in names))
+
+
+def _check_table(folder: Path, wanted: pa.Schema) -> None:
     if not folder.is_dir():
-        raise Refused(f"{folder} is missing: the run left no '{name}' table")
+        raise Refused(f"{folder} is missing: the run left no '{folder.name}' table")
     files = sorted(folder.glob("*.parquet"))
     if not files:
         raise Refused(f"{folder} holds no Parquet file")
     for file in files:
-        _check_columns(file, TABLES[name])
-    wanted = StructType([StructField(x.name, SPARK_TYPES[x.type]) for x in TABLES[name]])
-    return session.read.schema(wanted).parquet(str(folder))
+        _check_columns(file, wanted)
 
 
 def _check_columns(file: Path, wanted: pa.Schema) -> None:
