@@ -19,6 +19,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
         self.awake = False
+        self.turn_max = TURN_MAX
 
     def wake(self) -> None:
         """Set by the World (host: `loop.call_soon`; sim: an event)."""
@@ -61,9 +62,10 @@ class Actor:
         """Handle what is in the inbox now (at most TURN_MAX), then `turn_ended`."""
         self.scheduled = False
         batch = self.inbox
-        if len(batch) > TURN_MAX:
-            self.inbox = batch[TURN_MAX:]
-            del batch[TURN_MAX:]
+        turn_max = self.scheduler.turn_max
+        if len(batch) > turn_max:
+            self.inbox = batch[turn_max:]
+            del batch[turn_max:]
             self.schedule()
         else:
             self.inbox = []

@@ -186,10 +186,9 @@ class Spy(Replicator):
         """To the tail; what must be written is safe later, the rest now."""
         batch = command.batch
         ids = [id_of_content(content) for content in batch.contents]
-        for message in ids:
-            self.book.accept(self.name, message)
         if not self.deleted:
-            for content in batch.contents:
+            for message, content in zip(ids, batch.contents, strict=True):
+                self.book.accept(self.name, message)
                 self.ready.append(Entry(content, self.next_position, batch))
                 self.next_position += 1
         writes = self.machine.durable and batch.persistent and not self.deleted

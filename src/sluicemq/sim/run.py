@@ -81,6 +81,7 @@ class Simulation:
         """Bounds of the chain that nobody sets, small enough to be met."""
         broker = self.node.broker
         swarm = self.swarm
+        self.node.scheduler.turn_max = swarm.turn_messages
         broker.delivery_window = LinkSpec(*swarm.delivery_window)
         broker.held_methods_max = swarm.held_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes

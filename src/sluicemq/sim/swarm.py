@@ -40,7 +40,8 @@ class QueuePlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swarm:
-    """Parameters of one run. Times are virtual nanoseconds."""
+    """Parameters of one run. Times are virtual nanoseconds; `turn_messages` is what an actor may
+    handle in a turn, `turns_max` how many turns the node gets before sockets are looked at."""
 
     seed: int
     profile: str
@@ -74,6 +75,7 @@ class Swarm:
     stall_percent: int
     break_percent: int
     fault_interval_ns: int
+    turn_messages: int
     turns_max: int
     turn_ns_max: int
     delay_ns_max: int
@@ -177,6 +179,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         stall_percent=dice.choice((0, 10, 40)),
         break_percent=dice.choice((0, 0, 10, 40)),
         fault_interval_ns=dice.choice((20, 100, 400)) * MS,
+        turn_messages=dice.choice((1, 3, 64)),
         turns_max=dice.choice((1, 2, 4, 16)),
         turn_ns_max=dice.choice((10_000, 50_000, 300_000, 1_500_000)),
         delay_ns_max=dice.choice((50_000, 500_000, 5_000_000)),
