@@ -29,11 +29,7 @@ LOG_LINES_SHOWN: Final = 20
 JAVA_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Half the CPU time to warm up, a third of the speed when warm."""
 
-JAVA_FAST: Final = (
-    "-XX:+UseParallelGC -XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=50000 "
-    "-XX:Tier4CompileThreshold=200000"
-)
-"""Only what is really hot gets the slow compiler: planning queries does not."""
+JAVA_FAST: Final = "-XX:+UseParallelGC"
 
 QUICK_ROWS_MAX: Final = 10_000_000
 """Raw rows up to which a report is ready sooner with JAVA_QUICK (bench/pipeline.py)."""
