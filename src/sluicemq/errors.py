@@ -71,3 +71,22 @@ class ConnectionViolation(ProtocolViolation):
 
 class HandshakeFailed(SluiceError):
     """The peer must be dropped without an AMQP close (as RabbitMQ does before authentication)."""
+
+
+class DiskFailed(SluiceError):
+    """The system refused work on a file. `code` is errno's name, such as EIO or ENOSPC."""
+
+    def __init__(self, action: str, path: str, code: str) -> None:
+        self.action = action
+        self.path = path
+        self.code = code
+        super().__init__(f"{action} {path}: {code}")
+
+    @property
+    def is_full(self) -> bool:
+        """There is no space: it may come back, and what failed may be tried again."""
+        return self.code in ("ENOSPC", "EDQUOT")
+
+
+class Corrupt(SluiceError):
+    """A file of ours does not say what was written to it."""

@@ -1,0 +1,103 @@
+"""The World's disk, as the core sees it: plain files under one directory, and jobs on them.
+
+`Files` has the primitives; they block, and are called directly only while a node starts. From then
+on a `DiskJob` carries what is to be done to wherever the World does such work (host: a pool of
+threads; sim: an event), and comes back to its actor's inbox when it is done. A path is relative to
+the data directory, with "/" between its parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sluicemq.errors import DiskFailed
+    from sluicemq.kernel.actor import Actor
+
+SYNC_LANE: Final = 0
+"""The lane of the journal and of checkpoints: the one thread that makes confirms wait."""
+
+
+class Files:
+    """The primitives. Each raises DiskFailed; what was written before a failure is undefined."""
+
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory, sorted; nothing when there is no such directory."""
+        raise NotImplementedError
+
+    def make_directory(self, path: str) -> None:
+        """With its parents, made durable; one that exists is fine."""
+        raise NotImplementedError
+
+    def size(self, path: str) -> int:
+        """Bytes of a file, -1 when there is none."""
+        raise NotImplementedError
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        """At most `size` bytes from `offset` on: fewer at the file's end."""
+        raise NotImplementedError
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        """All of `data`; the file is made when missing, and grows as needed."""
+        raise NotImplementedError
+
+    def allocate(self, path: str, size: int) -> None:
+        """See to it that `size` bytes can be written without ENOSPC; the file is made when missing
+        and is `size` bytes long afterwards, zeroes where nothing was. Where the file system cannot
+        promise that, only the length is set."""
+        raise NotImplementedError
+
+    def truncate(self, path: str, size: int) -> None:
+        raise NotImplementedError
+
+    def sync(self, path: str) -> None:
+        """Durable: the file's data, and what is needed to read it (fdatasync). Never tried twice:
+        after a failure nothing is known about the file."""
+        raise NotImplementedError
+
+    def sync_directory(self, path: str) -> None:
+        """Durable: which names are in it. "" is the data directory itself."""
+        raise NotImplementedError
+
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new`. Durable after sync_directory."""
+        raise NotImplementedError
+
+    def delete(self, path: str) -> None:
+        """A missing file is fine. Durable after sync_directory."""
+        raise NotImplementedError
+
+    def delete_tree(self, path: str) -> None:
+        """A directory and all in it; a missing one is fine."""
+        raise NotImplementedError
+
+    def free_bytes(self) -> int:
+        """What an unprivileged writer could still write."""
+        raise NotImplementedError
+
+
+class DiskJob:
+    """Work on files. `run` is called once, elsewhere, with nothing but its own fields to touch;
+    then the job itself is posted to the actor that submitted it."""
+
+    failure: DiskFailed | None = None
+    """Set when `run` raised it."""
+
+    def run(self, files: Files) -> None:
+        raise NotImplementedError
+
+
+class Disk:
+    """The files, and who works on them."""
+
+    files: Files
+
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        """Run the job, then post it to `actor`. Jobs of one lane run in order; lanes run beside one
+        another (on the host as far as there are threads)."""
+        raise NotImplementedError
+
+    def counters(self) -> dict[str, int]:
+        """Since the start: io_{read,write,seek,sync,reopen}_{count,bytes,time} as far as they make
+        sense; times in microseconds, as RabbitMQ's file_handle_cache counts them (spec 7.6)."""
+        raise NotImplementedError
