@@ -17,6 +17,9 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 
+DISK_FREE_LIMIT_BYTES: Final = 50_000_000
+"""RabbitMQ's default, "50MB"."""
+
 PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
 
 
@@ -163,14 +166,6 @@ class NetConfig(Section):
         low=1,
         high=65535,
     )
-    data_dir: str | None = _option(
-        None,
-        "text",
-        "The directory this broker owns; a second broker on it is refused. Messages are in memory"
-        " for now: nothing else is kept there.",
-        keys=("data_dir",),
-        default_words="none",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,12 +289,152 @@ class MemoryConfig(Section):
         high=60_000,
     )
 
+    vm_memory_high_watermark_paging_ratio: float = _option(
+        0.5,
+        "fraction",
+        "Queues begin to page messages out to disk when what the broker counts as its own reaches"
+        " this part of the limit.",
+        keys=("vm_memory_high_watermark_paging_ratio",),
+        high=1,
+    )
+    memory_monitor_interval: int = _option(
+        2500,
+        "count",
+        "How often queues are told how much to keep in memory. They are told sooner when memory"
+        " grows fast.",
+        unit="milliseconds",
+        keys=("memory_monitor_interval",),
+        low=10,
+        high=60_000,
+    )
+
     def limit_bytes(self, system_total: int) -> int:
         """The limit, when the system says this process may use `system_total` bytes."""
         total = self.total_memory_available_override_value or system_total
         if self.vm_memory_high_watermark_absolute is not None:
             return min(self.vm_memory_high_watermark_absolute, total)
         return int(self.vm_memory_high_watermark_relative * total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageConfig(Section):
+    """What is kept on disk, in which files, and how much of the disk is left alone."""
+
+    data_dir: str | None = _option(
+        None,
+        "text",
+        "The directory with everything this broker keeps. A second broker on it is refused.",
+        keys=("data_dir",),
+        default_words="chosen by `sluicemq serve`",
+    )
+    queue_index_embed_msgs_below: int = _option(
+        4096,
+        "bytes",
+        "Messages smaller than this are kept in the queue's own files; larger ones in the message"
+        " store, in one copy for all queues.",
+        unit="bytes",
+        keys=("queue_index_embed_msgs_below",),
+        high=MIB,
+    )
+    queue_index_segment_entry_count: int = _option(
+        16384,
+        "count",
+        "Positions of a queue in one file of its index; a power of two. A data directory keeps"
+        " the number it was made with.",
+        unit="messages",
+        keys=("queue_index_segment_entry_count",),
+        low=8,
+        high=65536,
+    )
+    journal_file_size_limit: int = _option(
+        32 * MIB,
+        "bytes",
+        "The journal goes on in a new file at this size; then a checkpoint lets old files go.",
+        unit="bytes",
+        low=KIB,
+        high=GIB,
+    )
+    msg_store_file_size_limit: int = _option(
+        16 * MIB,
+        "bytes",
+        "The message store goes on in a new file at this size.",
+        unit="bytes",
+        keys=("msg_store_file_size_limit",),
+        low=KIB,
+        high=GIB,
+    )
+    msg_store_io_batch_size: int = _option(
+        4096,
+        "count",
+        "Queues page out at least so many messages at a time, so that writes are large.",
+        unit="messages",
+        keys=("msg_store_io_batch_size",),
+        low=1,
+        high=1_000_000,
+    )
+    msg_store_index: str = _option(
+        "dict",
+        "choice",
+        "Where the message store remembers where each message is: in memory (`dict`), or in an"
+        " LMDB file, which is slower and keeps memory flat.",
+        keys=("message_store.index",),
+        choices=("dict", "lmdb"),
+    )
+    io_threads: int = _option(
+        4,
+        "count",
+        "Threads that read and write files.",
+        keys=("io.threads",),
+        low=1,
+        high=64,
+    )
+    file_handles_max: int = _option(
+        256,
+        "count",
+        "Files kept open at a time.",
+        low=8,
+        high=1_000_000,
+    )
+    reserve_bytes: int = _option(
+        16 * MIB,
+        "bytes",
+        "Size of a file that is given up when the disk is full, so that the broker can still"
+        " tidy up; 0 for none.",
+        unit="bytes",
+        high=GIB,
+    )
+    disk_free_limit_absolute: int | None = _option(
+        None,
+        "bytes",
+        "Publishers are blocked while less than this is free on the disk of the data directory."
+        " It takes precedence over the relative limit. 0 turns the alarm off.",
+        unit="bytes",
+        keys=("disk_free_limit.absolute", "disk_free_limit"),
+        high=2**62,
+        default_words="50 MB, unless there is a relative limit",
+    )
+    disk_free_limit_relative: float | None = _option(
+        None,
+        "fraction",
+        "The same as a multiple of the memory this process may use.",
+        keys=("disk_free_limit.relative", "disk_free_limit.mem_relative"),
+        high=1000,
+        default_words="none",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = self.queue_index_segment_entry_count
+        if count & (count - 1):
+            raise Refused(f"queue_index_segment_entry_count = {count}: must be a power of two")
+
+    def disk_free_limit_bytes(self, memory_total: int) -> int:
+        """Below this the disk alarm is raised; `memory_total` is what this process may use."""
+        if self.disk_free_limit_absolute is not None:
+            return self.disk_free_limit_absolute
+        if self.disk_free_limit_relative is not None:
+            return int(self.disk_free_limit_relative * memory_total)
+        return DISK_FREE_LIMIT_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,6 +461,7 @@ class Config:
     net: NetConfig = field(default_factory=NetConfig)
     flow: FlowConfig = field(default_factory=FlowConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
+    storage: StorageConfig = field(default_factory=StorageConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
 
     @classmethod
@@ -341,6 +477,14 @@ class Config:
                 window_floor=1,
                 window_ceiling=4,
             ),
+            storage=StorageConfig(
+                queue_index_embed_msgs_below=200,
+                queue_index_segment_entry_count=8,
+                journal_file_size_limit=4 * KIB,
+                msg_store_file_size_limit=2 * KIB,
+                msg_store_io_batch_size=2,
+                reserve_bytes=0,
+            ),
         )
 
 
@@ -348,6 +492,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "net": NetConfig,
     "flow": FlowConfig,
     "memory": MemoryConfig,
+    "storage": StorageConfig,
     "auth": AuthConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

@@ -20,6 +20,7 @@ from sluicemq.config import (
     MemoryConfig,
     NetConfig,
     Option,
+    StorageConfig,
     names_of,
     options_of,
 )
@@ -74,6 +75,7 @@ def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Conf
         net=NetConfig(**chosen["net"]),
         flow=FlowConfig(**chosen["flow"]),
         memory=MemoryConfig(**chosen["memory"]),
+        storage=StorageConfig(**chosen["storage"]),
         auth=AuthConfig(**chosen["auth"]),
     )
 

@@ -49,12 +49,13 @@ def serve(
     Prints one line, `ready amqp://HOST:PORT`, when it accepts connections. Options win over
     SLUICEMQ_* variables, those over the file, the file over the defaults.
     """
-    flags = {"host": host, "port": port, "data_dir": data_dir}
-    given = [f"net.{key}={value}" for key, value in flags.items() if value is not None]
+    flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
+    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     config = load(file, [*sets, *given], os.environ)
 
     from sluicemq.host.data_dir import held  # noqa: PLC0415 (a bad option is told at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
-    with held(Path(config.net.data_dir)) if config.net.data_dir else nullcontext():
+    directory = config.storage.data_dir
+    with held(Path(directory)) if directory else nullcontext():
         sys.exit(run(config))

@@ -61,6 +61,50 @@ def test_rabbitmq_conf_is_read_with_its_units_comments_and_quotes(tmp_path: Path
     assert (config.net.handshake_timeout_ms, config.net.max_message_size) == (5000, 1024 * 1024)
 
 
+STORAGE_CONF = """
+data_dir = /var/lib/sluicemq
+disk_free_limit.absolute = 2GB
+disk_free_limit.relative = 1.0
+vm_memory_high_watermark.absolute = 1GiB
+vm_memory_high_watermark_paging_ratio = 0.75
+memory_monitor_interval = 2000
+queue_index_embed_msgs_below = 1kB
+queue_index_segment_entry_count = 2048
+storage.journal_file_size_limit = 8MiB
+msg_store_file_size_limit = 32MiB
+msg_store_io_batch_size = 2048
+message_store.index = lmdb
+io.threads = 8
+"""
+
+
+def test_rabbitmq_conf_says_where_and_how_to_store(tmp_path: Path) -> None:
+    file = written(tmp_path, "rabbitmq.conf", STORAGE_CONF)
+    config = load(file, [], {})
+    storage = config.storage
+    assert storage.data_dir == "/var/lib/sluicemq"
+    assert (storage.disk_free_limit_absolute, storage.disk_free_limit_relative) == (2 * 10**9, 1.0)
+    assert config.memory.vm_memory_high_watermark_absolute == 2**30
+    assert config.memory.vm_memory_high_watermark_paging_ratio == 0.75
+    assert config.memory.memory_monitor_interval == 2000
+    assert storage.queue_index_embed_msgs_below == 1000
+    assert storage.queue_index_segment_entry_count == 2048
+    assert storage.journal_file_size_limit == 8 << 20
+    assert storage.msg_store_file_size_limit == 32 << 20
+    assert storage.msg_store_io_batch_size == 2048
+    assert (storage.msg_store_index, storage.io_threads) == ("lmdb", 8)
+
+
+def test_the_data_directory_and_the_disk_limit_in_every_place(tmp_path: Path) -> None:
+    env = {"SLUICEMQ_DATA_DIR": "/srv/a", "SLUICEMQ_DISK_FREE_LIMIT": "1GB"}
+    storage = load(None, ["storage.data_dir=/srv/b"], env).storage
+    assert (storage.data_dir, storage.disk_free_limit_absolute) == ("/srv/b", 10**9)
+    assert load(None, ["disk_free_limit.mem_relative=2"], {}).storage.disk_free_limit_relative == 2
+    toml = written(tmp_path, "a.toml", '[storage]\nreserve_bytes = "1MiB"\nfile_handles_max = 16\n')
+    storage = load(toml, [], {}).storage
+    assert (storage.reserve_bytes, storage.file_handles_max) == (2**20, 16)
+
+
 TOML = """
 listeners.tcp.default = 5674
 loopback_users = ["guest", "admin"]
@@ -155,6 +199,9 @@ def test_loopback_users_in_every_form(text: str, users: tuple[str, ...]) -> None
         ("flow.profile=fast", "must be one of adaptive, rabbitmq-3.5, rabbitmq-3.8"),
         ("default_user=", "must be a text that is not empty"),
         ("loopback_users.guest=maybe", "must be true or false"),
+        ("disk_free_limit.relative=-1", "must be a number from 0 to 1000"),
+        ("message_store.index=leveldb", "must be one of dict, lmdb"),
+        ("storage.journal_file_size_limit=1000", "a whole number of bytes from 1024"),
     ],
 )
 def test_a_bad_value_names_origin_option_value_and_what_is_allowed(text: str, message: str) -> None:

@@ -14,6 +14,7 @@ from sluicemq.config import (
     FlowConfig,
     MemoryConfig,
     NetConfig,
+    StorageConfig,
     options_of,
 )
 from sluicemq.errors import Refused
@@ -33,6 +34,9 @@ def test_tiny_is_smaller_than_the_defaults_where_it_differs() -> None:
     assert tiny.flow.msg_store_credit_disc_bound == (8, 4)
     assert tiny.net.frame_max < usual.net.frame_max
     assert tiny.flow.chain_budget_messages < usual.flow.chain_budget_messages
+    assert tiny.storage.queue_index_segment_entry_count == 8
+    assert tiny.storage.journal_file_size_limit == 4096
+    assert (tiny.storage.msg_store_file_size_limit, tiny.storage.reserve_bytes) == (2048, 0)
 
 
 def test_every_field_declares_itself() -> None:
@@ -76,6 +80,24 @@ def test_limit_bytes_takes_the_absolute_over_the_relative_and_never_more_than_th
     assert MemoryConfig(vm_memory_high_watermark_absolute=300).limit_bytes(1000) == 300
     assert MemoryConfig(vm_memory_high_watermark_absolute=3000).limit_bytes(1000) == 1000
     assert MemoryConfig(total_memory_available_override_value=500).limit_bytes(1000) == 200
+
+
+def test_positions_in_a_segment_must_be_a_power_of_two() -> None:
+    for count in (8, 16, 16384, 65536):
+        assert StorageConfig(queue_index_segment_entry_count=count)
+    with pytest.raises(Refused, match=r"queue_index_segment_entry_count = 100: .* power of two"):
+        StorageConfig(queue_index_segment_entry_count=100)
+    with pytest.raises(Refused, match="from 8 to 65536"):
+        StorageConfig(queue_index_segment_entry_count=4)
+
+
+def test_the_disk_limit_takes_the_absolute_over_the_relative() -> None:
+    assert StorageConfig().disk_free_limit_bytes(2**30) == 50_000_000
+    both = StorageConfig(disk_free_limit_absolute=7, disk_free_limit_relative=1.5)
+    assert both.disk_free_limit_bytes(1000) == 7
+    assert StorageConfig(disk_free_limit_absolute=7).disk_free_limit_bytes(2**30) == 7
+    assert StorageConfig(disk_free_limit_relative=1.5).disk_free_limit_bytes(1000) == 1500
+    assert StorageConfig(disk_free_limit_relative=0).disk_free_limit_bytes(1000) == 0
 
 
 def test_the_profiles_that_may_be_named_are_those_that_exist() -> None:
