@@ -1,0 +1,1 @@
+"""What lies on the disk: the formats of its files, and who reads and writes them."""

@@ -1,0 +1,372 @@
+"""The queue index: which positions of one queue are on disk, and where.
+
+A segment file holds the entries of `entry_count` consecutive positions, in blocks. Which of them
+are there and not acknowledged is one number a segment, `live`, a set of bits. It changes when a
+write is done, and with every acknowledgement. Of a recovered segment the places of its blocks are
+not known until something is read from it.
+
+At most one job works on an index at a time; whoever owns the index submits it, and hands it back
+to `wrote` or `was_read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.checkpoint import SegmentState
+from sluicemq.storage.entries import Run
+from sluicemq.storage.records import FILE_HEADER_SIZE, FileHeader
+from sluicemq.storage.segments import (
+    BlockPlace,
+    encode_block,
+    read_block,
+    scan_places,
+    segment_path,
+)
+
+BLOCK_BYTES: Final = 256 * 1024
+"""A block is closed above this size: what must be read at least to get one message."""
+
+
+class Segment:
+    """One file of the index. `length` is what has been written; `places` None: not known yet."""
+
+    __slots__ = ("dirty", "file_id", "length", "live", "number", "path", "places", "transient")
+
+    def __init__(self, number: int, path: str, file_id: bytes) -> None:
+        self.number = number
+        self.path = path
+        self.file_id = file_id
+        self.length = 0
+        self.live = 0
+        self.transient = 0
+        """Positions written here that must not outlive the process."""
+        self.places: list[BlockPlace] | None = []
+        self.dirty = False
+
+
+class SegmentWrite:
+    """Blocks to be appended to one segment."""
+
+    __slots__ = ("data", "live", "places", "segment", "transient")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.data: list[bytes] = []
+        self.places: list[BlockPlace] = []
+        self.live = 0
+        self.transient = 0
+
+
+class IndexWrite(DiskJob):
+    """Appends blocks. It may be submitted again when it has failed: it writes the same bytes to the
+    same places."""
+
+    def __init__(self, directory: str, writes: list[SegmentWrite]) -> None:
+        self.directory = directory
+        self.writes = writes
+        self.size = sum(len(data) for write in writes for data in write.data)
+        self.gone: list[range] = []
+        """Acknowledged while this was under way."""
+
+    def run(self, files: Files) -> None:
+        new = any(not write.segment.length for write in self.writes)
+        if new:
+            files.make_directory(self.directory)
+        for write in self.writes:
+            files.write(write.segment.path, write.segment.length, b"".join(write.data))
+
+
+class IndexRead(DiskJob):
+    """Reads the live messages of [start, upto). `upto` is known when it is done: what was asked
+    for may be too much for one job."""
+
+    def __init__(
+        self, segment: Segment, start: int, end: int, bytes_max: int, keep_bodies: bool
+    ) -> None:
+        self.path = segment.path
+        self.file_id = segment.file_id
+        self.length = segment.length
+        self.known = segment.places
+        self.segment = segment
+        self.start = start
+        self.end = end
+        self.bytes_max = bytes_max
+        self.keep_bodies = keep_bodies
+        """False: only what refers to the message store is of interest."""
+        self.upto = end
+        self.runs: list[Run] = []
+        self.places: list[BlockPlace] = []
+        self.damaged: list[str] = []
+
+    def run(self, files: Files) -> None:
+        places = self.known
+        if places is None:
+            places, damaged = scan_places(files, self.path, self.file_id, self.length)
+            self.damaged += [f"{self.path}: bytes {a} to {b} are no block" for a, b in damaged]
+        self.places = places
+        for place in self._chosen(places):
+            try:
+                self.runs += read_block(files, self.path, self.file_id, place)
+            except Corrupt as error:
+                self.damaged.append(f"{self.path}: block at {place.offset}: {error}")
+
+    def _chosen(self, places: list[BlockPlace]) -> list[BlockPlace]:
+        """What has to be read, in order; sets `upto`. At least one place is taken."""
+        wanted = [p for p in places if p.last >= self.start and p.first < self.end]
+        if not self.keep_bodies:
+            return [place for place in wanted if place.has_references]
+        wanted.sort(key=first_of)
+        chosen: list[BlockPlace] = []
+        size = 0
+        for place in wanted:
+            if size >= self.bytes_max and place.first > self.start:
+                self.upto = place.first
+                break
+            chosen.append(place)
+            size += place.length
+        return chosen
+
+
+def first_of(place: BlockPlace) -> int:
+    """Sort key."""
+    return place.first
+
+
+class QueueIndex:
+    """The index of one queue. `directory` is its own; `new_file_id` gives 16 random bytes."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        directory: str,
+        entry_count: int,
+        new_file_id: Callable[[], bytes],
+    ) -> None:
+        self.queue_id = queue_id
+        self.directory = directory
+        self.entry_count = entry_count
+        self.new_file_id = new_file_id
+        self.segments: dict[int, Segment] = {}
+        self.job: IndexWrite | IndexRead | None = None
+        self.sequence = 0
+        self.reads = 0
+        self.writes = 0
+        """Of segments, as queue_index_read and queue_index_write count them (spec 5.9)."""
+
+    @property
+    def busy(self) -> bool:
+        """A job is under way."""
+        return self.job is not None
+
+    def parts(self, positions: range) -> Iterable[tuple[int, range]]:
+        """Cut at the borders of segments: (segment number, positions in it)."""
+        count = self.entry_count
+        step = positions.step
+        while positions:
+            number = positions[0] // count
+            border = (number + 1) * count
+            inside = min(len(positions), -(-(border - positions[0]) // step))
+            yield number, positions[:inside]
+            positions = positions[inside:]
+
+    def missing(self, positions: range) -> list[range]:
+        """Those that are not on disk, in order."""
+        found: list[range] = []
+        for number, part in self.parts(positions):
+            segment = self.segments.get(number)
+            if segment is None:
+                found.append(part)
+                continue
+            base = number * self.entry_count
+            absent = bits_of(part, base) & ~segment.live
+            if not absent:
+                continue
+            if absent.bit_count() == len(part):
+                found.append(part)
+            else:
+                found += ranges_of(absent, base)
+        return found
+
+    def write(self, runs: list[Run]) -> IndexWrite:
+        """A job that appends entries; their positions must not be on disk yet."""
+        assert self.job is None
+        by_segment: dict[int, list[Run]] = {}
+        for run in runs:
+            parts = list(self.parts(run.positions))
+            if len(parts) == 1:
+                by_segment.setdefault(parts[0][0], []).append(run)
+                continue
+            offset = 0
+            for number, part in parts:
+                by_segment.setdefault(number, []).append(run.part(offset, offset + len(part)))
+                offset += len(part)
+        writes = [self._segment_write(number, some) for number, some in by_segment.items()]
+        self.job = IndexWrite(self.directory, writes)
+        return self.job
+
+    def _segment_write(self, number: int, runs: list[Run]) -> SegmentWrite:
+        segment = self.segments.get(number)
+        if segment is None:
+            path = segment_path(self.directory, number)
+            segment = self.segments[number] = Segment(number, path, self.new_file_id())
+        write = SegmentWrite(segment)
+        offset = segment.length
+        if not offset:
+            header = FileHeader("segment", segment.file_id, number, self.queue_id).encode()
+            write.data.append(header)
+            offset = FILE_HEADER_SIZE
+        base = number * self.entry_count
+        for block in blocks_of(runs):
+            self.sequence += 1
+            data = encode_block(segment.file_id, offset, self.sequence, block)
+            first = min(run.positions[0] for run in block)
+            last = max(run.positions[-1] for run in block)
+            refers = any(run.contents is None for run in block)
+            write.data.append(data)
+            write.places.append(BlockPlace(offset, len(data), first, last, refers))
+            offset += len(data)
+            for run in block:
+                bits = bits_of(run.positions, base)
+                write.live |= bits
+                if not run.persistent:
+                    write.transient |= bits
+        return write
+
+    def wrote(self, job: IndexWrite) -> list[str]:
+        """It is done. Returns the paths of segments in which nothing is alive."""
+        assert job is self.job
+        self.job = None
+        for write in job.writes:
+            segment = write.segment
+            segment.length += sum(map(len, write.data))
+            segment.live |= write.live
+            segment.transient |= write.transient
+            if segment.places is not None:
+                segment.places += write.places
+            segment.dirty = True
+            self.writes += 1
+        empty: list[str] = []
+        for positions in job.gone:
+            empty += self.acknowledge(positions)
+        return empty
+
+    def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
+        """A job that reads from one segment: of [start, end) as much as `bytes_max` allows, at
+        least one block. There must be something alive in [start, end)."""
+        assert self.job is None
+        first = start // self.entry_count
+        if first not in self.segments:
+            first = min(number for number in self.segments if number >= first)
+        segment = self.segments[first]
+        border = (first + 1) * self.entry_count
+        self.job = IndexRead(segment, start, min(end, border), bytes_max, keep_bodies)
+        return self.job
+
+    def was_read(self, job: IndexRead) -> None:
+        """It is done; what it found out about the places of blocks is kept."""
+        assert job is self.job
+        self.job = None
+        self.reads += 1
+        if job.segment.places is None and not job.failure:
+            job.segment.places = job.places
+
+    def live_in(self, start: int, end: int) -> list[range]:
+        """The live positions of [start, end), in order."""
+        found: list[range] = []
+        for number, part in self.parts(range(start, end)):
+            segment = self.segments.get(number)
+            if segment is not None and segment.live:
+                base = number * self.entry_count
+                found += ranges_of(segment.live & bits_of(part, base), base)
+        return found
+
+    def acknowledge(self, positions: range) -> list[str]:
+        """They are gone for good. Returns the paths of segments in which nothing is left alive;
+        the index has forgotten them."""
+        job = self.job
+        if isinstance(job, IndexWrite):
+            job.gone.append(positions)
+        if not self.segments:
+            return []
+        empty: list[str] = []
+        for number, part in self.parts(positions):
+            segment = self.segments.get(number)
+            if segment is None or not segment.live:
+                continue
+            segment.live &= ~bits_of(part, number * self.entry_count)
+            if not segment.live and not self._in_use(segment):
+                del self.segments[number]
+                empty.append(segment.path)
+        return empty
+
+    def _in_use(self, segment: Segment) -> bool:
+        """Is a job working on it?"""
+        job = self.job
+        if isinstance(job, IndexWrite):
+            return any(write.segment is segment for write in job.writes)
+        return job is not None and job.segment is segment
+
+    def collect(self) -> list[str]:
+        """Segments that became empty while a job was working on them."""
+        empty = [s for s in self.segments.values() if not s.live and not self._in_use(s)]
+        for segment in empty:
+            del self.segments[segment.number]
+        return [segment.path for segment in empty]
+
+    def states(self) -> list[SegmentState]:
+        """For the checkpoint: what will be there after a restart."""
+        return [
+            SegmentState(s.number, s.length, s.file_id, s.live & ~s.transient)
+            for s in self.segments.values()
+            if s.live & ~s.transient
+        ]
+
+    def adopt(self, state: SegmentState) -> None:
+        """From a checkpoint."""
+        segment = Segment(state.number, segment_path(self.directory, state.number), state.file_id)
+        segment.length = state.length
+        segment.live = state.live
+        segment.places = None
+        self.segments[state.number] = segment
+
+    def take_dirty(self) -> list[str]:
+        """The files that have been written to since this was last asked."""
+        dirty = [segment for segment in self.segments.values() if segment.dirty]
+        for segment in dirty:
+            segment.dirty = False
+        return [segment.path for segment in dirty]
+
+
+def blocks_of(runs: list[Run]) -> Iterable[list[Run]]:
+    """Groups of runs that make a block each."""
+    block: list[Run] = []
+    size = 0
+    for run in runs:
+        for piece in pieces_of(run):
+            block.append(piece)
+            size += sum(piece.sizes) if piece.contents is not None else 16 * piece.count
+            if size >= BLOCK_BYTES:
+                yield block
+                block = []
+                size = 0
+    if block:
+        yield block
+
+
+def pieces_of(run: Run) -> Iterable[Run]:
+    """A run larger than a block is cut."""
+    if run.contents is None:
+        yield run
+        return
+    each = max(1, max(run.sizes))
+    count = max(1, BLOCK_BYTES // each)
+    if run.count <= count:
+        yield run
+        return
+    for start in range(0, run.count, count):
+        yield run.part(start, min(run.count, start + count))

@@ -1,0 +1,235 @@
+"""Records: what every file of ours is made of, behind a header of 64 bytes.
+
+All numbers are little-endian; records begin at offsets that 8 divides.
+
+    header   magic 8 | format u16 | crc algorithm u8 | kind u8 | 0 u32 | file id 16
+             | number u64 | queue u64 | 0 12 | crc32c u32 of the 60 bytes before it
+    record   magic u32 | crc32c u32 | length u32 | type u8 | 0 u8 | check u16 | sequence u64
+             | payload of `length` bytes | zeroes up to a multiple of 8
+
+The crc covers everything behind it, the zeroes too. It is seeded with the file's id and the
+record's offset, so what was written for another file or place is never valid here. `check` is a
+crc of the head alone, seeded alike: who reads only heads can trust the length, and a search for the
+next record does not compute the crc of whatever looks like one.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from google_crc32c import extend
+
+from sluicemq.errors import Corrupt, Refused
+
+FORMAT: Final = 1
+CRC32C: Final = 1
+FILE_HEADER_SIZE: Final = 64
+RECORD_HEAD_SIZE: Final = 24
+ALIGNMENT: Final = 8
+FILE_ID_SIZE: Final = 16
+
+KINDS: Final = ("journal", "segment", "messages", "checkpoint")
+"""A kind's number in the header is its place here, from 1 on."""
+
+GROUP: Final = 1
+BLOCK: Final = 2
+MESSAGE: Final = 3
+DIRECTORY: Final = 4
+CHECKPOINT: Final = 5
+TYPE_NAMES: Final = {
+    GROUP: "group",
+    BLOCK: "block",
+    MESSAGE: "message",
+    DIRECTORY: "directory",
+    CHECKPOINT: "checkpoint",
+}
+
+FILE_MAGIC: Final = b"\x89SLUICE\n"
+RECORD_MAGIC: Final = b"\xf7Slq"
+
+HEADER: Final = Struct("<8sHBBI16sQQ12sI")
+BEGINNING: Final = Struct("<4sI")
+HEAD: Final = Struct("<IBBHQ")
+U32: Final = Struct("<I")
+U64: Final = Struct("<Q")
+
+NEVER: Final = 0xFFFFFFFF
+"""Written for a crc that happens to be 0: a record of zeroes is never valid."""
+
+
+class FileHeader:
+    """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 where there is
+    none."""
+
+    __slots__ = ("file_id", "kind", "number", "queue")
+
+    def __init__(self, kind: str, file_id: bytes, number: int, queue: int = 0) -> None:
+        assert len(file_id) == FILE_ID_SIZE
+        self.kind = kind
+        self.file_id = file_id
+        self.number = number
+        self.queue = queue
+
+    def encode(self) -> bytes:
+        """The 64 bytes."""
+        kind = KINDS.index(self.kind) + 1
+        fields = (FILE_MAGIC, FORMAT, CRC32C, kind, 0, self.file_id, self.number, self.queue, b"")
+        return with_crc(HEADER.pack(*fields, 0)[:-4])
+
+
+def with_crc(header: bytes) -> bytes:
+    """A header and its crc."""
+    return header + U32.pack(extend(0, header))
+
+
+def decode_header(data: bytes, kind: str) -> FileHeader:
+    """The header at the front of `data`. Corrupt, also when it is of another kind; Refused when a
+    newer version wrote the file: every version keeps magic, format and crc where they are."""
+    header = any_header(data)
+    if header.kind != kind:
+        raise Corrupt(f"a {header.kind} file where a {kind} file should be")
+    return header
+
+
+def any_header(data: bytes) -> FileHeader:
+    """The same for a file of any kind."""
+    if len(data) < FILE_HEADER_SIZE:
+        raise Corrupt(f"the file ends after {len(data)} bytes, within its header")
+    fields = HEADER.unpack_from(data)
+    magic, version, algorithm, kind, zero, file_id, number, queue, zeroes, crc = fields
+    if magic != FILE_MAGIC:
+        raise Corrupt("the file does not begin as one of SluiceMQ's")
+    if crc != extend(0, data[: FILE_HEADER_SIZE - 4]):
+        raise Corrupt("the file's header is damaged: its CRC is wrong")
+    if version > FORMAT:
+        raise Refused(f"the file is of a newer format {version}, this version reads {FORMAT}")
+    if version != FORMAT or algorithm != CRC32C or zero or any(zeroes):
+        raise Corrupt("the file's header has fields that no version writes")
+    if not 1 <= kind <= len(KINDS):
+        raise Corrupt(f"the file is of an unknown kind {kind}")
+    return FileHeader(KINDS[kind - 1], file_id, number, queue)
+
+
+class Record(NamedTuple):
+    """One valid record; `offset` and `end` are in the file, `end` is where the next may begin."""
+
+    offset: int
+    end: int
+    type: int
+    sequence: int
+    payload: memoryview
+
+
+class Head(NamedTuple):
+    """A record's head whose check is right; `size` is that of the whole record."""
+
+    crc: int
+    length: int
+    type: int
+    sequence: int
+    size: int
+
+
+class Scan(NamedTuple):
+    """What a file holds. Offsets are in the file; `end` is behind the last valid record; `damaged`
+    are ranges without a valid record that one follows; `torn`: not only zeroes behind `end`."""
+
+    records: list[Record]
+    end: int
+    damaged: list[tuple[int, int]]
+    torn: bool
+
+
+def size_of_record(length: int) -> int:
+    """Bytes of a whole record with `length` bytes of payload."""
+    return RECORD_HEAD_SIZE + length + -length % ALIGNMENT
+
+
+def seed_of(file_id: bytes, offset: int) -> int:
+    """What every crc of the record at `offset` begins with."""
+    seed: int = extend(0, file_id + U64.pack(offset))
+    return seed
+
+
+def check_of(seed: int, length: int, kind: int, sequence: int) -> int:
+    """The check of a head."""
+    crc: int = extend(seed, HEAD.pack(length, kind, 0, 0, sequence))
+    return crc & 0xFFFF
+
+
+def encode_record(
+    file_id: bytes,
+    offset: int,
+    type: int,  # noqa: A002
+    sequence: int,
+    parts: list[bytes],
+) -> bytes:
+    """The whole record, for exactly this place of this file."""
+    length = sum(map(len, parts))
+    seed = seed_of(file_id, offset)
+    head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
+    body = b"".join([head, *parts, bytes(-length % ALIGNMENT)])
+    return BEGINNING.pack(RECORD_MAGIC, extend(seed, body) or NEVER) + body
+
+
+def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:
+    """The head at data[at:], which lies at `offset` of its file; None when it is none."""
+    if len(data) - at < RECORD_HEAD_SIZE:
+        return None
+    magic, crc = BEGINNING.unpack_from(data, at)
+    if magic != RECORD_MAGIC or crc == 0:
+        return None
+    length, kind, zero, check, sequence = HEAD.unpack_from(data, at + BEGINNING.size)
+    if zero or check != check_of(seed_of(file_id, offset), length, kind, sequence):
+        return None
+    return Head(crc, length, kind, sequence, size_of_record(length))
+
+
+def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> Record | None:
+    """The valid record at data[at:], or None. `base_offset` is where in the file data[0] lies."""
+    offset = base_offset + at
+    head = read_head(data, at, file_id, offset)
+    if head is None or head.size > len(data) - at:
+        return None
+    body = data[at + BEGINNING.size : at + head.size]
+    if (extend(seed_of(file_id, offset), body) or NEVER) != head.crc:
+        return None
+    payload = memoryview(body)[HEAD.size : HEAD.size + head.length]
+    return Record(offset, offset + head.size, head.type, head.sequence, payload)
+
+
+def scan(data: bytes, file_id: bytes, start: int = FILE_HEADER_SIZE, base_offset: int = 0) -> Scan:
+    """Every valid record of data[start:], where data[0] lies at `base_offset` of the file.
+
+    The tail rule: what no valid record follows is a torn tail, the rest of a write that was cut
+    off; what one does follow was damaged later, for one record at a time is being written.
+    """
+    records: list[Record] = []
+    damaged: list[tuple[int, int]] = []
+    at = start
+    while (found := next_record(data, at, file_id, base_offset)) is not None:
+        if found.offset > base_offset + at:
+            damaged.append((base_offset + at, found.offset))
+        records.append(found)
+        at = found.end - base_offset
+    torn = at < len(data) and data.count(0, at) < len(data) - at
+    return Scan(records, base_offset + at, damaged, torn)
+
+
+def next_record(data: bytes, at: int, file_id: bytes, base_offset: int) -> Record | None:
+    """The first valid record at or behind data[at]."""
+    while at >= 0:
+        record = read_record(data, at, file_id, base_offset)
+        if record is not None:
+            return record
+        at = next_magic(data, at + 1, base_offset)
+    return None
+
+
+def next_magic(data: bytes, at: int, base_offset: int) -> int:
+    """The first place at or behind data[at] where a record might begin, or -1."""
+    at = data.find(RECORD_MAGIC, at)
+    while at >= 0 and (base_offset + at) % ALIGNMENT:
+        at = data.find(RECORD_MAGIC, at + 1)
+    return at

@@ -1,0 +1,166 @@
+"""Files in a dict: what is durable is kept apart from what was only written, so that tests can pull
+the plug; and any primitive can be made to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluicemq.errors import DiskFailed
+from sluicemq.kernel.disk import DiskJob, Files
+
+
+class Node:
+    """A file: what is written, and what of it is durable."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = b""
+
+
+class DictFiles(Files):
+    """`files` are the names in force, `durable_names` those that survive a crash. A file's data
+    survives as of its last sync, a name as of the last sync_directory of its directory.
+
+    `fail(action, path)` is asked before each primitive and answers an errno name or None;
+    `actions` are all primitives done, such as "sync journal/00000001.jif".
+    """
+
+    def __init__(self) -> None:
+        self.files: dict[str, Node] = {}
+        self.durable_names: dict[str, Node] = {}
+        self.directories: set[str] = {""}
+        self.actions: list[str] = []
+        self.fail: Callable[[str, str], str | None] | None = None
+        self.free = 1 << 40
+
+    def step(self, action: str, path: str) -> None:
+        code = self.fail(action, path) if self.fail else None
+        if code is not None:
+            raise DiskFailed(action, path, code)
+        self.actions.append(f"{action} {path}")
+
+    def node(self, action: str, path: str) -> Node:
+        if path not in self.files:
+            raise DiskFailed(action, path, "ENOENT")
+        return self.files[path]
+
+    def made(self, action: str, path: str) -> Node:
+        if parent_of(path) not in self.directories:
+            raise DiskFailed(action, path, "ENOENT")
+        return self.files.setdefault(path, Node())
+
+    def names(self, directory: str) -> list[str]:
+        self.step("names", directory)
+        inside = [*self.files, *self.directories]
+        return sorted(
+            {path.rpartition("/")[2] for path in inside if parent_of(path) == directory} - {""}
+        )
+
+    def make_directory(self, path: str) -> None:
+        self.step("make_directory", path)
+        while path:
+            self.directories.add(path)
+            path = parent_of(path)
+
+    def size(self, path: str) -> int:
+        self.step("size", path)
+        return len(self.files[path].data) if path in self.files else -1
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        self.step("read", path)
+        return bytes(self.node("read", path).data[offset : offset + size])
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        self.step("write", path)
+        content = self.made("write", path).data
+        content.extend(bytes(max(0, offset - len(content))))
+        content[offset : offset + len(data)] = data
+
+    def allocate(self, path: str, size: int) -> None:
+        self.step("allocate", path)
+        content = self.made("allocate", path).data
+        content.extend(bytes(max(0, size - len(content))))
+
+    def truncate(self, path: str, size: int) -> None:
+        self.step("truncate", path)
+        content = self.node("truncate", path).data
+        del content[size:]
+        content.extend(bytes(size - len(content)))
+
+    def sync(self, path: str) -> None:
+        self.step("sync", path)
+        node = self.node("sync", path)
+        node.durable = bytes(node.data)
+
+    def sync_directory(self, path: str) -> None:
+        self.step("sync_directory", path)
+        for name in {*self.files, *self.durable_names}:
+            if parent_of(name) != path:
+                continue
+            if name in self.files:
+                self.durable_names[name] = self.files[name]
+            else:
+                del self.durable_names[name]
+
+    def rename(self, old: str, new: str) -> None:
+        self.step("rename", old)
+        node = self.node("rename", old)
+        self.made("rename", new)
+        del self.files[old]
+        self.files[new] = node
+
+    def delete(self, path: str) -> None:
+        self.step("delete", path)
+        self.files.pop(path, None)
+
+    def delete_tree(self, path: str) -> None:
+        self.step("delete_tree", path)
+        inside = f"{path}/"
+        for name in [name for name in self.files if name.startswith(inside)]:
+            del self.files[name]
+        self.directories = {
+            name for name in self.directories if name != path and not name.startswith(inside)
+        }
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    # For tests
+
+    def content(self, path: str) -> bytes:
+        """What a file holds now."""
+        return bytes(self.files[path].data)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Make a file, durable at once."""
+        self.make_directory(parent_of(path))
+        node = self.files[path] = self.durable_names[path] = Node()
+        node.data[:] = data
+        node.durable = bytes(data)
+
+    def crash(self, survives: Callable[[bytes, bytes], bytes] | None = None) -> DictFiles:
+        """What is there after the power failed: names and data as of their last syncs.
+        `survives(durable, written)` may say that a file kept more (a part of what was written)."""
+        after = DictFiles()
+        after.directories = set(self.directories)
+        after.free = self.free
+        for name, node in self.durable_names.items():
+            data = survives(node.durable, bytes(node.data)) if survives else node.durable
+            after.put(name, data)
+        after.actions.clear()
+        return after
+
+
+def parent_of(path: str) -> str:
+    """The directory a path is in."""
+    return path.rpartition("/")[0]
+
+
+def run(files: Files, job: DiskJob) -> DiskJob:
+    """What a lane does with a job."""
+    try:
+        job.run(files)
+    except DiskFailed as failure:
+        job.failure = failure
+    return job
