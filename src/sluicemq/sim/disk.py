@@ -1,0 +1,474 @@
+"""The simulated disk: files in memory that know what a power loss would leave of them, and jobs as
+events of the timeline.
+
+    kill            the process dies: whatever was written stays
+    power loss      what was not synced is kept, dropped or torn, file by file and name by name
+    plan            the nth primitive fails with an errno; once
+    failed sync     its pages count as clean: a second sync "succeeds", the data is lost anyway
+    capacity        ENOSPC from write and allocate, after as much as fitted
+    flip            bits of a file turn over at rest
+    before          asked at every primitive; raises Crashed to stop the node right there
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sluicemq.errors import DiskFailed
+from sluicemq.kernel.disk import SYNC_LANE, Disk, DiskJob, Files
+from sluicemq.sim.inode import Inode
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.sim.timeline import Timeline
+
+ROOMY: Final = 1 << 40
+MS: Final = 1_000_000
+"""Nanoseconds in a millisecond."""
+
+CHANGES: Final = frozenset(
+    (
+        "allocate",
+        "delete",
+        "delete_tree",
+        "make_directory",
+        "rename",
+        "sync",
+        "sync_directory",
+        "truncate",
+        "write",
+    )
+)
+"""Primitives after which a crash may leave something else than before them."""
+
+Before = Callable[[int, str, str], None]
+"""(number, action, path)"""
+T = TypeVar("T")
+
+
+class Crashed(BaseException):
+    """The node stops here; nobody catches it but who asked for it. `done` is how much of the
+    primitive still happens: of a write that share of its bytes, of the others all from 1 on."""
+
+    def __init__(self, done: float = 0.0) -> None:
+        self.done = done
+        super().__init__(f"crashed with {done:.0%} of the primitive done")
+
+
+def nothing(_share: float) -> None:
+    """Most primitives happen as a whole or not at all."""
+
+
+def parent_of(path: str) -> str:
+    """The directory a name is in; "" is the data directory."""
+    return path.rpartition("/")[0]
+
+
+class Entry:
+    """A change of a name that is not durable yet: `inode` is what `path` stands for since then,
+    None when it is gone; `old` is the name it had before. Any of `directories` synced makes it
+    durable."""
+
+    __slots__ = ("directories", "inode", "old", "path")
+
+    def __init__(
+        self, path: str, inode: Inode | None, old: str = "", directories: tuple[str, ...] = ()
+    ) -> None:
+        self.path = path
+        self.inode = inode
+        self.old = old
+        self.directories = (parent_of(path), *directories)
+
+    def apply(self, names: dict[str, Inode]) -> None:
+        """The change has arrived."""
+        if self.inode is None:
+            names.pop(self.path, None)
+            return
+        if self.old:
+            names.pop(self.old, None)
+            for name in [name for name, inode in names.items() if inode is self.inode]:
+                del names[name]
+        names[self.path] = self.inode
+
+
+class SimFiles(Files):
+    """One data directory. `number` counts the primitives, from 1."""
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self.inodes: dict[str, Inode] = {}
+        self.durable: dict[str, Inode] = {}
+        """Which names a power loss would leave, if no entry on its way arrived."""
+        self.entries: list[Entry] = []
+        self.directories: dict[str, None] = {"": None}
+        self.removed: dict[str, None] = {}
+        """Directories whose removal is not durable."""
+        self.capacity = capacity
+        self.used = 0
+        self.full_code = "ENOSPC"
+        self.plan: dict[int, str] = {}
+        """errno by number of the primitive that fails with it."""
+        self.sync_failures = 0
+        """So many of the next syncs of a file fail with EIO."""
+        self.before: Before | None = None
+        self.number = 0
+        self.counts: dict[str, int] = {}
+        self.bytes_read = 0
+        self.bytes_written = 0
+
+    # -- faults
+
+    def crash(self, random: Random) -> None:
+        """The power goes; what is left is all there is, and durable."""
+        kept = random.choice((0.0, 0.3, 0.5, 0.9, 1.0))
+        names = dict(self.durable)
+        for entry in self.entries:
+            if random.random() < kept:
+                entry.apply(names)
+        left = {id(inode): inode for inode in names.values()}
+        for inode in left.values():
+            inode.lose_power(random, kept)
+        self.inodes = dict(sorted(names.items()))
+        self.durable = dict(self.inodes)
+        self.entries = []
+        for name in [name for name in self.removed if random.random() >= kept]:
+            self._have_directory(name)
+        self.removed = {}
+        for name in self.inodes:
+            self._have_directory(parent_of(name))
+        self.used = sum(len(inode.data) for inode in left.values())
+        self.rest()
+
+    def kill(self) -> None:
+        """The process is killed; the system still has everything it was given."""
+        self.rest()
+
+    def rest(self) -> None:
+        """No fault is planned any more."""
+        self.before = None
+        self.plan = {}
+        self.sync_failures = 0
+
+    def flip(self, path: str, offset: int, mask: int = 1) -> None:
+        """Bits of a byte turn over where it lies."""
+        self.inodes[path].flip(offset, mask)
+
+    def _do(
+        self,
+        action: str,
+        path: str,
+        act: Callable[[], T],
+        partly: Callable[[float], object] = nothing,
+        failed: Callable[[], object] | None = None,
+    ) -> T:
+        """One primitive. `partly` does a share of it, `failed` what happens when it is to fail."""
+        self.number += 1
+        self.counts[action] = self.counts.get(action, 0) + 1
+        if self.before is not None:
+            try:
+                self.before(self.number, action, path)
+            except Crashed as crash:
+                with suppress(DiskFailed):
+                    act() if crash.done >= 1 else partly(crash.done)
+                raise
+        code = self.plan.pop(self.number, "")
+        if action == "sync" and self.sync_failures:
+            self.sync_failures -= 1
+            code = "EIO"
+        if code:
+            failed() if failed is not None else partly(0.5)
+            raise DiskFailed(action, path, code)
+        return act()
+
+    # -- the primitives
+
+    def names(self, directory: str) -> list[str]:
+        """See Files."""
+        return self._do("names", directory, lambda: self._names(directory))
+
+    def _names(self, directory: str) -> list[str]:
+        start = f"{directory}/" if directory else ""
+        paths = [*self.inodes, *self.directories]
+        below = [path[len(start) :] for path in paths if path.startswith(start)]
+        return sorted({name.partition("/")[0] for name in below if name})
+
+    def make_directory(self, path: str) -> None:
+        self._do("make_directory", path, lambda: self._have_directory(path))
+
+    def _have_directory(self, path: str) -> None:
+        while path:
+            self.directories[path] = None
+            self.removed.pop(path, None)
+            path = parent_of(path)
+
+    def size(self, path: str) -> int:
+        inode = self.inodes.get(path)
+        return -1 if inode is None else len(inode.data)
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        return self._do("read", path, lambda: self._read(path, offset, size))
+
+    def _read(self, path: str, offset: int, size: int) -> bytes:
+        data = bytes(self._inode("read", path).data[offset : offset + size])
+        self.bytes_read += len(data)
+        return data
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        def partly(share: float) -> None:
+            if share > 0 and parent_of(path) in self.directories:
+                self._write(path, offset, data[: int(len(data) * share)])
+
+        self._do("write", path, lambda: self._write(path, offset, data), partly)
+
+    def _write(self, path: str, offset: int, data: bytes) -> None:
+        inode = self._made("write", path)
+        lacking = offset + len(data) - len(inode.data) - self._free()
+        fits = data if lacking <= 0 else data[: max(0, len(data) - lacking)]
+        if fits:
+            before = len(inode.data)
+            inode.write(offset, fits)
+            self.used += len(inode.data) - before
+            self.bytes_written += len(fits)
+        if lacking > 0:
+            raise DiskFailed("write", path, self.full_code)
+
+    def allocate(self, path: str, size: int) -> None:
+        self._do("allocate", path, lambda: self._allocate(path, size))
+
+    def _allocate(self, path: str, size: int) -> None:
+        inode = self._made("allocate", path)
+        grows = size - len(inode.data)
+        if grows > self._free():
+            raise DiskFailed("allocate", path, self.full_code)
+        if grows > 0:
+            self.used += grows
+            inode.resize(size)
+
+    def truncate(self, path: str, size: int) -> None:
+        self._do("truncate", path, lambda: self._truncate(path, size))
+
+    def _truncate(self, path: str, size: int) -> None:
+        inode = self._inode("truncate", path)
+        self.used += size - len(inode.data)
+        inode.resize(size)
+
+    def sync(self, path: str) -> None:
+        """See Files. When it fails nothing arrives, and the pages are clean."""
+        self._do(
+            "sync",
+            path,
+            lambda: self._inode("sync", path).sync(),
+            failed=lambda: self._inode("sync", path).forget_steps(),
+        )
+
+    def sync_directory(self, path: str) -> None:
+        self._do("sync_directory", path, lambda: self._sync_directory(path))
+
+    def _sync_directory(self, path: str) -> None:
+        if path not in self.directories:
+            raise DiskFailed("sync_directory", path, "ENOENT")
+        left: list[Entry] = []
+        for entry in self.entries:
+            if path not in entry.directories:
+                left.append(entry)
+                continue
+            entry.apply(self.durable)
+            if entry.old:  # its earlier names are past
+                left = [each for each in left if each.inode is not entry.inode]
+        self.entries = left
+        for name in [name for name in self.removed if parent_of(name) == path]:
+            del self.removed[name]
+
+    def rename(self, old: str, new: str) -> None:
+        self._do("rename", old, lambda: self._rename(old, new))
+
+    def _rename(self, old: str, new: str) -> None:
+        inode = self._inode("rename", old)
+        if parent_of(new) not in self.directories:
+            raise DiskFailed("rename", new, "ENOENT")
+        if old == new:
+            return
+        replaced = self.inodes.get(new)
+        if replaced is not None:
+            self.used -= len(replaced.data)
+        del self.inodes[old]
+        self.inodes[new] = inode
+        self.entries.append(Entry(new, inode, old))
+
+    def delete(self, path: str) -> None:
+        self._do("delete", path, lambda: self._delete(path))
+
+    def _delete(self, path: str, *directories: str) -> None:
+        inode = self.inodes.pop(path, None)
+        if inode is not None:
+            self.used -= len(inode.data)
+            self.entries.append(Entry(path, None, directories=directories))
+
+    def delete_tree(self, path: str) -> None:
+        self._do(
+            "delete_tree",
+            path,
+            lambda: self._delete_tree(path, 1.0),
+            lambda share: self._delete_tree(path, share),
+        )
+
+    def _delete_tree(self, path: str, share: float) -> None:
+        """Of the files in it the first `share`; itself only as a whole."""
+        names = [name for name in self.inodes if name.startswith(f"{path}/")]
+        for name in names[: int(len(names) * share)]:
+            self._delete(name, parent_of(path))
+        if share >= 1:
+            for name in [name for name in self.directories if f"{name}/".startswith(f"{path}/")]:
+                del self.directories[name]
+                self.removed[name] = None
+
+    def free_bytes(self) -> int:
+        return self._free()
+
+    def _free(self) -> int:
+        return ROOMY if self.capacity is None else max(0, self.capacity - self.used)
+
+    def _inode(self, action: str, path: str) -> Inode:
+        inode = self.inodes.get(path)
+        if inode is None:
+            raise DiskFailed(action, path, "ENOENT")
+        return inode
+
+    def _made(self, action: str, path: str) -> Inode:
+        """The file, made when missing."""
+        inode = self.inodes.get(path)
+        if inode is None:
+            if parent_of(path) not in self.directories:
+                raise DiskFailed(action, path, "ENOENT")
+            inode = self.inodes[path] = Inode()
+            self.entries.append(Entry(path, inode))
+        return inode
+
+
+class Lane:
+    """Jobs of one lane, in order; the first is being done."""
+
+    __slots__ = ("jobs",)
+
+    def __init__(self) -> None:
+        self.jobs: deque[tuple[DiskJob, Actor]] = deque()
+
+
+class SimDisk(Disk):
+    """Jobs take their time, and now and then very long. A job happens at the moment it is over."""
+
+    def __init__(
+        self, timeline: Timeline, random: Random, files: SimFiles, delay_ns_max: int = MS
+    ) -> None:
+        self.timeline = timeline
+        self.random = random
+        self.files: SimFiles = files
+        self.delay_ns_max = delay_ns_max
+        self.stalled_until_ns = 0
+        self.healed = False
+        self.lanes: dict[int, Lane] = {}
+        self.submitted = 0
+        self.done = 0
+        self.syncs = 0
+        """Jobs of the sync lane."""
+        self.waited_us = 0
+
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        """See Disk."""
+        self.submitted += 1
+        jobs = self.lanes.setdefault(lane, Lane()).jobs
+        jobs.append((job, actor))
+        if len(jobs) == 1:
+            self._start(lane)
+
+    def _start(self, lane: int) -> None:
+        delay_ns = MS // 10
+        if not self.healed:
+            delay_ns = 1 + self.random.randrange(self.delay_ns_max)
+            delay_ns = max(delay_ns, self.stalled_until_ns - self.timeline.now_ns)
+        self.waited_us += delay_ns // 1000
+        self.syncs += lane == SYNC_LANE
+        job = type(self.lanes[lane].jobs[0][0]).__name__
+        self.timeline.after(delay_ns, "disk", job, self._over, (self.lanes[lane], lane))
+
+    def _over(self, begun: tuple[Lane, int]) -> None:
+        """The first job of a lane happens; unless the node it was for is no more."""
+        there, lane = begun
+        if self.lanes.get(lane) is not there:
+            return
+        job, actor = there.jobs[0]
+        try:
+            run(job, self.files)
+        except Crashed:
+            del self.lanes[lane]  # it has come as far as it gets
+            raise
+        there.jobs.popleft()
+        self.done += 1
+        actor.post(job)
+        if there.jobs:
+            self._start(lane)
+        else:
+            del self.lanes[lane]
+
+    def busy(self) -> bool:
+        """Is there a job that is not over?"""
+        return bool(self.lanes)
+
+    def crash(self, power: bool) -> None:
+        """The node stops at this moment: of the first job of each lane some primitives have
+        happened, nobody hears of it. Then the power goes too, or not."""
+        files = self.files
+        random = self.random
+        files.rest()
+        for lane in self.lanes.values():
+            job, _ = lane.jobs[0]
+            files.before = stop_at(files.number + 1 + random.randrange(6), random.random())
+            try:
+                run(job, files)
+            except Crashed:
+                continue
+        self.lanes = {}
+        self.stalled_until_ns = 0
+        if power:
+            files.crash(random)
+        else:
+            files.kill()
+
+    def counters(self) -> dict[str, int]:
+        """See Disk."""
+        files = self.files
+        counts = files.counts
+        return {
+            "io_read_count": counts.get("read", 0),
+            "io_read_bytes": files.bytes_read,
+            "io_read_time": 0,
+            "io_write_count": counts.get("write", 0),
+            "io_write_bytes": files.bytes_written,
+            "io_write_time": 0,
+            "io_seek_count": 0,
+            "io_seek_time": 0,
+            "io_sync_count": counts.get("sync", 0) + counts.get("sync_directory", 0),
+            "io_sync_time": self.waited_us,
+            "io_reopen_count": 0,
+        }
+
+
+def run(job: DiskJob, files: Files) -> None:
+    """Do the job; a failure of the disk is part of it."""
+    try:
+        job.run(files)
+    except DiskFailed as failure:
+        job.failure = failure
+
+
+def stop_at(number: int, done: float = 0.0) -> Before:
+    """For `before`: crash at that primitive, and at all that come after it."""
+
+    def before(n: int, _action: str, _path: str) -> None:
+        if n >= number:
+            raise Crashed(done if n == number else 0.0)
+
+    return before

@@ -1,0 +1,113 @@
+"""A simulated file: what a reader sees, what is on the platter, and what is on its way there.
+
+    write, resize --> data (the page cache) --> steps --sync--> durable
+
+A step remembers the sectors it touched as they were after it. When the power goes, each sector of
+each step has arrived or not, one independent of the other; a sector that has arrived holds all that
+was written to it before. The length is part of the file too: it may arrive without the data, which
+reads as zeroes then, or not at all.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+SECTOR: Final = 512
+"""Bytes that arrive together or not at all."""
+
+
+class Step:
+    """One change since the last sync. `sectors` begins at `start`, a multiple of SECTOR, and is
+    None when only the length changed; `size` is the file's length after it."""
+
+    __slots__ = ("sectors", "size", "start")
+
+    def __init__(self, start: int, sectors: bytes | None, size: int) -> None:
+        self.start = start
+        self.sectors = sectors
+        self.size = size
+
+
+class Inode:
+    """A file without its name."""
+
+    __slots__ = ("data", "durable", "steps")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.durable = bytearray()
+        self.steps: list[Step] = []
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Into the page cache; a gap before `offset` reads as zeroes."""
+        cache = self.data
+        if offset > len(cache):
+            cache.extend(bytes(offset - len(cache)))
+        cache[offset : offset + len(data)] = data
+        start = offset - offset % SECTOR
+        end = -(-(offset + len(data)) // SECTOR) * SECTOR
+        self.steps.append(Step(start, bytes(cache[start:end]), len(cache)))
+
+    def resize(self, size: int) -> None:
+        """Cut, or fill up with zeroes."""
+        _fit(self.data, size)
+        self.steps.append(Step(0, None, size))
+
+    def sync(self) -> None:
+        """All steps arrive."""
+        durable = self.durable
+        for step in self.steps:
+            if step.sectors is None:
+                _fit(durable, step.size)
+            else:
+                _put(durable, step.start, step.sectors)
+        _fit(durable, len(self.data))
+        self.steps = []
+
+    def forget_steps(self) -> None:
+        """A sync has failed: the pages count as clean from now on, though they never arrived. They
+        can still be read; the next sync passes over them."""
+        self.steps = []
+
+    def lose_power(self, random: Random, kept: float) -> None:
+        """What is left is a file with nothing on its way. `kept` is the share of steps that
+        arrive as a whole; half of the others are torn."""
+        left = self.durable
+        size = len(left)
+        for step in self.steps:
+            if step.sectors is None:
+                if random.random() < kept:
+                    _fit(left, step.size)
+                    size = step.size
+                continue
+            whole = random.random() < kept
+            torn = random.random() < 0.5
+            for at in range(0, len(step.sectors), SECTOR):
+                if whole or (torn and random.random() < 0.5):
+                    start = step.start + at
+                    sector = step.sectors[at : at + SECTOR]
+                    _put(left, start, sector)
+                    size = max(size, min(step.size, start + len(sector)))
+            if random.random() < 0.3:
+                size = max(size, step.size)
+        _fit(left, size)
+        self.data = bytearray(left)
+        self.steps = []
+
+    def flip(self, offset: int, mask: int) -> None:
+        """Bits of a byte at rest turn over."""
+        self.data[offset] ^= mask
+        if offset < len(self.durable):
+            self.durable[offset] ^= mask
+
+
+def _put(file: bytearray, start: int, data: bytes) -> None:
+    if start > len(file):
+        file.extend(bytes(start - len(file)))
+    file[start : start + len(data)] = data
+
+
+def _fit(file: bytearray, size: int) -> None:
+    del file[size:]
+    file.extend(bytes(size - len(file)))
