@@ -113,6 +113,16 @@ class Serve:
     __slots__ = ()
 
 
+class SetTarget:
+    """How many seconds' worth of messages to keep in RAM; infinity: as many as come. The count
+    follows from the queue's rates (`queues/memory_target.py`)."""
+
+    __slots__ = ("duration_s",)
+
+    def __init__(self, duration_s: float) -> None:
+        self.duration_s = duration_s
+
+
 class Receipt:
     """Who is to be told that a write is durable."""
 
