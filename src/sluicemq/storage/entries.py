@@ -1,0 +1,349 @@
+"""Entries: what a group of the journal and a block of a segment are made of.
+
+They follow one another without padding; the record around them has the length and the crc. All
+numbers are little-endian.
+
+    run             1 u8 | flags u8 | channel u16 | address length u16 | count u32 | step u32
+                    | queue u64 | first u64 | first id u64 | id step u32 | size u32
+                    | address | uneven: sizes, u32 each | embedded: contents
+    ack             2 u8 | queue u64 | n u32 | first, u64 each | step, u32 each | count, u32 each
+    delivered       3 u8 | queue u64 | position u64
+    definition      4 u8 | length u32 | JSON
+    queue deleted   5 u8 | queue u64
+
+Flags of a run: 1 even, 2 persistent, 4 embedded. `size` is the size of each content when even, else
+0. Per message there is no Python statement in either direction: contents are joined and cut in C.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import accumulate, chain
+from struct import Struct
+from typing import Final, NamedTuple
+
+from sluicemq.errors import Corrupt
+
+RUN: Final = 1
+ACK: Final = 2
+DELIVERED: Final = 3
+DEFINITION: Final = 4
+QUEUE_DELETED: Final = 5
+
+EVEN: Final = 1
+PERSISTENT: Final = 2
+EMBEDDED: Final = 4
+
+COUNT_MAX: Final = 1 << 20
+"""Messages of a run, ranges of an ack: far beyond any batch, and what a reader can hold."""
+
+U64_MAX: Final = (1 << 64) - 1
+
+RUN_HEAD: Final = Struct("<BBHHIIQQQII")
+ACK_HEAD: Final = Struct("<BQI")
+DELIVERED_ENTRY: Final = Struct("<BQQ")
+DEFINITION_HEAD: Final = Struct("<BI")
+QUEUE_DELETED_ENTRY: Final = Struct("<BQ")
+RANGE_SIZE: Final = 16
+
+
+class Run:
+    """Messages of one queue that came in one batch, at positions `first`, `first` + `step`, …
+
+    `contents` is None when the bodies are in the message store, under the ids `first_id`,
+    `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` are the contents'
+    bytes, one each, also when all are the same (`even`). `number` is the channel number in their
+    frames.
+    """
+
+    __slots__ = (
+        "address",
+        "contents",
+        "count",
+        "even",
+        "first",
+        "first_id",
+        "id_step",
+        "number",
+        "persistent",
+        "queue",
+        "sizes",
+        "step",
+    )
+
+    def __init__(
+        self,
+        queue: int,
+        first: int,
+        step: int,
+        count: int,
+        address: bytes,
+        number: int,
+        even: bool,
+        persistent: bool,
+        contents: list[bytes] | None,
+        sizes: list[int],
+        first_id: int = 0,
+        id_step: int = 1,
+    ) -> None:
+        self.queue = queue
+        self.first = first
+        self.step = step
+        self.count = count
+        self.address = address
+        self.number = number
+        self.even = even
+        self.persistent = persistent
+        self.contents = contents
+        self.sizes = sizes
+        self.first_id = first_id
+        self.id_step = id_step
+
+    @property
+    def positions(self) -> range:
+        """Where in the queue the messages are."""
+        return range(self.first, self.first + self.step * self.count, self.step)
+
+    @property
+    def ids(self) -> range:
+        """Their ids in the message store; empty when they are embedded."""
+        if self.contents is not None:
+            return range(0)
+        return range(self.first_id, self.first_id + self.id_step * self.count, self.id_step)
+
+    def part(self, start: int, end: int) -> Run:
+        """Its messages start … end - 1, counted from 0."""
+        assert 0 <= start < end <= self.count
+        return Run(
+            self.queue,
+            self.first + self.step * start,
+            self.step,
+            end - start,
+            self.address,
+            self.number,
+            self.even,
+            self.persistent,
+            None if self.contents is None else self.contents[start:end],
+            self.sizes[start:end],
+            self.first_id + self.id_step * start if self.first_id else 0,
+            self.id_step,
+        )
+
+
+class Ack(NamedTuple):
+    """These positions are done with."""
+
+    queue: int
+    ranges: list[range]
+
+
+class Delivered(NamedTuple):
+    """Everything below `position` was delivered at least once."""
+
+    queue: int
+    position: int
+
+
+class Definition(NamedTuple):
+    """A change of what clients have declared; JSON."""
+
+    change: bytes
+
+
+class QueueDeleted(NamedTuple):
+    """A queue and all in it is gone."""
+
+    queue: int
+
+
+Entry = Run | Ack | Delivered | Definition | QueueDeleted
+
+
+def encode_run(parts: list[bytes], run: Run) -> int:
+    """Append a run to `parts`; returns the bytes appended."""
+    count, sizes, contents, address = run.count, run.sizes, run.contents, run.address
+    assert 0 < count <= COUNT_MAX
+    assert len(sizes) == count
+    assert (contents is None) == (run.first_id > 0)
+    flags = EVEN * run.even | PERSISTENT * run.persistent | EMBEDDED * (contents is not None)
+    size = sizes[0] if run.even else 0
+    head = RUN_HEAD.pack(
+        RUN,
+        flags,
+        run.number,
+        len(address),
+        count,
+        run.step,
+        run.queue,
+        run.first,
+        run.first_id,
+        run.id_step,
+        size,
+    )
+    parts.append(head + address)
+    total = len(head) + len(address)
+    if not run.even:
+        parts.append(struct.pack(f"<{count}I", *sizes))
+        total += 4 * count
+    if contents is not None:
+        assert len(contents) == count
+        parts.extend(contents)
+        total += size * count if run.even else sum(sizes)
+    return total
+
+
+def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
+    """Append the positions that were acknowledged, as ascending ranges; returns the bytes
+    appended."""
+    ranges = [each for each in ranges if each]
+    count = len(ranges)
+    assert count <= COUNT_MAX
+    firsts = [each.start for each in ranges]
+    steps = [each.step for each in ranges]
+    counts = [len(each) for each in ranges]
+    body = struct.pack(f"<{count}Q{2 * count}I", *firsts, *steps, *counts)
+    parts.append(ACK_HEAD.pack(ACK, queue, count) + body)
+    return ACK_HEAD.size + len(body)
+
+
+def encode_deliver(parts: list[bytes], queue: int, delivered: int) -> int:
+    """Append that positions below `delivered` were delivered; returns the bytes appended."""
+    parts.append(DELIVERED_ENTRY.pack(DELIVERED, queue, delivered))
+    return DELIVERED_ENTRY.size
+
+
+def encode_definition(parts: list[bytes], change: bytes) -> int:
+    """Append a change of the definitions, as JSON; returns the bytes appended."""
+    parts.append(DEFINITION_HEAD.pack(DEFINITION, len(change)))
+    parts.append(change)
+    return DEFINITION_HEAD.size + len(change)
+
+
+def encode_queue_deleted(parts: list[bytes], queue: int) -> int:
+    """Append that a queue is gone; returns the bytes appended."""
+    parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, queue))
+    return QUEUE_DELETED_ENTRY.size
+
+
+def decode_entries(payload: bytes | memoryview) -> list[Entry]:
+    """All entries in order. Corrupt when they are none: behind a good crc that is a mistake of the
+    writer, or a newer one."""
+    data = memoryview(payload)
+    entries: list[Entry] = []
+    at = 0
+    try:
+        while at < len(data):
+            entry, at = DECODERS[data[at]](data, at)
+            entries.append(entry)
+    except KeyError:
+        raise Corrupt(f"entry of an unknown type {data[at]} at byte {at}") from None
+    except (struct.error, ValueError) as error:
+        raise Corrupt(f"entry that does not parse at byte {at}: {error}") from None
+    return entries
+
+
+def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
+    """The run at data[at:], and where it ends."""
+    _, flags, number, length, count, step, queue, first, first_id, id_step, size = (
+        RUN_HEAD.unpack_from(data, at)
+    )
+    even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
+    demand(flags < 8 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
+    demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
+    demand(first + step * count <= U64_MAX, "positions of a run")
+    at += RUN_HEAD.size
+    address = cut(data, at, length).tobytes()
+    at += length
+    if even:
+        sizes = [size] * count
+        total = size * count
+    else:
+        sizes = list(struct.unpack_from(f"<{count}I", data, at))
+        total = sum(sizes)
+        at += 4 * count
+    contents = None
+    if embedded:
+        body = cut(data, at, total)
+        contents = cut_even(body, size, count) if even else cut_uneven(body.tobytes(), sizes)
+        at += total
+    persistent = bool(flags & PERSISTENT)
+    run = Run(
+        queue,
+        first,
+        step,
+        count,
+        address,
+        number,
+        even,
+        persistent,
+        contents,
+        sizes,
+        first_id,
+        id_step,
+    )
+    return run, at
+
+
+def cut_even(body: memoryview, size: int, count: int) -> list[bytes]:
+    """The contents of a run, each `size` bytes."""
+    if size == 0:
+        return [b""] * count
+    return list(chain.from_iterable(struct.iter_unpack(f"{size}s", body)))
+
+
+def cut_uneven(body: bytes, sizes: list[int]) -> list[bytes]:
+    """The contents of a run, of different sizes."""
+    ends = list(accumulate(sizes))
+    return list(map(body.__getitem__, map(slice, [0, *ends[:-1]], ends)))
+
+
+def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
+    """The ack at data[at:], and where it ends."""
+    _, queue, count = ACK_HEAD.unpack_from(data, at)
+    demand(count <= COUNT_MAX, "ranges of an ack")
+    at += ACK_HEAD.size
+    numbers = struct.unpack_from(f"<{count}Q{2 * count}I", data, at)
+    demand(0 not in numbers[count:], "a range of an ack")
+    columns = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    ranges = [range(first, first + step * n, step) for first, step, n in zip(*columns, strict=True)]
+    return Ack(queue, ranges), at + RANGE_SIZE * count
+
+
+def decode_delivered(data: memoryview, at: int) -> tuple[Delivered, int]:
+    """The delivered entry at data[at:], and where it ends."""
+    _, queue, position = DELIVERED_ENTRY.unpack_from(data, at)
+    return Delivered(queue, position), at + DELIVERED_ENTRY.size
+
+
+def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
+    """The definition at data[at:], and where it ends."""
+    _, length = DEFINITION_HEAD.unpack_from(data, at)
+    at += DEFINITION_HEAD.size
+    return Definition(cut(data, at, length).tobytes()), at + length
+
+
+def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
+    """The queue deleted entry at data[at:], and where it ends."""
+    _, queue = QUEUE_DELETED_ENTRY.unpack_from(data, at)
+    return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
+
+
+DECODERS: Final = {
+    RUN: decode_run,
+    ACK: decode_ack,
+    DELIVERED: decode_delivered,
+    DEFINITION: decode_definition,
+    QUEUE_DELETED: decode_queue_deleted,
+}
+
+
+def cut(data: memoryview, at: int, length: int) -> memoryview:
+    """data[at:at + length], all of it."""
+    demand(len(data) - at >= length, f"{length} bytes")
+    return data[at : at + length]
+
+
+def demand(holds: bool, what: str) -> None:
+    """Corrupt otherwise."""
+    if not holds:
+        raise ValueError(f"wrong {what}")
