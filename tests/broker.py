@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,11 @@ import sluicemq
 START_SECONDS = 20
 STOP_SECONDS = 20
 READY = b"ready amqp://"
+OWN = (sys.executable, "-m", "sluicemq")
+
+
+class NotReady(AssertionError):
+    """It ended, or said nothing in time."""
 
 
 @dataclass(frozen=True)
@@ -59,29 +64,39 @@ def at(url: str) -> Target:
     )
 
 
-@contextmanager
-def serving(data_dir: Path, *settings: str) -> Iterator[Target]:
-    """Our broker as a subprocess, stopped by SIGTERM; it must exit with code 0.
+def start(
+    data_dir: Path, *settings: str, program: Sequence[str] = OWN, errors: Path
+) -> subprocess.Popen[bytes]:
+    """Our broker as a subprocess on a port of its choice; what it logs is appended to `errors`.
 
-    `settings` are `key=value` as `sluicemq serve --set` takes them.
+    `settings` are `key=value` as `sluicemq serve --set` takes them; `program` is what stands before
+    `serve`.
     """
-    command = [sys.executable, "-m", "sluicemq", "serve", "--host", "127.0.0.1", "--port", "0"]
+    command = [*program, "serve", "--host", "127.0.0.1", "--port", "0"]
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
     found_at = Path(sluicemq.__file__).parents[1]  # the very package the tests import
     environment = os.environ | {"PYTHONPATH": str(found_at)}
-    with (data_dir / "stderr.txt").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
+    with errors.open("ab") as log:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+
+
+@contextmanager
+def serving(data_dir: Path, *settings: str) -> Iterator[Target]:
+    """Our broker, stopped by SIGTERM at the end; it must exit with code 0."""
+    errors = data_dir / "stderr.txt"
+    process = start(data_dir, *settings, errors=errors)
     try:
-        yield _await_ready(process, data_dir)
+        yield await_ready(process, errors)
     finally:
-        code = _stop(process)
-        said = (data_dir / "stderr.txt").read_text(errors="replace")
+        code = stop(process)
+        said = errors.read_text(errors="replace")
         assert code == 0, f"the broker exited with {code}; its last words:\n{said[-4000:]}"
 
 
-def _await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Target:
+def await_ready(process: subprocess.Popen[bytes], errors: Path) -> Target:
+    """Until it says where it listens; NotReady when it does not."""
     assert process.stdout is not None
     output = process.stdout.fileno()
     deadline = time.monotonic() + START_SECONDS
@@ -90,14 +105,15 @@ def _await_ready(process: subprocess.Popen[bytes], data_dir: Path) -> Target:
         readable, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
         chunk = os.read(output, 4096) if readable else b""
         if not chunk:
-            errors = (data_dir / "stderr.txt").read_text(errors="replace")
-            raise AssertionError(f"the broker did not get ready: {said!r}\n{errors[-4000:]}")
+            last = errors.read_text(errors="replace")[-4000:]
+            raise NotReady(f"the broker did not get ready: {said!r}\n{last}")
         said += chunk
     host, _, port = said.removeprefix(READY).strip().decode().partition("/")[0].rpartition(":")
     return Target(host, int(port), pid=process.pid)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> int:
+def stop(process: subprocess.Popen[bytes]) -> int:
+    """SIGTERM; returns the exit code."""
     process.send_signal(signal.SIGTERM)
     try:
         return process.wait(STOP_SECONDS)

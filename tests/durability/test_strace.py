@@ -1,0 +1,145 @@
+"""Goal: a disk that refuses, and a death at any system call, cost nothing that was confirmed.
+
+Method: strace in front of the real broker makes the Nth call fail or kills the process there.
+After a sync or write that failed with EIO nothing that was pending is ever confirmed, publishers
+are blocked and told why, what is there can still be read; after a restart everything confirmed is
+found. A full disk (ENOSPC) only takes time. See RELIABILITY of fsync: a second one that succeeds
+says nothing about what the first was for.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import broker
+from durability import strace
+from durability.clients import POLL_S, Fleet
+from durability.roles import Consumer, Publisher
+from durability.torture import QUEUES, Round
+from sluicemq.client.address import Address
+
+pytestmark = [
+    pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper()),
+    pytest.mark.timeout(300),
+]
+
+PATIENCE_S = 15.0
+CALM_S = 1.0
+"""What was confirmed before the failure may still be on its way for so long, at most half of it."""
+
+ONE_THREAD = "storage.io_threads=1"
+
+
+class Scene:
+    """A round whose next life is played by hand."""
+
+    def __init__(self, seed: int, directory: Path, prefix: list[str]) -> None:
+        self.round = Round(seed, directory)
+        self.round.settings.append(ONE_THREAD)
+        self.round.declare()
+        self.process = self.round.start(prefix)
+        target = broker.await_ready(self.process, self.round.log)
+        address = Address(target.host, target.port)
+        self.fleet = Fleet(address, self.round.book, self.round.dice)
+
+    def publisher(self, queue: str) -> Publisher:
+        name = self.round.name("publisher")
+        return Publisher(self.fleet, name, self.round.acks, [(queue,)], 1_000_000)
+
+    def consumer(self, queue: str) -> Consumer:
+        name = self.round.name("consumer")
+        return Consumer(self.fleet, name, self.round.acks, queue, drains=True)
+
+    def serve(self, seconds: float, done: Callable[[], object] = lambda: False) -> bool:
+        """Until `done`, or so long; whether it was done."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.fleet.serve(POLL_S)
+            if done():
+                return True
+            assert self.process.poll() is None, f"the broker ended with {self.process.returncode}"
+        return False
+
+    def kill_and_check(self) -> None:
+        """The machine is replaced; all that was promised is there."""
+        self.round.end(self.process, signal.SIGKILL)
+        self.fleet.bury()
+        self.round.book.crash("kill")
+        self.round.drain()
+
+    def close(self) -> None:
+        self.round.end(self.process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [("fdatasync", 1), ("fdatasync", 7), ("fdatasync", 40), ("pwrite64", 3), ("pwrite64", 60)],
+)
+def test_after_eio_nothing_is_confirmed_and_reads_go_on(
+    call: str, number: int, tmp_path: Path
+) -> None:
+    scene = Scene(11, tmp_path, strace.failing(call, "EIO", str(number)))
+    try:
+        book = scene.round.book
+        publishers = [scene.publisher(name) for name in QUEUES]
+        told = scene.serve(PATIENCE_S, lambda: all(each.blocked for each in publishers))
+        assert told, f"publishers are not blocked: {[each.blocked for each in publishers]}"
+        assert all("storage" in each.blocked or "disk" in each.blocked for each in publishers)
+        scene.serve(CALM_S / 2)
+        confirmed, published = book.confirmed, book.published
+        late = scene.publisher(QUEUES[0])
+        assert scene.serve(PATIENCE_S, lambda: late.blocked), "a new publisher is not blocked"
+        scene.serve(CALM_S)
+        assert book.confirmed == confirmed, "confirmed after the disk had failed"
+        assert book.published > published
+        if number > 10:
+            consumers = [scene.consumer(name) for name in QUEUES]
+            assert scene.serve(PATIENCE_S, lambda: book.delivered > 20), "nothing can be read"
+            assert all(each.open for each in consumers)
+        assert all(each.blocked for each in publishers), "the block was lifted"
+        scene.kill_and_check()
+        assert book.delivered >= confirmed
+    finally:
+        scene.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "when"), [("pwrite64", "40..43"), ("pwrite64", "200..202"), ("fallocate", "4..6")]
+)
+def test_a_full_disk_only_takes_time(call: str, when: str, tmp_path: Path) -> None:
+    scene = Scene(12, tmp_path, strace.failing(call, "ENOSPC", when))
+    try:
+        book = scene.round.book
+        publishers = [scene.publisher(name) for name in QUEUES]
+        blocked = scene.serve(PATIENCE_S, lambda: any(each.blocked for each in publishers))
+        assert blocked, "publishers are not blocked"
+        assert any("disk" in each.blocked for each in publishers)
+        freed = scene.serve(PATIENCE_S, lambda: not any(each.blocked for each in publishers))
+        assert freed, "publishers stay blocked"
+        confirmed = book.confirmed
+        assert scene.serve(PATIENCE_S, lambda: book.confirmed > confirmed + 200), "it is stuck"
+        for each in publishers:
+            each.total = 0
+        all_confirmed = scene.serve(
+            PATIENCE_S, lambda: not any(each.stream.unconfirmed for each in publishers)
+        )
+        assert all_confirmed, "not everything is confirmed"
+        scene.kill_and_check()
+    finally:
+        scene.close()
+
+
+@pytest.mark.parametrize("call", strace.CALLS)
+def test_death_at_the_nth_call_loses_nothing(call: str, tmp_path: Path) -> None:
+    """A directory on which the broker dies again and again, at calls further and further on."""
+    numbers = (1, 2, 3, 5, 8, 13, 40) if call != "openat" else (200, 300, 400, 600)
+    round_ = Round(13, tmp_path)
+    round_.declare()
+    hits = sum(round_.kill_at(call, number) for number in numbers)
+    round_.drain()
+    assert hits >= len(numbers) // 2, f"{call} is not made often enough: {hits} of {numbers}"
