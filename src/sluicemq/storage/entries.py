@@ -18,6 +18,7 @@ Flags of a run: 1 even, 2 persistent, 4 embedded. `size` is the size of each con
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from itertools import accumulate, chain
 from struct import Struct
 from typing import Final, NamedTuple
@@ -328,7 +329,7 @@ def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
     return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
 
 
-DECODERS: Final = {
+DECODERS: Final[dict[int, Callable[[memoryview, int], tuple[Entry, int]]]] = {
     RUN: decode_run,
     ACK: decode_ack,
     DELIVERED: decode_delivered,

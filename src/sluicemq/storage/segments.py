@@ -1,0 +1,161 @@
+"""Segment files of queue indexes: blocks of runs, found by their heads alone.
+
+A block is a record of type BLOCK; its payload begins with
+
+    first u64 | last u64 | count u32 | flags u16 | check u16
+
+the smallest and the largest of its positions, how many they are, and 1 when bodies are in the
+message store; `check` is a crc of these, seeded with the file's id and the record's offset, so that
+they can be trusted without reading the rest. Then follow the runs, as `entries` has them.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from google_crc32c import extend
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.entries import Run, decode_entries, encode_run
+from sluicemq.storage.records import (
+    BLOCK,
+    FILE_HEADER_SIZE,
+    RECORD_HEAD_SIZE,
+    encode_record,
+    next_magic,
+    read_head,
+    read_record,
+    seed_of,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+
+BLOCK_HEAD: Final = Struct("<QQIHH")
+REFERENCES: Final = 1
+
+PEEK_SIZE: Final = 64
+"""Bytes read of a block to know its place: both heads."""
+
+SEARCH_SIZE: Final = 1 << 20
+"""Bytes read at a time when the next block has to be searched for."""
+
+
+class BlockPlace(NamedTuple):
+    """Where a block is (`length`: the whole record) and what positions are in it. It may be listed
+    though its contents are damaged: only reading tells."""
+
+    offset: int
+    length: int
+    first: int
+    last: int
+    has_references: bool
+
+    @property
+    def end(self) -> int:
+        """Where the next one may begin."""
+        return self.offset + self.length
+
+
+def segment_path(directory: str, number: int) -> str:
+    """The file of segment `number`."""
+    return f"{directory}/{number:08d}.idx"
+
+
+def check_of(file_id: bytes, offset: int, fields: bytes) -> int:
+    """The check of a block's head."""
+    crc: int = extend(seed_of(file_id, offset), fields)
+    return crc & 0xFFFF
+
+
+def encode_block(file_id: bytes, offset: int, sequence: int, runs: list[Run]) -> bytes:
+    """The record of a block with these runs, for this place of this file."""
+    first = min(run.first for run in runs)
+    last = max(run.positions[-1] for run in runs)
+    count = sum(run.count for run in runs)
+    flags = REFERENCES * any(run.contents is None for run in runs)
+    fields = BLOCK_HEAD.pack(first, last, count, flags, 0)
+    check = check_of(file_id, offset, fields)
+    parts = [BLOCK_HEAD.pack(first, last, count, flags, check)]
+    for run in runs:
+        encode_run(parts, run)
+    return encode_record(file_id, offset, BLOCK, sequence, parts)
+
+
+def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | None:
+    """The place of the block whose heads are at data[at:], `offset` in the file; None when there
+    is none."""
+    head = read_head(data, at, file_id, offset)
+    at += RECORD_HEAD_SIZE
+    if head is None or head.type != BLOCK or len(data) - at < BLOCK_HEAD.size:
+        return None
+    first, last, count, flags, check = BLOCK_HEAD.unpack_from(data, at)
+    fields = BLOCK_HEAD.pack(first, last, count, flags, 0)
+    if check != check_of(file_id, offset, fields) or head.length < BLOCK_HEAD.size:
+        return None
+    return BlockPlace(offset, head.size, first, last, bool(flags & REFERENCES))
+
+
+def scan_places(
+    files: Files, path: str, file_id: bytes, length: int
+) -> tuple[list[BlockPlace], list[tuple[int, int]]]:
+    """The blocks of the first `length` bytes of a file, and the ranges where there is none.
+
+    All of `length` is known to have been written, so there is no torn tail: what is not a block is
+    damaged, and so is what the file is too short for. DiskFailed from the files.
+    """
+    places: list[BlockPlace] = []
+    damaged: list[tuple[int, int]] = []
+    offset = FILE_HEADER_SIZE
+    while offset < length:
+        size = min(PEEK_SIZE, length - offset)
+        place = place_at(files.read(path, offset, size), 0, file_id, offset)
+        if place is None or place.end > length:
+            place = search(files, path, file_id, offset + 1, length)
+            damaged.append((offset, place.offset if place else length))
+            if place is None:
+                break
+        places.append(place)
+        offset = place.end
+    return places, damaged
+
+
+def search(files: Files, path: str, file_id: bytes, start: int, length: int) -> BlockPlace | None:
+    """The first block at or behind `start` that can be read."""
+    while start < length:
+        data = files.read(path, start, min(SEARCH_SIZE + PEEK_SIZE, length - start))
+        at = next_magic(data, 0, start)
+        while 0 <= at < SEARCH_SIZE:
+            place = place_at(data, at, file_id, start + at)
+            if place is not None and place.end <= length and is_whole(files, path, file_id, place):
+                return place
+            at = next_magic(data, at + 1, start)
+        start += SEARCH_SIZE
+    return None
+
+
+def is_whole(files: Files, path: str, file_id: bytes, place: BlockPlace) -> bool:
+    """Is the crc of the whole block right?"""
+    data = files.read(path, place.offset, place.length)
+    return read_record(data, 0, file_id, place.offset) is not None
+
+
+def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> list[Run]:
+    """The runs of a block. Corrupt when they are not what was written; DiskFailed."""
+    data = files.read(path, place.offset, place.length)
+    record = read_record(data, 0, file_id, place.offset)
+    if record is None:
+        raise Corrupt(f"{path}: the block at {place.offset} is damaged: its CRC is wrong")
+    return runs_of(record.payload, path, place.offset)
+
+
+def runs_of(payload: memoryview, path: str, offset: int) -> list[Run]:
+    """The runs of a block's payload."""
+    if len(payload) < BLOCK_HEAD.size:
+        raise Corrupt(f"{path}: the block at {offset} ends within its head")
+    entries = decode_entries(payload[BLOCK_HEAD.size :])
+    runs = [entry for entry in entries if isinstance(entry, Run)]
+    if len(runs) != len(entries):
+        raise Corrupt(f"{path}: the block at {offset} has entries other than runs")
+    return runs
