@@ -132,6 +132,15 @@ class DictFiles(Files):
         """What a file holds now."""
         return bytes(self.files[path].data)
 
+    def fail_after(self, count: int, code: str = "EIO") -> None:
+        """The next `count` primitives work, then each one fails."""
+        last = len(self.actions) + count
+
+        def fail(action: str, path: str) -> str | None:  # noqa: ARG001 (as `fail` is called)
+            return code if len(self.actions) >= last else None
+
+        self.fail = fail
+
     def put(self, path: str, data: bytes) -> None:
         """Make a file, durable at once."""
         self.make_directory(parent_of(path))

@@ -1,0 +1,259 @@
+"""Checkpoints: what is durable where, as of some moment. One file each, with one record.
+
+    payload         flags u8 (1: clean) | 0 u8 | 0 u16 | queues u32 | journal first u64
+                    | next message id u64 | next queue id u64 | node id 16
+                    | definitions length u32 | definitions (JSON) | queue states
+    queue state     id u64 | next position u64 | delivered u64 | segments u32 | segments
+    segment         number u64 | length u64 | file id 16 | bits length u32 | bits
+
+All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
+made durable, and renamed: under its name it is whole, unless the disk has damaged it. The one
+before is kept for that case.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.bits import decode_bits, encode_bits
+from sluicemq.storage.records import (
+    CHECKPOINT,
+    FILE_HEADER_SIZE,
+    FILE_ID_SIZE,
+    FileHeader,
+    decode_header,
+    encode_record,
+    read_record,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+
+DIRECTORY: Final = "checkpoint"
+SUFFIX: Final = ".ckp"
+UNFINISHED: Final = ".tmp"
+KEPT: Final = 2
+
+CLEAN: Final = 1
+
+HEAD: Final = Struct("<BBHIQQQ16sI")
+QUEUE: Final = Struct("<QQQI")
+SEGMENT: Final = Struct("<QQ16sI")
+U64: Final = Struct("<Q")
+
+NAME: Final = re.compile(r"(\d{1,19})\.ckp")
+
+
+class SegmentState:
+    """A segment file of a queue. Of its first `length` bytes all is durable; bit i of `live`: the
+    segment's position i is in there, and not acknowledged."""
+
+    __slots__ = ("file_id", "length", "live", "number")
+
+    def __init__(self, number: int, length: int, file_id: bytes, live: int) -> None:
+        assert len(file_id) == FILE_ID_SIZE
+        self.number = number
+        self.length = length
+        self.file_id = file_id
+        self.live = live
+
+
+class QueueState:
+    """A durable queue: positions below `next_position` have been given, those below `delivered`
+    were delivered at least once."""
+
+    __slots__ = ("delivered", "id", "next_position", "segments")
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        next_position: int,
+        delivered: int,
+        segments: list[SegmentState],
+    ) -> None:
+        self.id = id
+        self.next_position = next_position
+        self.delivered = delivered
+        self.segments = segments
+
+
+class Checkpoint:
+    """What is durable. Journal files before `journal_first` are no longer needed; `clean`: nothing
+    was written after it, the broker has stopped in order."""
+
+    __slots__ = (
+        "clean",
+        "definitions",
+        "journal_first",
+        "next_message_id",
+        "next_queue_id",
+        "node_id",
+        "number",
+        "queues",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        clean: bool,
+        journal_first: int,
+        next_message_id: int,
+        next_queue_id: int,
+        node_id: bytes,
+        definitions: bytes,
+        queues: list[QueueState],
+    ) -> None:
+        assert len(node_id) == FILE_ID_SIZE
+        self.number = number
+        self.clean = clean
+        self.journal_first = journal_first
+        self.next_message_id = next_message_id
+        self.next_queue_id = next_queue_id
+        self.node_id = node_id
+        self.definitions = definitions
+        self.queues = queues
+
+
+def checkpoint_path(number: int) -> str:
+    """The file of checkpoint `number`."""
+    return f"{DIRECTORY}/{number:08d}{SUFFIX}"
+
+
+def encode_queue_state(state: QueueState) -> bytes:
+    """One queue, as it stands in the file; it may be kept until the queue changes."""
+    parts = [QUEUE.pack(state.id, state.next_position, state.delivered, len(state.segments))]
+    for segment in state.segments:
+        bits = encode_bits(segment.live)
+        parts.append(SEGMENT.pack(segment.number, segment.length, segment.file_id, len(bits)))
+        parts.append(bits)
+    return b"".join(parts)
+
+
+def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = None) -> bytes:
+    """The whole file. `states`, when given, are the queues already encoded; `checkpoint.queues` is
+    not looked at then."""
+    if states is None:
+        states = [encode_queue_state(state) for state in checkpoint.queues]
+    file_id = file_id_of(checkpoint)
+    head = HEAD.pack(
+        CLEAN * checkpoint.clean,
+        0,
+        0,
+        len(states),
+        checkpoint.journal_first,
+        checkpoint.next_message_id,
+        checkpoint.next_queue_id,
+        checkpoint.node_id,
+        len(checkpoint.definitions),
+    )
+    number = checkpoint.number
+    parts = [head, checkpoint.definitions, *states]
+    header = FileHeader("checkpoint", file_id, number).encode()
+    return header + encode_record(file_id, FILE_HEADER_SIZE, CHECKPOINT, number, parts)
+
+
+def file_id_of(checkpoint: Checkpoint) -> bytes:
+    """Ids need not be random where a file is written once: the node's and the number do."""
+    return checkpoint.node_id[:8] + U64.pack(checkpoint.number)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """A whole file. Corrupt; Refused when a newer version wrote it."""
+    header = decode_header(data, "checkpoint")
+    record = read_record(data, FILE_HEADER_SIZE, header.file_id)
+    if record is None:
+        raise Corrupt("the record is damaged: its CRC is wrong")
+    if record.type != CHECKPOINT or record.sequence != header.number or record.end != len(data):
+        raise Corrupt("there is something else than one checkpoint in the file")
+    payload = record.payload.tobytes()
+    try:
+        flags, zero, zeroes, count, journal, message, queue, node_id, size = HEAD.unpack_from(
+            payload
+        )
+        definitions, at = cut(payload, HEAD.size, size)
+        queues: list[QueueState] = []
+        for _ in range(count):
+            state, at = decode_queue_state(payload, at)
+            queues.append(state)
+    except struct.error as error:
+        raise Corrupt(f"the record does not parse: {error}") from None
+    if at != len(payload) or flags > CLEAN or zero or zeroes:
+        raise Corrupt("the record does not parse: fields that no version writes")
+    return Checkpoint(
+        header.number, bool(flags), journal, message, queue, node_id, definitions, queues
+    )
+
+
+def decode_queue_state(data: bytes, at: int) -> tuple[QueueState, int]:
+    """The queue at data[at:], and where it ends. Corrupt, struct.error."""
+    number, next_position, delivered, count = QUEUE.unpack_from(data, at)
+    at += QUEUE.size
+    segments: list[SegmentState] = []
+    for _ in range(count):
+        segment, length, file_id, size = SEGMENT.unpack_from(data, at)
+        bits, at = cut(data, at + SEGMENT.size, size)
+        segments.append(SegmentState(segment, length, file_id, decode_bits(bits)))
+    return QueueState(number, next_position, delivered, segments), at
+
+
+def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:
+    """data[at:at + size], all of it, and where it ends."""
+    if len(data) - at < size:
+        raise Corrupt(f"{size} bytes at {at} of a record of {len(data)}")
+    return data[at : at + size], at + size
+
+
+def write_checkpoint(
+    files: Files, checkpoint: Checkpoint, states: Sequence[bytes] | None = None
+) -> None:
+    """Make it the one that counts; then delete all but it and the one before. After DiskFailed the
+    one before still counts, or this one does. `states` as in encode_checkpoint."""
+    path = checkpoint_path(checkpoint.number)
+    unfinished = path + UNFINISHED
+    files.make_directory(DIRECTORY)
+    files.delete(unfinished)
+    files.write(unfinished, 0, encode_checkpoint(checkpoint, states))
+    files.sync(unfinished)
+    files.rename(unfinished, path)
+    files.sync_directory(DIRECTORY)
+    names = files.names(DIRECTORY)
+    kept = [name for _, name in numbered(names)[:KEPT]]
+    old = [name for name in names if name not in kept and is_ours(name)]
+    for name in old:
+        files.delete(f"{DIRECTORY}/{name}")
+    if old:
+        files.sync_directory(DIRECTORY)
+
+
+def numbered(names: Sequence[str]) -> list[tuple[int, str]]:
+    """Those that are checkpoints, newest first."""
+    found = [(int(match[1]), name) for name in names if (match := NAME.fullmatch(name))]
+    return sorted(found, reverse=True)
+
+
+def is_ours(name: str) -> bool:
+    """A checkpoint, or one that was not finished."""
+    return NAME.fullmatch(name.removesuffix(UNFINISHED)) is not None
+
+
+def read_newest(files: Files) -> tuple[Checkpoint | None, list[str]]:
+    """The newest valid checkpoint, and what is wrong with those that are newer: None and no
+    problems is a new directory, None and problems one that has lost its state. Refused when a newer
+    version wrote one: an older one would undo what that has done."""
+    problems: list[str] = []
+    for number, name in numbered(files.names(DIRECTORY)):
+        path = f"{DIRECTORY}/{name}"
+        try:
+            checkpoint = decode_checkpoint(files.read(path, 0, files.size(path)))
+            if checkpoint.number != number:
+                raise Corrupt(f"it is checkpoint {checkpoint.number}")
+        except Corrupt as error:
+            problems.append(f"{path}: {error}")
+            continue
+        return checkpoint, problems
+    return None, problems
