@@ -97,6 +97,13 @@ HELD_METHODS_MAX: Final = 4096
 """Methods a client may pipeline behind one that waits for its queue; then the connection is not
 read until the answer is there."""
 
+LOAD_BYTES: Final = 2 << 20
+"""What is read at a time of a queue that was paged out: large enough for the disk, small enough for
+a thousand queues that are drained together. RabbitMQ loads a segment."""
+
+PAGE_OUT_BYTES: Final = 4 << 20
+"""What is paged out of a queue at a time: it keeps its RAM until it is written."""
+
 STORE_GROUP_BYTES: Final = 64 << 20
 """Bytes waiting for one sync at which the message store stops granting credit."""
 
@@ -116,9 +123,34 @@ ACCOUNT_STEP_BYTES: Final = 1 << 20
 """A change of the accounted bytes by this much makes the memory alarm look at once: a flood must
 not run for a whole check interval."""
 
+RETARGET_NS: Final = 50_000_000
+"""Least time between two computations of how much queues may keep in RAM, while a flood goes on:
+a few mebibytes at full speed."""
+
+RETARGET_QUEUE_NS: Final = 100_000
+"""And so much more for each queue: with thousands of them the answer costs more than it is worth
+that often."""
+
+DISK_LOOK_MIN_MS: Final = 100
+DISK_LOOK_MAX_MS: Final = 10_000
+"""Bounds of the time between two looks at what is free on the disk (RabbitMQ's)."""
+
+DISK_FILL_BYTES_MS: Final = 250_000
+"""How fast a disk is taken to fill, in bytes a millisecond (RabbitMQ's figure)."""
+
+DISK_CLEAR_BYTES: Final = 16 << 20
+"""Space above its limit that is enough to clear the disk alarm, however high the limit is."""
+
 TRIM_ABOVE_BYTES: Final = 128 << 20
 """Resident memory that no message accounts for, above which freed memory is given back to the
 system: well above what the code, its buffers and the allocator's slack take."""
 
 TRIM_LOOKS: Final = 10
 """Looks of the memory monitor between two such attempts: each walks the heap."""
+
+TRIM_FALL_BYTES: Final = 16 << 20
+"""When the accounted bytes have fallen by this, and by an eighth, freed memory is given back: after
+a flood the process is soon as small as it could be."""
+
+TRIM_FALL_LOOKS: Final = 3
+"""Looks between two such attempts, for traffic that comes and goes."""

@@ -1,9 +1,10 @@
-"""Memory: when to raise the alarm, when to clear it, and who must know.
+"""Memory and disk: when to raise an alarm, when to clear it, and who must know.
 
-RabbitMQ raises and clears at the same figure; here the alarm clears only when both figures are
-below nine tenths of the limit, so a broker at its limit does not switch a thousand publishers
-on and off. Bytes counted at admission react at once; the RSS is the backstop for what nobody
-counted.
+RabbitMQ raises and clears at the same figure; here an alarm clears only when there is room again
+(memory: both figures below nine tenths of the limit), so a broker at its limit does not switch a
+thousand publishers on and off. Bytes counted at admission react at once; the RSS is the backstop
+for what nobody counted. So it is with the disk: what is free is looked at now and then, and a
+write that is refused for want of space is the backstop.
 """
 
 from __future__ import annotations
@@ -12,9 +13,16 @@ from typing import Final, Literal
 
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
+from sluicemq.limits import DISK_CLEAR_BYTES
 
 MEMORY: Final = "memory"
-"""The alarm's source, as RabbitMQ names it."""
+DISK: Final = "disk"
+STORAGE: Final = "storage_failed"
+"""The alarms' sources; memory and disk as RabbitMQ names them. The last one is raised by whoever
+met an error other than a full disk, and holds until the restart: nothing more is written."""
+
+Change = Literal["raised", "cleared"] | None
+"""What a look at the figures led to."""
 
 
 def _mib(size_bytes: int) -> str:
@@ -37,9 +45,7 @@ class MemoryAlarm:
         self.raised = False
         self.reason = ""
 
-    def update(
-        self, accounted_bytes: int, resident_bytes: int
-    ) -> Literal["raised", "cleared"] | None:
+    def update(self, accounted_bytes: int, resident_bytes: int) -> Change:
         """Look at the two figures. Only a transition is reported."""
         used_bytes = max(accounted_bytes, resident_bytes)
         if used_bytes >= self.limit_bytes:
@@ -52,6 +58,44 @@ class MemoryAlarm:
             )
             return "raised"
         if self.raised and used_bytes < self.clear_ratio * self.limit_bytes:
+            self.raised = False
+            self.reason = ""
+            return "cleared"
+        return None
+
+
+class DiskAlarm:
+    """Raised when less than the limit is free or writes are refused; cleared when they are not,
+    and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free.
+
+    `full` is set by whoever writes, while the system says that there is no space.
+    """
+
+    __slots__ = ("full", "limit_bytes", "raised", "reason")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.full = False
+        self.raised = False
+        self.reason = ""
+
+    @property
+    def clear_bytes(self) -> int:
+        """With so much free the alarm clears."""
+        return self.limit_bytes + min((self.limit_bytes + 9) // 10, DISK_CLEAR_BYTES)
+
+    def update(self, free_bytes: int) -> Change:
+        """Look at what is free. Only a transition is reported."""
+        if self.full or free_bytes < self.limit_bytes:
+            if self.raised:
+                return None
+            self.raised = True
+            full = "writes are refused, " if self.full else ""
+            self.reason = (
+                f"low on disk ({full}free {_mib(free_bytes)}, limit {_mib(self.limit_bytes)})"
+            )
+            return "raised"
+        if self.raised and free_bytes >= self.clear_bytes:
             self.raised = False
             self.reason = ""
             return "cleared"

@@ -1,4 +1,4 @@
-"""Goal: the memory alarm has a band between raise and clear, and each change is told once."""
+"""Goal: an alarm has a band between raise and clear, and each change is told once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Refused
-from sluicemq.flow.alarm import MEMORY, AlarmBoard, AlarmsChanged, MemoryAlarm
+from sluicemq.flow.alarm import DISK, MEMORY, AlarmBoard, AlarmsChanged, DiskAlarm, MemoryAlarm
 from sluicemq.kernel.actor import Actor, Scheduler
 
 MIB = 2**20
@@ -80,6 +80,61 @@ def test_alarm_follows_its_two_edges(figures: list[tuple[int, int]]) -> None:
         assert change == (None if was == raised else "raised" if raised else "cleared")
 
 
+def test_disk_alarm_has_a_band_of_a_tenth() -> None:
+    alarm = DiskAlarm(100)
+    assert alarm.update(100) is None
+    assert alarm.update(99) == "raised"
+    for free in (0, 99, 100, 109):
+        assert alarm.update(free) is None
+        assert alarm.raised
+    assert alarm.update(110) == "cleared"
+    assert alarm.update(100) is None
+
+
+def test_disk_alarm_clears_after_16_mib_when_a_tenth_is_more() -> None:
+    alarm = DiskAlarm(1000 * MIB)
+    assert alarm.clear_bytes == 1016 * MIB
+    alarm.update(0)
+    assert alarm.update(1016 * MIB - 1) is None
+    assert alarm.update(1016 * MIB) == "cleared"
+
+
+def test_disk_alarm_names_the_figures() -> None:
+    alarm = DiskAlarm(50_000_000)
+    alarm.update(int(31.2 * MIB))
+    assert alarm.reason == "low on disk (free 31.2 MiB, limit 47.7 MiB)"
+    alarm.update(500 * MIB)
+    assert alarm.reason == ""
+
+
+def test_refused_writes_raise_the_disk_alarm_whatever_is_free() -> None:
+    """A quota, or a limit of 0: what is free says nothing."""
+    alarm = DiskAlarm(0)
+    assert alarm.update(0) is None
+    alarm.full = True
+    assert alarm.update(5 * MIB) == "raised"
+    assert alarm.reason == "low on disk (writes are refused, free 5.0 MiB, limit 0.0 MiB)"
+    assert alarm.update(500 * MIB) is None
+    alarm.full = False
+    assert alarm.update(0) == "cleared"
+
+
+@given(st.integers(0, 10**9), st.lists(st.tuples(st.integers(0, 2 * 10**9), st.booleans())))
+def test_disk_alarm_follows_its_two_edges(limit: int, looks: list[tuple[int, bool]]) -> None:
+    alarm = DiskAlarm(limit)
+    raised = False
+    for free, full in looks:
+        alarm.full = full
+        change = alarm.update(free)
+        was = raised
+        if full or free < limit:
+            raised = True
+        elif free >= min(limit * 1.1, limit + 16 * MIB):
+            raised = False
+        assert alarm.raised == raised == bool(alarm.reason)
+        assert change == (None if was == raised else "raised" if raised else "cleared")
+
+
 def told(actor: Actor) -> list[str]:
     reasons = [message.reason for message in actor.inbox if isinstance(message, AlarmsChanged)]
     assert len(reasons) == len(actor.inbox)
@@ -93,12 +148,12 @@ def test_board_tells_each_change_once_and_joins_the_reasons() -> None:
     assert board.register(reader) == ""
     board.raise_alarm(MEMORY, "low on memory (a)")
     board.raise_alarm(MEMORY, "low on memory (b)")
-    board.raise_alarm("disk", "low on disk")
+    board.raise_alarm(DISK, "low on disk")
     assert told(reader) == ["low on memory (a)", "low on memory (a) & low on disk"]
     board.clear_alarm(MEMORY)
     board.clear_alarm(MEMORY)
     assert told(reader) == ["low on disk"]
-    board.clear_alarm("disk")
+    board.clear_alarm(DISK)
     assert told(reader) == [""]
 
 

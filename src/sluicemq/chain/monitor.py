@@ -1,0 +1,214 @@
+"""The monitor: looks at memory and at the disk, raises and clears the alarms, and tells the queues
+how much they may keep in RAM.
+
+It looks at regular times, and at once when the accounted bytes have changed by a step: a flood
+must not run for a whole interval. The queues hear of it as a duration
+(`queues/memory_target.py`); how many messages that is depends on how fast each one moves.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import DiskFailed
+from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, DiskAlarm, MemoryAlarm
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import (
+    DISK_FILL_BYTES_MS,
+    DISK_LOOK_MAX_MS,
+    DISK_LOOK_MIN_MS,
+    RETARGET_NS,
+    RETARGET_QUEUE_NS,
+    TRIM_ABOVE_BYTES,
+    TRIM_FALL_BYTES,
+    TRIM_FALL_LOOKS,
+    TRIM_LOOKS,
+)
+from sluicemq.queues.commands import SetTarget
+from sluicemq.queues.memory_target import QueueLoad, desired_duration
+
+if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.queue import Queue
+    from sluicemq.config import Config
+    from sluicemq.flow.alarm import Change
+
+
+class Look:
+    """Time to look at memory and at who is active."""
+
+    __slots__ = ()
+
+
+class LookAtDisk:
+    """Time to look at the disk; only the last one sent counts."""
+
+    __slots__ = ()
+
+
+class Retarget:
+    """Time to tell the queues what they may keep."""
+
+    __slots__ = ()
+
+
+class Monitor(Actor):
+    """One per node."""
+
+    def __init__(self, broker: Broker, config: Config) -> None:
+        super().__init__(broker.scheduler)
+        self.broker = broker
+        self.clock = broker.world.clock
+        self.memory = broker.world.memory
+        self.config = config.memory
+        system_total = self.memory.total_bytes()
+        limit = self.config.limit_bytes(system_total)
+        total = self.config.total_memory_available_override_value or system_total
+        self.alarm = MemoryAlarm(limit, self.config.clear_ratio)
+        self.disk_alarm = DiskAlarm(config.storage.disk_free_limit_bytes(total))
+        self.resident_bytes = self.memory.resident_bytes()
+        self.free_bytes = 0
+        self.free_known = True
+        self.peak_bytes = 0
+        self.looks = 0
+        self.trimmed_at = 0
+        self.disk_look = LookAtDisk()
+        self.duration_s = math.inf
+        self.bounded: dict[Queue, None] = {}
+        self.retargeted_ns = self.clock.now_ns()
+        self.post(Look())
+        self.post(self.disk_look)
+        self.post(Retarget())
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, Look):
+            self.resident_bytes = self.memory.resident_bytes()
+            self.looks += 1
+            self.trim()
+            self.compare()
+            if self.broker.budget is not None:
+                self.broker.budget.tick(self.clock.now_ns())
+            self.clock.call_after(self.config.check_interval_ms, self, Look())
+        elif isinstance(message, Retarget):
+            self.retarget()
+            self.clock.call_after(self.config.memory_monitor_interval, self, Retarget())
+        elif message is self.disk_look:
+            self.look_at_disk()
+        else:
+            assert isinstance(message, LookAtDisk)  # one that a newer one has replaced
+
+    # memory
+
+    def look(self) -> None:
+        """The accounted bytes have changed by a step: look at once; in a flood the queues hear."""
+        self.compare()
+        goal = self.config.vm_memory_high_watermark_paging_ratio * self.alarm.limit_bytes
+        if self.broker.accounted_bytes >= goal:
+            pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * len(self.broker.queues)
+            if self.clock.now_ns() - self.retargeted_ns >= pause_ns:
+                self.retarget()
+
+    def compare(self) -> None:
+        """Compare both figures with the limit; tell the board of a change."""
+        accounted = self.broker.accounted_bytes
+        limit = self.alarm.limit_bytes
+        self.broker.memory_pressure = accounted / limit if limit else math.inf
+        self.peak_bytes = max(self.peak_bytes, accounted)
+        self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes))
+
+    def trim(self) -> None:
+        """Give freed memory back when there is much of it: paging must make the process smaller,
+        and an alarm must not stay because of memory nobody uses."""
+        accounted = self.broker.accounted_bytes
+        since = self.looks - self.trimmed_at
+        idle = self.resident_bytes - accounted
+        fallen = self.peak_bytes - accounted
+        much = fallen > max(TRIM_FALL_BYTES, self.peak_bytes // 8)
+        near = self.resident_bytes >= self.config.clear_ratio * self.alarm.limit_bytes
+        if (
+            self.alarm.raised
+            or (since >= TRIM_FALL_LOOKS and (much or near))
+            or (since >= TRIM_LOOKS and idle > TRIM_ABOVE_BYTES)
+        ):
+            self.memory.trim()
+            self.resident_bytes = self.memory.resident_bytes()
+            self.trimmed_at = self.looks
+            self.peak_bytes = accounted
+
+    def retarget(self) -> None:
+        """Tell a duration to all queues that hold messages in RAM or have a bound already."""
+        broker = self.broker
+        now_ns = self.retargeted_ns = self.clock.now_ns()
+        holding: list[Queue] = []
+        loads: list[QueueLoad] = []
+        for queue in broker.queues.values():
+            machine = queue.machine
+            machine.rates.update(now_ns)
+            depth = machine.depth
+            if depth.ram_messages:
+                holding.append(queue)
+                loads.append(QueueLoad(machine.rates.sum(), depth.ram_messages, depth.footprint))
+        self.duration_s = desired_duration(
+            loads,
+            broker.accounted_bytes,
+            self.alarm.limit_bytes,
+            self.config.vm_memory_high_watermark_paging_ratio,
+            DISK in broker.alarms.reasons or STORAGE in broker.alarms.reasons,
+        )
+        bounded = {queue: None for queue in self.bounded if not queue.machine.deleted}
+        self.bounded = {}
+        if math.isfinite(self.duration_s):
+            bounded.update(dict.fromkeys(holding))
+            self.bounded = bounded
+        for queue in bounded:
+            queue.post(SetTarget(self.duration_s))
+
+    # disk
+
+    def disk_full(self, is_full: bool) -> None:
+        """Whoever writes says that there is no space, or that there is some again."""
+        if self.disk_alarm.full != is_full:
+            self.disk_alarm.full = is_full
+            self.look_at_disk()
+
+    def look_at_disk(self) -> None:
+        """Compare with the limit, tell the board of a change, and look again in time.
+
+        When the system does not say what is free, only writes that are refused raise the alarm.
+        """
+        alarm = self.disk_alarm
+        try:
+            self.free_bytes = self.broker.world.disk.files.free_bytes()
+            self.free_known = True
+        except DiskFailed as failure:
+            if self.free_known:
+                text = f"what is free on the disk cannot be found out: {failure}"
+                self.broker.world.log.write("warning", text)
+            self.free_bytes = 0 if alarm.full else alarm.clear_bytes
+            self.free_known = False
+        self.tell(DISK, alarm, alarm.update(self.free_bytes))
+        self.disk_look = LookAtDisk()
+        self.clock.call_after(self.disk_pause_ms(), self, self.disk_look)
+
+    def disk_pause_ms(self) -> int:
+        """Until the next look: RabbitMQ's rule, but often while the alarm is raised."""
+        if self.disk_alarm.raised:
+            return DISK_LOOK_MIN_MS
+        if not self.free_known:
+            return DISK_LOOK_MAX_MS
+        spare_bytes = self.free_bytes - self.disk_alarm.limit_bytes
+        return min(max(2 * spare_bytes // DISK_FILL_BYTES_MS, DISK_LOOK_MIN_MS), DISK_LOOK_MAX_MS)
+
+    def tell(self, source: str, alarm: MemoryAlarm | DiskAlarm, change: Change) -> None:
+        """The log and the board hear of a change; paging waits for the disk."""
+        broker = self.broker
+        if change == "raised":
+            text = f"{source} alarm raised, publishers are blocked: {alarm.reason}"
+            broker.world.log.write("warning", text)
+            broker.alarms.raise_alarm(source, alarm.reason)
+        elif change == "cleared":
+            broker.world.log.write("info", f"{source} alarm cleared")
+            broker.alarms.clear_alarm(source)
+        if change is not None and source == DISK:
+            self.retarget()

@@ -1,0 +1,391 @@
+"""Goal: alarms are raised and cleared in time, and queues are told what they may keep in RAM, soon
+in a flood and not more often than it is worth.
+
+Method: the monitor alone, with a broker, queues, a disk and a memory whose figures the test sets,
+and a clock whose timers it fires.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from sluicemq.chain.monitor import LookAtDisk, Monitor
+from sluicemq.config import MIB, Config, MemoryConfig, StorageConfig
+from sluicemq.errors import DiskFailed
+from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.disk import Files
+from sluicemq.kernel.world import Log, Memory
+from sluicemq.queues.commands import SetTarget
+from sluicemq.queues.memory_target import Rates
+
+from ..fakes import FakeClock
+
+if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
+
+MS = 1_000_000
+LIMIT = 100 * MIB
+DISK_LIMIT = 50 * MIB
+KIB_MESSAGE = 1120
+
+
+class Gauge(Memory):
+    """RSS as the test says; a trim takes away what no message accounts for."""
+
+    def __init__(self) -> None:
+        self.resident = 0
+        self.trims = 0
+
+    def total_bytes(self) -> int:
+        return 1000 * MIB
+
+    def resident_bytes(self) -> int:
+        return self.resident
+
+    def trim(self) -> None:
+        self.trims += 1
+
+
+class Volume(Files):
+    """How much is free; None: the system does not say."""
+
+    def __init__(self) -> None:
+        self.free: int | None = 10_000 * MIB
+
+    def free_bytes(self) -> int:
+        if self.free is None:
+            raise DiskFailed("look at", "", "EIO")
+        return self.free
+
+
+class Lines(Log):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, level: str, text: str) -> None:
+        self.lines.append(f"{level}: {text}")
+
+
+class FakeDisk:
+    def __init__(self) -> None:
+        self.files = Volume()
+
+
+class FakeWorld:
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.memory = Gauge()
+        self.disk = FakeDisk()
+        self.log = Lines()
+
+
+class FakeDepth:
+    def __init__(self, messages: int) -> None:
+        self.ram_messages = messages
+        self.footprint = messages * KIB_MESSAGE
+
+
+class FakeMachine:
+    def __init__(self, messages: int) -> None:
+        self.rates = Rates()
+        self.depth = FakeDepth(messages)
+        self.deleted = False
+
+
+class FakeQueue(Actor):
+    """Only posted to."""
+
+    def __init__(self, messages: int) -> None:
+        super().__init__(Scheduler())
+        self.machine = FakeMachine(messages)
+
+    def told(self) -> list[float]:
+        """The durations since the last question."""
+        durations = [m.duration_s for m in self.inbox if isinstance(m, SetTarget)]
+        assert len(durations) == len(self.inbox)
+        self.inbox.clear()
+        return durations
+
+
+class FakeBroker:
+    def __init__(self) -> None:
+        self.world = FakeWorld()
+        self.scheduler = Scheduler()
+        self.alarms = AlarmBoard()
+        self.queues: dict[str, FakeQueue] = {}
+        self.budget = None
+        self.accounted_bytes = 0
+        self.memory_pressure = 0.0
+
+
+class Bench:
+    """A monitor and everything it looks at."""
+
+    def __init__(self, limit: int = LIMIT, disk_limit: int = DISK_LIMIT) -> None:
+        self.broker = FakeBroker()
+        config = replace(
+            Config(),
+            memory=MemoryConfig(vm_memory_high_watermark_absolute=limit),
+            storage=StorageConfig(disk_free_limit_absolute=disk_limit),
+        )
+        self.monitor = Monitor(cast("Broker", self.broker), config)
+        self.settle()
+
+    def settle(self) -> None:
+        while self.broker.scheduler.run(100):
+            continue
+
+    def add_queue(self, name: str, messages: int) -> FakeQueue:
+        queue = self.broker.queues[name] = FakeQueue(messages)
+        self.broker.accounted_bytes += queue.machine.depth.footprint
+        return queue
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass, and the timers that are due in it fire in order."""
+        clock = self.broker.world.clock
+        until = clock.time_ns + milliseconds * MS
+        while clock.timers and min(due for due, _, _ in clock.timers) <= until:
+            first = min(clock.timers, key=lambda timer: timer[0])
+            clock.timers.remove(first)
+            clock.time_ns, actor, message = first
+            actor.post(message)
+            self.settle()
+        clock.time_ns = until
+
+    def grow(self, queue: FakeQueue, messages: int) -> None:
+        """More messages, and the look that the broker takes at such a step."""
+        machine = queue.machine
+        machine.rates.published += messages
+        machine.depth.ram_messages += messages
+        machine.depth.footprint += messages * KIB_MESSAGE
+        self.broker.accounted_bytes += messages * KIB_MESSAGE
+        self.monitor.look()
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_memory_alarm_is_raised_at_once_and_cleared_at_a_look(bench: Bench) -> None:
+    broker = bench.broker
+    broker.accounted_bytes = LIMIT
+    bench.monitor.look()
+    assert list(broker.alarms.reasons) == [MEMORY]
+    assert broker.memory_pressure == 1.0
+    broker.accounted_bytes = LIMIT // 4
+    bench.wait(1000)
+    assert broker.alarms.reasons == {}
+    assert broker.memory_pressure == 0.25
+    assert broker.world.log.lines == [
+        "warning: memory alarm raised, publishers are blocked: low on memory"
+        " (accounted 100.0 MiB, resident 0.0 MiB, limit 100.0 MiB)",
+        "info: memory alarm cleared",
+    ]
+
+
+def test_resident_memory_raises_the_alarm_too(bench: Bench) -> None:
+    bench.broker.world.memory.resident = LIMIT
+    bench.wait(1000)
+    assert list(bench.broker.alarms.reasons) == [MEMORY]
+
+
+def test_a_limit_of_zero_is_infinite_pressure() -> None:
+    bench = Bench(limit=0)
+    assert bench.broker.memory_pressure == math.inf
+    assert list(bench.broker.alarms.reasons) == [MEMORY]
+
+
+def test_disk_alarm_is_raised_with_its_figures_and_cleared_within_the_band(bench: Bench) -> None:
+    broker = bench.broker
+    disk = broker.world.disk.files
+    disk.free = int(31.2 * MIB)
+    bench.wait(10_000)
+    assert broker.alarms.reasons == {DISK: "low on disk (free 31.2 MiB, limit 50.0 MiB)"}
+    disk.free = 52 * MIB
+    bench.wait(100)
+    assert DISK in broker.alarms.reasons
+    disk.free = 55 * MIB
+    bench.wait(100)
+    assert broker.alarms.reasons == {}
+    assert [line.split(",")[0] for line in broker.world.log.lines] == [
+        "warning: disk alarm raised",
+        "info: disk alarm cleared",
+    ]
+
+
+def pauses(bench: Bench) -> list[int]:
+    """Milliseconds until each look at the disk that is to come."""
+    clock = bench.broker.world.clock
+    wanted = [due for due, _, message in clock.timers if isinstance(message, LookAtDisk)]
+    return [(due - clock.time_ns) // MS for due in wanted]
+
+
+@pytest.mark.parametrize(
+    ("spare_bytes", "pause_ms"),
+    [
+        (0, 100),
+        (250_000 * 49, 100),
+        (250_000 * 51, 102),
+        (250_000 * 1000, 2000),
+        (250_000 * 4999, 9998),
+        (10**12, 10_000),
+        (-1, 100),
+    ],
+)
+def test_the_disk_is_looked_at_more_often_the_fuller_it_is(
+    bench: Bench, spare_bytes: int, pause_ms: int
+) -> None:
+    bench.broker.world.disk.files.free = DISK_LIMIT + spare_bytes
+    bench.monitor.look_at_disk()
+    assert pauses(bench)[-1] == pause_ms
+
+
+def test_refused_writes_raise_the_disk_alarm_and_there_is_one_clock_for_it(bench: Bench) -> None:
+    broker = bench.broker
+    bench.monitor.disk_full(True)
+    bench.monitor.disk_full(True)
+    assert list(broker.alarms.reasons) == [DISK]
+    bench.wait(60_000)
+    assert list(broker.alarms.reasons) == [DISK]
+    assert len(pauses(bench)) == 1
+    bench.monitor.disk_full(False)
+    assert broker.alarms.reasons == {}
+    bench.wait(60_000)
+    assert len(pauses(bench)) == 1
+
+
+def test_without_figures_only_refused_writes_count(bench: Bench) -> None:
+    broker = bench.broker
+    broker.world.disk.files.free = None
+    bench.wait(60_000)
+    assert broker.alarms.reasons == {}
+    assert broker.world.log.lines == [
+        "warning: what is free on the disk cannot be found out: look at : EIO"
+    ]
+    bench.monitor.disk_full(True)
+    assert list(broker.alarms.reasons) == [DISK]
+    bench.monitor.disk_full(False)
+    assert broker.alarms.reasons == {}
+
+
+def test_a_disk_limit_of_zero_never_alarms() -> None:
+    bench = Bench(disk_limit=0)
+    bench.broker.world.disk.files.free = 0
+    bench.wait(60_000)
+    assert bench.broker.alarms.reasons == {}
+
+
+def test_below_the_goal_nobody_hears_anything(bench: Bench) -> None:
+    queue = bench.add_queue("q", 10_000)
+    bench.wait(60_000)
+    assert queue.told() == []
+
+
+def test_in_a_flood_a_queue_hears_soon_and_at_most_each_50_ms(bench: Bench) -> None:
+    queue = bench.add_queue("q", 40_000)
+    bench.wait(1)
+    for _ in range(100):
+        bench.grow(queue, 1000)
+        bench.wait(1)
+    durations = queue.told()
+    assert 1 <= len(durations) <= 2
+    kept = durations[-1] * queue.machine.rates.sum()
+    assert kept * KIB_MESSAGE == pytest.approx(LIMIT / 2, rel=1e-6)
+
+
+def test_thousands_of_queues_make_it_look_less_often(bench: Bench) -> None:
+    for number in range(2000):
+        bench.add_queue(f"idle {number}", 0)
+    queue = bench.add_queue("q", 50_000)
+    bench.wait(1)
+    for _ in range(100):
+        bench.grow(queue, 100)
+        bench.wait(1)
+    assert queue.told() == []
+    bench.wait(150)
+    bench.grow(queue, 1000)
+    assert len(queue.told()) == 1
+
+
+def test_the_bound_is_lifted_when_memory_is_below_the_goal_again(bench: Bench) -> None:
+    queue, empty = bench.add_queue("q", 60_000), bench.add_queue("empty", 0)
+    queue.machine.rates.published = 60_000
+    bench.wait(2500)
+    assert math.isfinite(queue.told()[-1])
+    queue.machine.depth.ram_messages = 0
+    bench.wait(2500)
+    assert math.isfinite(queue.told()[-1]), "it has a bound, so it must hear how it changes"
+    bench.broker.accounted_bytes = LIMIT // 4
+    bench.wait(5000)
+    assert queue.told() == [math.inf]
+    assert empty.told() == []
+
+
+def test_a_queue_that_is_gone_hears_nothing(bench: Bench) -> None:
+    queue = bench.add_queue("q", 60_000)
+    bench.wait(2500)
+    assert queue.told()
+    queue.machine.deleted = True
+    del bench.broker.queues["q"]
+    bench.wait(5000)
+    assert queue.told() == []
+    assert bench.monitor.bounded == {}
+
+
+def test_idle_queues_are_told_to_keep_nothing(bench: Bench) -> None:
+    queue = bench.add_queue("q", 60_000)
+    bench.wait(2500)
+    assert queue.told() == [0]
+
+
+def test_a_disk_alarm_lifts_the_bounds_at_once(bench: Bench) -> None:
+    queue = bench.add_queue("q", 60_000)
+    bench.wait(2500)
+    assert queue.told() == [0]
+    bench.monitor.disk_full(True)
+    assert queue.told() == [math.inf]
+    bench.wait(2500)
+    assert queue.told() == []
+    bench.monitor.disk_full(False)
+    assert queue.told() == [0]
+
+
+def test_nothing_is_paged_when_the_storage_has_failed(bench: Bench) -> None:
+    bench.broker.alarms.raise_alarm(STORAGE, "the storage has failed")
+    queue = bench.add_queue("q", 60_000)
+    bench.wait(10_000)
+    assert queue.told() == []
+
+
+def test_after_a_flood_memory_is_given_back_within_ten_seconds(bench: Bench) -> None:
+    memory = bench.broker.world.memory
+    bench.broker.accounted_bytes = memory.resident = 80 * MIB
+    bench.wait(20_000)
+    assert memory.trims == 0
+    bench.broker.accounted_bytes = 50 * MIB
+    bench.wait(4_000)
+    assert memory.trims == 1
+    bench.wait(20_000)
+    assert memory.trims == 1, "nothing more has fallen"
+
+
+def test_memory_nobody_accounts_for_is_given_back_now_and_then() -> None:
+    bench = Bench(limit=1000 * MIB)
+    memory = bench.broker.world.memory
+    memory.resident = 200 * MIB
+    bench.wait(30_000)
+    assert memory.trims == 3
+
+
+def test_near_the_limit_memory_is_given_back_before_there_is_an_alarm(bench: Bench) -> None:
+    memory = bench.broker.world.memory
+    memory.resident = 95 * MIB
+    bench.wait(6_000)
+    assert memory.trims == 2
+    assert bench.broker.alarms.reasons == {}
