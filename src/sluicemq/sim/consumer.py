@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
-from sluicemq.sim.history import ACKED, REQUEUED, Consumption, Delivery, Holder, promise
+from sluicemq.sim.history import ACKED, REQUEUED, WORK, Consumption, Delivery, Holder, promise
 from sluicemq.sim.messages import id_of_body
 from sluicemq.sim.peer import Role
-from sluicemq.sim.swarm import WORK
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:

@@ -12,6 +12,17 @@ Knows nothing of the broker's inside: everything here comes from what clients se
                  again after an acknowledgement that cannot have been lost
     order        first deliveries to one consumer are in the order of their stream
     prefetch     a consumer never holds more than its limit, nor does a channel
+
+A crash ends all connections at once. Of what was sent before it:
+
+    lost         confirmed and persistent in a durable queue => seen, before or after it; of the
+                 rest each message may be there or not. After an orderly stop: what is persistent,
+                 in durable queues, is as if its connection had broken
+    duplicates   what was acknowledged (or sent to a no-ack consumer) may come again, flagged,
+                 unless that was on the disk: it was dealt with before a persistent publish to the
+                 same queue that was confirmed in the end
+    order        the first deliveries since then are in order again, until something is given back;
+                 everything may be flagged
 """
 
 from __future__ import annotations
@@ -20,7 +31,15 @@ from typing import Final
 
 from sluicemq.errors import SluiceError
 from sluicemq.sim.messages import MessageId
-from sluicemq.sim.swarm import LISTENING, VOLATILE, WORK
+
+WORK: Final = "work"
+"""Nothing may be lost: consumers acknowledge, or are no-ack on connections that do not break."""
+LOSSY: Final = "lossy"
+"""No-ack consumers on connections that break: what was on its way to them is gone."""
+VOLATILE: Final = "volatile"
+"""Is purged, deleted and declared anew while it is in use."""
+LISTENING: Final = "listening"
+"""Exclusive or auto-delete, made by who consumes from it, gone with it."""
 
 PASSING: Final = (VOLATILE, LISTENING)
 """Queues that come and go: what is sent may or may not get in, and may be gone again."""
@@ -29,6 +48,16 @@ OUT, ACKED, REQUEUED, NO_ACK = "out", "acked", "requeued", "no-ack"
 
 ENDED_WELL: Final = "closed"
 BROKEN: Final = "broken"
+
+KILL: Final = "kill"
+"""The process is killed."""
+POWER: Final = "power"
+"""The power goes."""
+STOP: Final = "stop"
+"""The broker is stopped orderly."""
+
+NEVER: Final = 1 << 62
+"""As a moment: it is not known to have happened."""
 
 
 class PromiseBroken(SluiceError):
@@ -44,7 +73,7 @@ def promise(kept: bool, *words: object) -> None:
 class Holder:
     """One channel of one client, for as long as it lasts."""
 
-    __slots__ = ("ended", "held", "limit", "name", "queues")
+    __slots__ = ("ended", "held", "limit", "name", "queues", "untold")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -53,6 +82,8 @@ class Holder:
         self.limit = 0
         """basic.qos with global: its consumers together hold no more."""
         self.queues: dict[str, None] = {}
+        self.untold: list[Delivery] = []
+        """Acknowledged, but the broker may not have heard of it yet."""
 
     def __repr__(self) -> str:
         return self.name
@@ -74,24 +105,45 @@ class Consumption:
 
 
 class Delivery:
-    """One message, once, at one consumer. `counted`: it counts for prefetch."""
+    """One message, once, at one consumer. `counted`: it counts for prefetch; `crashes`: how many
+    there had been before."""
 
-    __slots__ = ("by", "counted", "message", "state")
+    __slots__ = ("by", "counted", "crashes", "dealt_with", "message", "settled", "state")
 
-    def __init__(self, message: MessageId, by: Consumption, state: str, counted: bool) -> None:
+    def __init__(
+        self, message: MessageId, by: Consumption, state: str, counted: bool, crashes: int
+    ) -> None:
         self.message = message
         self.by = by
         self.state = state
         self.counted = counted
+        self.crashes = crashes
+        self.settled = NEVER
+        """The moment when the client acknowledged it."""
+        self.dealt_with = NEVER
+        """The moment from which on the broker surely has heard of that."""
 
 
 class Sent:
     """One published message."""
 
-    __slots__ = ("confirmed", "mandatory", "returned", "safe", "spread", "targets")
+    __slots__ = (
+        "at",
+        "confirmed",
+        "mandatory",
+        "persistent",
+        "returned",
+        "safe",
+        "spread",
+        "targets",
+    )
 
-    def __init__(self, targets: tuple[str, ...], mandatory: bool, spread: bool) -> None:
+    def __init__(
+        self, targets: tuple[str, ...], mandatory: bool, spread: bool, persistent: bool, at: int
+    ) -> None:
         self.targets = targets
+        self.persistent = persistent
+        self.at = at
         self.spread = spread
         """Through the exchange that listeners bind their queues to."""
         self.mandatory = mandatory
@@ -103,7 +155,17 @@ class Sent:
 class Stream:
     """What one channel of one publisher has sent. `ended`: "", closed or broken."""
 
-    __slots__ = ("confirming", "ended", "name", "number", "sent", "sent_to", "unconfirmed")
+    __slots__ = (
+        "before_crash",
+        "before_stop",
+        "confirming",
+        "ended",
+        "name",
+        "number",
+        "sent",
+        "sent_to",
+        "unconfirmed",
+    )
 
     def __init__(self, number: int, name: str, confirming: bool) -> None:
         self.number = number
@@ -113,21 +175,41 @@ class Stream:
         self.sent: list[Sent] = []
         self.sent_to: dict[str, list[int]] = {}
         self.unconfirmed: dict[int, Sent] = {}
+        self.before_crash = 0
+        """So many messages were sent before the last crash."""
+        self.before_stop = 0
 
 
 class QueueHistory:
     """What was seen of one queue name."""
 
-    __slots__ = ("accepted", "given_back_unseen", "name", "promise", "seen")
+    __slots__ = (
+        "accepted",
+        "durable",
+        "given_back_since",
+        "given_back_unseen",
+        "name",
+        "on_disk",
+        "on_disk_at_crash",
+        "promise",
+        "seen",
+    )
 
-    def __init__(self, name: str, kind: str) -> None:
+    def __init__(self, name: str, kind: str, durable: bool) -> None:
         self.name = name
         self.promise = kind
+        self.durable = durable
         self.seen: dict[MessageId, list[Delivery]] = {}
         self.accepted: dict[int, int] = {}
         self.given_back_unseen = 0
         """So often deliveries on their way may have gone back: they come flagged for the first
         time."""
+        self.given_back_since = 0
+        """The same since the last crash."""
+        self.on_disk = -1
+        """What the broker had dealt with at this moment is durable."""
+        self.on_disk_at_crash: list[int] = []
+        """`on_disk` at each crash."""
 
 
 class History:
@@ -145,13 +227,24 @@ class History:
         self.delivered = 0
         self.redelivered = 0
         self.settled = 0
+        self.crashes: list[str] = []
+        """Kinds of crashes, in order."""
+        self.moment = 0
+        self.holders: dict[Holder, None] = {}
+        """Those that got something and have not ended."""
 
-    def queue(self, name: str, kind: str = VOLATILE) -> QueueHistory:
+    def queue(self, name: str, kind: str = VOLATILE, durable: bool = True) -> QueueHistory:
         """The queue of that name; a new one promises nothing unless told."""
         known = self.queues.get(name)
         if known is None:
-            known = self.queues[name] = QueueHistory(name, kind)
+            known = self.queues[name] = QueueHistory(name, kind, durable)
+            known.on_disk_at_crash = [-1] * len(self.crashes)
         return known
+
+    def now(self) -> int:
+        """A new moment: later than all before."""
+        self.moment += 1
+        return self.moment
 
     # -- publishing
 
@@ -162,12 +255,17 @@ class History:
         return stream
 
     def publish(
-        self, stream: Stream, targets: tuple[str, ...], mandatory: bool, spread: bool
+        self,
+        stream: Stream,
+        targets: tuple[str, ...],
+        mandatory: bool = False,
+        spread: bool = False,
+        persistent: bool = True,
     ) -> int:
         """A message is about to be sent; returns its sequence number, from 0."""
         self.published += 1
         sequence = len(stream.sent)
-        sent = Sent(targets, mandatory, spread)
+        sent = Sent(targets, mandatory, spread, persistent, self.now())
         stream.sent.append(sent)
         for target in targets:
             stream.sent_to.setdefault(target, []).append(sequence)
@@ -185,7 +283,10 @@ class History:
             sent = stream.unconfirmed.pop(each)
             sent.confirmed = True
             for target in sent.targets:
-                if self.told_what_is_safe and self.queues[target].promise not in PASSING:
+                queue = self.queues[target]
+                if sent.persistent and queue.durable:
+                    queue.on_disk = max(queue.on_disk, sent.at)
+                if self.told_what_is_safe and queue.promise not in PASSING:
                     said = f"{stream.name} hears that {each} is safe, but it is not in {target}"
                     promise(target in sent.safe, said)
             if sent.mandatory and not sent.targets:
@@ -245,18 +346,27 @@ class History:
         before = history.seen.setdefault(message, [])
         for earlier in before:
             self._may_come_again(message, earlier, by)
+        stream = self.streams[number]
+        crossed = sequence < max(stream.before_crash, stream.before_stop)
         if before:
             promise(redelivered, message, "comes again to", by.holder, "without being flagged")
         elif redelivered:
             why = "is flagged, but nobody can have had it"
-            promise(history.given_back_unseen > 0, message, why)
+            promise(history.given_back_unseen > 0 or crossed, message, why)
         self.delivered += 1
         self.redelivered += redelivered
-        if not redelivered:
+        crashes = len(self.crashes)
+        first_since = crossed and not any(each.crashes == crashes for each in before)
+        if not redelivered or (first_since and not history.given_back_since):
             last = by.last_of.get(number, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
             by.last_of[number] = sequence
-        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, by.limit >= 0 and not no_ack)
+        counted = by.limit >= 0 and not no_ack
+        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, counted, crashes)
+        if no_ack:
+            delivery.dealt_with = self.now()
+        if not by.holder.ended:
+            self.holders[by.holder] = None
         before.append(delivery)
         if delivery.counted:
             self._count(by)
@@ -265,12 +375,21 @@ class History:
     def _may_come_again(self, message: MessageId, earlier: Delivery, by: Consumption) -> None:
         holder = earlier.by.holder
         where = f"{message} comes to {by.holder} from {by.queue}"
+        dealt_with = earlier.dealt_with
         if earlier.state == OUT:
             promise(bool(holder.ended), where, "while", holder, "holds it")
+        elif earlier.state == REQUEUED:
+            return
+        elif earlier.crashes < len(self.crashes):
+            on_disk = self.queue(by.queue).on_disk_at_crash[earlier.crashes]
+            if self.crashes[earlier.crashes] == STOP:
+                on_disk = NEVER - 1
+            promise(dealt_with > on_disk, where, "though it is durable that", holder, "is done")
         elif earlier.state == ACKED:
-            promise(holder.ended == BROKEN, where, "after", holder, "acknowledged it")
+            lost = holder.ended == BROKEN and dealt_with == NEVER
+            promise(lost, where, "after", holder, "acknowledged it")
         else:
-            promise(earlier.state == REQUEUED, where, "after no-ack delivery to", holder)
+            promise(False, where, "after no-ack delivery to", holder)
 
     def _count(self, by: Consumption) -> None:
         holder = by.holder
@@ -284,10 +403,23 @@ class History:
         """The client sends ack, nack or reject."""
         assert delivery.state == OUT
         delivery.state = state
+        delivery.settled = self.now()
+        if state == ACKED:
+            delivery.by.holder.untold.append(delivery)
         self.settled += 1
         if delivery.counted:
             delivery.by.held -= 1
             delivery.by.holder.held -= 1
+
+    def answered(self, holder: Holder, asked: int = NEVER) -> None:
+        """The broker has answered a question of the holder's channel that was asked at that moment:
+        what was acknowledged before it has arrived."""
+        told = [each for each in holder.untold if each.settled < asked]
+        if told:
+            now = self.now()
+            for delivery in told:
+                delivery.dealt_with = now
+            holder.untold = [each for each in holder.untold if each.settled >= asked]
 
     def end(self, holder: Holder, how: str) -> None:
         """The holder's channel is over, from the moment on at which its client wants it to be.
@@ -295,11 +427,33 @@ class History:
         if not holder.ended:
             self.give_back_unseen(holder)
         holder.ended = how
+        self.holders.pop(holder, None)
 
     def give_back_unseen(self, holder: Holder) -> None:
         """What is on its way to the holder goes back to its queues."""
         for name in holder.queues:
-            self.queue(name).given_back_unseen += 1
+            queue = self.queue(name)
+            queue.given_back_unseen += 1
+            queue.given_back_since += 1
+
+    # -- the broker's end
+
+    def crash(self, kind: str) -> None:
+        """The broker has gone: KILL, POWER or STOP. Call it when the clients' connections have been
+        ended, and before anything new is begun."""
+        for stream in self.streams:
+            sent = len(stream.sent)
+            if kind == STOP:
+                stream.before_stop = sent
+            else:
+                stream.before_crash = sent
+            stream.ended = stream.ended or BROKEN
+        for holder in list(self.holders):
+            self.end(holder, BROKEN)
+        for queue in self.queues.values():
+            queue.on_disk_at_crash.append(queue.on_disk)
+            queue.given_back_since = 0
+        self.crashes.append(kind)
 
     # -- the end
 
@@ -314,13 +468,21 @@ class History:
                     self._seen_without_gaps(stream, name, sequences)
 
     def _seen_without_gaps(self, stream: Stream, name: str, sequences: list[int]) -> None:
-        seen = self.queues[name].seen
+        queue = self.queues[name]
         missing: int | None = None
         for sequence in sequences:
-            if (stream.number, sequence) not in seen:
+            sent = stream.sent[sequence]
+            survives = queue.durable and sent.persistent
+            seen = (stream.number, sequence) in queue.seen
+            crashed = sequence < stream.before_crash
+            if crashed or (sequence < stream.before_stop and not survives):
+                must = crashed and survives and sent.confirmed
+                lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"
+                promise(seen or not must, lost, "in a crash, though it was confirmed")
+            elif not seen:
                 lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"
                 promise(stream.ended == BROKEN, lost)
-                promise(not stream.sent[sequence].confirmed, lost, "though it was confirmed")
+                promise(not sent.confirmed, lost, "though it was confirmed")
                 if missing is None:
                     missing = sequence
             elif missing is not None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.consumer import Taker
-from sluicemq.sim.history import ENDED_WELL, Consumption, promise
+from sluicemq.sim.history import ENDED_WELL, LISTENING, Consumption, promise
 from sluicemq.sim.peer import Role
-from sluicemq.sim.swarm import LISTENING
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:

@@ -124,7 +124,9 @@ class Publisher(Role):
         method = m.BasicPublish(
             exchange=target.exchange, routing_key=target.key, mandatory=mandatory
         )
-        sequence = work.book.publish(self.stream, target.queues, mandatory, target.spread)
+        sequence = work.book.publish(
+            self.stream, target.queues, mandatory, target.spread, persistent
+        )
         number = self.number
         content = content_of(number, self.stream.number, sequence, kind, size, FRAME_MAX)
         self.peer.send(method.frame(number) + content)

@@ -11,16 +11,8 @@ from random import Random
 from typing import Final
 
 from sluicemq.config import KIB, MIB, PROFILES, Config, FlowConfig, MemoryConfig, NetConfig
+from sluicemq.sim.history import LOSSY, VOLATILE, WORK
 from sluicemq.sim.world import MS
-
-WORK: Final = "work"
-"""Nothing may be lost: consumers acknowledge, or are no-ack on connections that do not break."""
-LOSSY: Final = "lossy"
-"""No-ack consumers on connections that break: what was on its way to them is gone."""
-VOLATILE: Final = "volatile"
-"""Is purged, deleted and declared anew while it is in use."""
-LISTENING: Final = "listening"
-"""Exclusive or auto-delete, made by who consumes from it, gone with it."""
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))

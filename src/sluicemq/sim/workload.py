@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.consumer import Consumer, Getter
-from sluicemq.sim.history import History
+from sluicemq.sim.history import LOSSY, VOLATILE, WORK, History
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Peer, Role
 from sluicemq.sim.publisher import Publisher, Target
-from sluicemq.sim.swarm import LOSSY, VOLATILE, WORK, QueuePlan, Swarm
+from sluicemq.sim.swarm import QueuePlan, Swarm
 from sluicemq.sim.world import MS, Cpu, SimDisk, SimMemory
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Workload:
         """Auto-delete queues: one that never had a consumer stays."""
         self.targets = self._targets()
         for plan in swarm.queues:
-            self.book.queue(plan.name, plan.promise)
+            self.book.queue(plan.name, plan.promise, plan.durable)
         self.peers.append(Peer(self, "setup", [Installer(self._steps(), self.begin)]))
 
     # -- what there is
