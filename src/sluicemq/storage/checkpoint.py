@@ -2,7 +2,8 @@
 
     payload         flags u8 (1: clean) | 0 u8 | 0 u16 | queues u32 | journal first u64
                     | next message id u64 | next queue id u64 | node id 16
-                    | definitions length u32 | definitions (JSON) | queue states
+                    | segment entry count u32 | definitions length u32 | definitions (JSON)
+                    | queue states
     queue state     id u64 | next position u64 | delivered u64 | segments u32 | segments
     segment         number u64 | length u64 | file id 16 | bits length u32 | bits
 
@@ -41,7 +42,7 @@ KEPT: Final = 2
 
 CLEAN: Final = 1
 
-HEAD: Final = Struct("<BBHIQQQ16sI")
+HEAD: Final = Struct("<BBHIQQQ16sII")
 QUEUE: Final = Struct("<QQQI")
 SEGMENT: Final = Struct("<QQ16sI")
 U64: Final = Struct("<Q")
@@ -84,7 +85,9 @@ class QueueState:
 
 class Checkpoint:
     """What is durable. Journal files before `journal_first` are no longer needed; `clean`: nothing
-    was written after it, the broker has stopped in order."""
+    was written after it, the broker has stopped in order. `segment_entry_count`: the positions of a
+    segment; the numbers and bits of all segments mean nothing without it, so what the configuration
+    says counts for a new data directory only."""
 
     __slots__ = (
         "clean",
@@ -95,6 +98,7 @@ class Checkpoint:
         "node_id",
         "number",
         "queues",
+        "segment_entry_count",
     )
 
     def __init__(
@@ -107,6 +111,7 @@ class Checkpoint:
         node_id: bytes,
         definitions: bytes,
         queues: list[QueueState],
+        segment_entry_count: int,
     ) -> None:
         assert len(node_id) == FILE_ID_SIZE
         self.number = number
@@ -117,6 +122,7 @@ class Checkpoint:
         self.node_id = node_id
         self.definitions = definitions
         self.queues = queues
+        self.segment_entry_count = segment_entry_count
 
 
 def checkpoint_path(number: int) -> str:
@@ -149,6 +155,7 @@ def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = N
         checkpoint.next_message_id,
         checkpoint.next_queue_id,
         checkpoint.node_id,
+        checkpoint.segment_entry_count,
         len(checkpoint.definitions),
     )
     number = checkpoint.number
@@ -172,9 +179,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         raise Corrupt("there is something else than one checkpoint in the file")
     payload = record.payload.tobytes()
     try:
-        flags, zero, zeroes, count, journal, message, queue, node_id, size = HEAD.unpack_from(
-            payload
-        )
+        fields = HEAD.unpack_from(payload)
+        flags, zero, zeroes, count, journal, message, queue, node_id, entry_count, size = fields
         definitions, at = cut(payload, HEAD.size, size)
         queues: list[QueueState] = []
         for _ in range(count):
@@ -182,10 +188,19 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
             queues.append(state)
     except struct.error as error:
         raise Corrupt(f"the record does not parse: {error}") from None
-    if at != len(payload) or flags > CLEAN or zero or zeroes:
+    if at != len(payload) or flags > CLEAN or zero or zeroes or not entry_count:
         raise Corrupt("the record does not parse: fields that no version writes")
+    clean = bool(flags)
     return Checkpoint(
-        header.number, bool(flags), journal, message, queue, node_id, definitions, queues
+        header.number,
+        clean,
+        journal,
+        message,
+        queue,
+        node_id,
+        definitions,
+        queues,
+        entry_count,
     )
 
 

@@ -47,6 +47,7 @@ CHECKPOINTS = st.builds(
     st.binary(min_size=16, max_size=16),
     st.binary(max_size=50),
     st.lists(QUEUES, max_size=3),
+    st.integers(1, 65536),
 )
 
 
@@ -61,7 +62,7 @@ def fields(thing: Checkpoint | QueueState | SegmentState) -> dict[str, object]:
 
 def simple(number: int) -> Checkpoint:
     queue = QueueState(5, 100, 50, [SegmentState(0, 4096, bytes(16), 0b1011)])
-    return Checkpoint(number, False, 3, 1000, 6, NODE_ID, b'{"a":1}', [queue])
+    return Checkpoint(number, False, 3, 1000, 6, NODE_ID, b'{"a":1}', [queue], 8)
 
 
 SMALL = encode_checkpoint(simple(7))
