@@ -142,16 +142,17 @@ class Monitor(Actor):
         now_ns = self.retargeted_ns = self.clock.now_ns()
         holding: list[Queue] = []
         loads: list[QueueLoad] = []
+        leaving_bytes = 0
         for queue in broker.queues.values():
-            machine = queue.machine
-            machine.rates.update(now_ns)
-            depth = machine.depth
-            if depth.ram_messages:
+            queue.machine.rates.update(now_ns)
+            load, leaving = load_of(queue)
+            leaving_bytes += leaving
+            if load.messages:
                 holding.append(queue)
-                loads.append(QueueLoad(machine.rates.sum(), depth.ram_messages, depth.footprint))
+                loads.append(load)
         self.duration_s = desired_duration(
             loads,
-            broker.accounted_bytes,
+            broker.accounted_bytes - leaving_bytes,
             self.alarm.limit_bytes,
             self.config.vm_memory_high_watermark_paging_ratio,
             DISK in broker.alarms.reasons or STORAGE in broker.alarms.reasons,
@@ -212,3 +213,26 @@ class Monitor(Actor):
             broker.alarms.clear_alarm(source)
         if change is not None and source == DISK:
             self.retarget()
+
+
+def load_of(queue: Queue) -> tuple[QueueLoad, int]:
+    """What of a queue may be paged out, and the bytes that are on their way to the disk already.
+
+    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
+    make the others pay. All messages of the queue are taken for equally large.
+    """
+    machine = queue.machine
+    depth = machine.depth
+    backing = machine.backing
+    pageable = depth.ram_messages + machine.ram_acks
+    leaving = sum(
+        chunk.left()
+        for part in (backing.outgoing, backing.in_flight)
+        for chunk in part
+        if chunk.bodies
+    )
+    held = depth.ram_messages + depth.ram_unacked + leaving
+    if not held:
+        return QueueLoad(0.0, 0, 0), 0
+    each = depth.footprint / held
+    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(leaving * each)

@@ -87,13 +87,31 @@ class FakeWorld:
 class FakeDepth:
     def __init__(self, messages: int) -> None:
         self.ram_messages = messages
+        self.ram_unacked = 0
         self.footprint = messages * KIB_MESSAGE
+
+
+class FakeChunk:
+    def __init__(self, messages: int) -> None:
+        self.messages = messages
+        self.bodies = True
+
+    def left(self) -> int:
+        return self.messages
+
+
+class FakeBacking:
+    def __init__(self) -> None:
+        self.outgoing: list[FakeChunk] = []
+        self.in_flight: list[FakeChunk] = []
 
 
 class FakeMachine:
     def __init__(self, messages: int) -> None:
         self.rates = Rates()
         self.depth = FakeDepth(messages)
+        self.backing = FakeBacking()
+        self.ram_acks = 0
         self.deleted = False
 
 
@@ -297,6 +315,36 @@ def test_in_a_flood_a_queue_hears_soon_and_at_most_each_50_ms(bench: Bench) -> N
     assert 1 <= len(durations) <= 2
     kept = durations[-1] * queue.machine.rates.sum()
     assert kept * KIB_MESSAGE == pytest.approx(LIMIT / 2, rel=1e-6)
+
+
+def test_what_is_on_its_way_to_the_disk_counts_as_gone(bench: Bench) -> None:
+    """Or all the rest would be paged out too, just because the disk takes its time."""
+    queue = bench.add_queue("q", 60_000)
+    queue.machine.rates.published = 60_000
+    bench.wait(2500)
+    before = queue.told()[-1] * queue.machine.rates.sum()
+    assert before * KIB_MESSAGE == pytest.approx(LIMIT / 2)
+    queue.machine.depth.ram_messages = 50_000
+    queue.machine.backing.outgoing = [FakeChunk(6_000)]
+    queue.machine.backing.in_flight = [FakeChunk(4_000)]
+    bench.wait(2500)
+    after = queue.told()[-1] * queue.machine.rates.sum()
+    assert after == pytest.approx(before, rel=1e-6)
+    queue.machine.depth.ram_messages = 40_000
+    queue.machine.backing.outgoing = [FakeChunk(16_000)]
+    bench.wait(2500)
+    assert queue.told() == [math.inf]
+
+
+def test_what_cannot_be_paged_leaves_less_for_the_rest(bench: Bench) -> None:
+    """Deliveries that wait for their acknowledgement and have no other place than RAM."""
+    stuck, queue = bench.add_queue("stuck", 20_000), bench.add_queue("q", 60_000)
+    stuck.machine.depth.ram_messages, stuck.machine.depth.ram_unacked = 0, 20_000
+    queue.machine.rates.published = 60_000
+    bench.wait(2500)
+    assert stuck.told() == []
+    kept = queue.told()[-1] * queue.machine.rates.sum()
+    assert kept * KIB_MESSAGE == pytest.approx(LIMIT / 2 - 20_000 * KIB_MESSAGE, rel=1e-6)
 
 
 def test_thousands_of_queues_make_it_look_less_often(bench: Bench) -> None:
