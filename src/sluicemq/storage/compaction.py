@@ -1,0 +1,151 @@
+"""Getting space back: two files become one, files with nothing alive go.
+
+Records are only ever copied into a new file, and the old files stay until the index points to the
+new one and nobody reads from them. So a crash at any point leaves each message at least once; of
+two copies a start takes the first it finds. A copy is made in steps of at most SPAN_BYTES or one
+record, each one job, so that writes get their turn in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.message_file import Directory, MessageFile
+from sluicemq.storage.message_index import size_of
+from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, encode_record
+
+if TYPE_CHECKING:
+    from sluicemq.storage.message_reads import Span
+
+GARBAGE_FRACTION: Final = 0.5
+"""Above this share of garbage files are combined (RabbitMQ's GARBAGE_FRACTION)."""
+QUARANTINE: Final = "quarantine"
+
+
+def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: int) -> bool:
+    """Is there enough garbage to be worth copying; or are there far more files than the messages
+    need, as starts leave them, which never append to an old file."""
+    if total_bytes > 2 * file_size_limit:
+        garbage = total_bytes - valid_bytes
+        if garbage > GARBAGE_FRACTION * total_bytes:
+            return True
+    return files > 3 + 2 * valid_bytes // file_size_limit
+
+
+def choose(
+    candidates: Iterable[MessageFile], file_size_limit: int
+) -> tuple[MessageFile, MessageFile] | None:
+    """The eldest two neighbours whose valid records fit into one file."""
+    for left, right in pairwise(candidates):
+        if left.valid + right.valid <= file_size_limit:
+            return left, right
+    return None
+
+
+class Compaction(DiskJob):
+    """Copies the records of `spans` into `target`, a span each time it is run, and completes the
+    target with a last run. A run that failed is simply run again.
+
+    `moved` are (id, entry it was copied from, offset in the target). Damage is not copied: when a
+    span is `damaged` the copy ends, and the target is to be deleted.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        sync: bool,
+        target: MessageFile,
+        sources: tuple[MessageFile, MessageFile],
+        spans: list[Span],
+    ) -> None:
+        self.directory = directory
+        self.sync = sync
+        self.target = target
+        self.sources = sources
+        self.spans = spans
+        self.next_span = 0
+        self.end = FILE_HEADER_SIZE
+        self.moved: list[tuple[int, int, int]] = []
+        self.damaged: Span | None = None
+        self.is_complete = False
+
+    def run(self, files: Files) -> None:
+        """One step."""
+        if self.next_span < len(self.spans):
+            self.copy(files, self.spans[self.next_span])
+        else:
+            self.complete(files)
+
+    def copy(self, files: Files, span: Span) -> None:
+        """Read, verify, and write anew: a record's crc holds for one place only."""
+        contents, _ = span.read(files)
+        if span.problem:
+            self.damaged = span
+            return
+        target = self.target
+        at = self.end
+        start = 0 if self.next_span == 0 else at
+        joined = [] if start else [target.header()]
+        moved: list[tuple[int, int, int]] = []
+        for message_id, entry in span.wanted:
+            content = contents[message_id]
+            joined.append(encode_record(target.file_id, at, MESSAGE, message_id, [content]))
+            moved.append((message_id, entry, at))
+            at += size_of(entry)
+        files.write(target.path, start, b"".join(joined))
+        self.moved += moved
+        self.end = at
+        self.next_span += 1
+
+    def complete(self, files: Files) -> None:
+        """The copies are made durable before anybody is told to read them."""
+        if self.sync:
+            files.sync(self.target.path)
+            files.sync_directory(self.directory)
+        listed = self.contents()
+        files.write(self.target.path, self.end, listed.encode(self.target.file_id, self.end))
+        self.is_complete = True
+
+    def contents(self) -> Directory:
+        """The directory of the target."""
+        return Directory(
+            [message_id for message_id, _, _ in self.moved],
+            [offset for _, _, offset in self.moved],
+            [size_of(entry) for _, entry, _ in self.moved],
+        )
+
+
+class Deletion(DiskJob):
+    """Deletes files that nobody reads and in which nothing is alive. `damaged` ones are put aside
+    for whoever wants to look into them."""
+
+    def __init__(self, directory: str, doomed: list[MessageFile]) -> None:
+        self.directory = directory
+        self.doomed = doomed
+
+    def run(self, files: Files) -> None:
+        """May be run again."""
+        for file in self.doomed:
+            if file.damaged and files.size(file.path) >= 0:
+                put_aside(files, file.path)
+            else:
+                files.delete(file.path)
+        files.sync_directory(self.directory)
+
+
+def put_aside(files: Files, path: str) -> str:
+    """Rename a file into the quarantine, beside what is there; the new path is returned. The caller
+    syncs the directory it was in."""
+    files.make_directory(QUARANTINE)
+    name = "-".join(path.split("/"))
+    kept = f"{QUARANTINE}/{name}"
+    again = 0
+    while files.size(kept) >= 0:
+        again += 1
+        kept = f"{QUARANTINE}/{name}.{again}"
+    files.rename(path, kept)
+    files.sync_directory(QUARANTINE)
+    return kept

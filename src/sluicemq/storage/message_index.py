@@ -1,0 +1,133 @@
+"""Where each message of the message store is, and how many refer to it; pluggable.
+
+What is known of a message is one int, its *entry*; 0 means that nothing is known:
+
+    bit 88 on    references: how many queues still need it; 0: the record is garbage by now
+    bit 56..87   number of the file
+    bit 27..55   offset of its record, in units of 8 bytes
+    bit  0..26   size of its record, in units of 8 bytes
+
+So entries sort by place, and one more reference is `entry + ONE`. An index is told and asked by one
+thread only. It is never durable: it says what the files say, and is built anew from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+SIZE_MASK: Final = (1 << 27) - 1
+OFFSET_MASK: Final = (1 << 29) - 1
+NUMBER_MASK: Final = (1 << 32) - 1
+OFFSET_SHIFT: Final = 27
+NUMBER_SHIFT: Final = 56
+REFERENCES_SHIFT: Final = 88
+ONE: Final = 1 << REFERENCES_SHIFT
+PLACE_MASK: Final = ONE - 1
+UNIT: Final = 8
+"""Bytes; records begin and end at multiples of it."""
+
+SIZE_LIMIT: Final = (SIZE_MASK + 1) * UNIT
+"""Bytes; every record is smaller (1 GiB)."""
+
+
+def entry_of(references: int, number: int, offset: int, size: int) -> int:
+    """The entry of a record of `size` bytes at `offset` of file `number`."""
+    return (
+        references << REFERENCES_SHIFT
+        | number << NUMBER_SHIFT
+        | offset // UNIT << OFFSET_SHIFT
+        | size // UNIT
+    )
+
+
+def entries_of(number: int, offsets: Iterable[int], sizes: Iterable[int]) -> list[int]:
+    """The entries of many records of file `number`, each with one reference; as many as sizes."""
+    file = 1 << REFERENCES_SHIFT | number << NUMBER_SHIFT
+    shift = OFFSET_SHIFT - 3  # from bytes to units of 8 and into place, at once
+    return [
+        file | offset << shift | size >> 3
+        for size, offset in zip(sizes, offsets)  # noqa: B905
+    ]
+
+
+def number_of(entry: int) -> int:
+    """The file the record is in."""
+    return entry >> NUMBER_SHIFT & NUMBER_MASK
+
+
+def offset_of(entry: int) -> int:
+    """Where in its file the record begins, in bytes."""
+    return (entry >> OFFSET_SHIFT & OFFSET_MASK) * UNIT
+
+
+def size_of(entry: int) -> int:
+    """Bytes of the whole record."""
+    return (entry & SIZE_MASK) * UNIT
+
+
+class MessageIndex:
+    """Message id (an int below 2**64) to entry. The methods for many take them at once because that
+    costs little more than one."""
+
+    def get(self, message_id: int) -> int:
+        """The entry, or 0."""
+        raise NotImplementedError
+
+    def get_many(self, ids: Sequence[int]) -> list[int]:
+        """An entry, or 0, for each id, in their order."""
+        raise NotImplementedError
+
+    def put(self, message_id: int, entry: int) -> None:
+        """Remember, in place of what was known before."""
+        raise NotImplementedError
+
+    def put_many(self, ids: Sequence[int], entries: Sequence[int]) -> None:
+        """The same for as many entries as ids."""
+        raise NotImplementedError
+
+    def delete_many(self, ids: Iterable[int]) -> None:
+        """Forget; unknown ids are fine."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Forget everything."""
+        raise NotImplementedError
+
+    def count(self) -> int:
+        """How many messages have an entry."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """It is not used any more."""
+
+
+class DictIndex(MessageIndex):
+    """In memory: the fastest, for some 140 bytes a message."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, int] = {}
+
+    def get(self, message_id: int) -> int:
+        return self.entries.get(message_id, 0)
+
+    def get_many(self, ids: Sequence[int]) -> list[int]:
+        get = self.entries.get
+        return [get(message_id, 0) for message_id in ids]
+
+    def put(self, message_id: int, entry: int) -> None:
+        self.entries[message_id] = entry
+
+    def put_many(self, ids: Sequence[int], entries: Sequence[int]) -> None:
+        self.entries.update(zip(ids, entries, strict=True))
+
+    def delete_many(self, ids: Iterable[int]) -> None:
+        pop = self.entries.pop
+        for message_id in ids:
+            pop(message_id, None)
+
+    def clear(self) -> None:
+        self.entries = {}
+
+    def count(self) -> int:
+        return len(self.entries)

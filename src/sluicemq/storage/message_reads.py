@@ -1,0 +1,99 @@
+"""Reading messages back: neighbours in one read, and every record verified.
+
+A *span* is a stretch of one file that is read at once. Gaps up to GAP_BYTES are read along with
+what is wanted, because that costs less than another read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import DiskFailed
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.message_index import PLACE_MASK, number_of, offset_of, size_of
+from sluicemq.storage.records import MESSAGE, read_record
+
+if TYPE_CHECKING:
+    from sluicemq.storage.message_file import MessageFile
+
+SPAN_BYTES: Final = 1 << 20
+"""A span with more than one record is at most so long."""
+GAP_BYTES: Final = 16 * 1024
+
+
+class Span:
+    """Records of `file` in [start, end), by ascending offset. `wanted` are (id, entry); `problem`
+    says what went wrong when it was read."""
+
+    __slots__ = ("end", "file", "problem", "start", "wanted")
+
+    def __init__(self, file: MessageFile, start: int) -> None:
+        self.file = file
+        self.start = start
+        self.end = start
+        self.wanted: list[tuple[int, int]] = []
+        self.problem = ""
+
+    def read(self, files: Files) -> tuple[dict[int, bytes], list[int]]:
+        """What could be read, and the ids of what could not."""
+        path = self.file.path
+        try:
+            data = files.read(path, self.start, self.end - self.start)
+        except DiskFailed as failure:
+            self.problem = str(failure)
+            return {}, [message_id for message_id, _ in self.wanted]
+        contents: dict[int, bytes] = {}
+        missing: list[int] = []
+        for message_id, entry in self.wanted:
+            record = read_record(data, offset_of(entry) - self.start, self.file.file_id, self.start)
+            if record is None or record.type != MESSAGE or record.sequence != message_id:
+                missing.append(message_id)
+            else:
+                contents[message_id] = bytes(record.payload)
+        if missing:
+            self.problem = f"{path}: message {missing[0]} and {len(missing) - 1} more are damaged"
+        return contents, missing
+
+
+def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -> list[Span]:
+    """The spans that hold the (id, entry) in `wanted`; `table` has the files by number."""
+    spans: list[Span] = []
+    span: Span | None = None
+    for message_id, entry in sorted(wanted, key=place_of):
+        offset = offset_of(entry)
+        end = offset + size_of(entry)
+        if (
+            span is None
+            or number_of(entry) != span.file.number
+            or offset - span.end > GAP_BYTES
+            or end - span.start > SPAN_BYTES
+        ):
+            span = Span(table[number_of(entry)], offset)
+            spans.append(span)
+        span.wanted.append((message_id, entry))
+        span.end = end
+    return spans
+
+
+def place_of(wanted: tuple[int, int]) -> int:
+    """What to sort by, so that neighbours are next to one another."""
+    return wanted[1] & PLACE_MASK
+
+
+class ReadMessages(DiskJob):
+    """Fills `contents`. `missing` are the ids that nothing is known of, and those that could not be
+    read. Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants
+    the contents any more."""
+
+    def __init__(self, spans: list[Span], unknown: list[int]) -> None:
+        self.spans = spans
+        self.missing = unknown
+        self.contents: dict[int, bytes] = {}
+
+    def run(self, files: Files) -> None:
+        """One read a span."""
+        for span in self.spans:
+            contents, missing = span.read(files)
+            self.contents.update(contents)
+            self.missing += missing

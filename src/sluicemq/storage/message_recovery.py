@@ -1,0 +1,143 @@
+"""A start: which files there are, and which of their records are still referred to.
+
+Nothing here changes a record. Files without a living record are deleted, and those that cannot be
+understood are put aside; both only after everything was read, so a start that is cut off can begin
+again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.compaction import put_aside
+from sluicemq.storage.message_file import MessageFile, number_in, read_directory
+from sluicemq.storage.message_index import MessageIndex, entry_of
+from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, decode_header, scan
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+
+
+class Problem(NamedTuple):
+    """Bytes [start, end) of a file are not what was written there; `text` says what was done."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+
+
+class Recovered:
+    """What a start found. `missing` are ids that are referred to and in no file; `highest_id` is
+    that of any record found, dead or alive: ids given from now on must be above it."""
+
+    def __init__(self) -> None:
+        self.table: dict[int, MessageFile] = {}
+        self.problems: list[Problem] = []
+        self.missing: list[int] = []
+        self.highest_id = 0
+        self.highest_number = -1
+
+
+class Recovery:
+    """One start of one directory of message files."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        index: MessageIndex,
+        references: Mapping[int, int],
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.index = index
+        self.references = references
+        self.found = Recovered()
+        self.dead: list[str] = []
+        self.aside: list[str] = []
+
+    def run(self) -> Recovered:
+        """Fills the index, which must be empty."""
+        found = self.found
+        for name in self.files.names(self.directory):
+            number = number_in(name)
+            if number is not None:
+                found.highest_number = max(found.highest_number, number)
+                self.open(f"{self.directory}/{name}", number)
+        ids = list(self.references)
+        entries = self.index.get_many(ids)
+        found.missing = [
+            message_id for message_id, entry in zip(ids, entries, strict=True) if not entry
+        ]
+        for path in self.dead:
+            self.files.delete(path)
+        for path in self.aside:
+            put_aside(self.files, path)
+        if self.dead or self.aside:
+            self.files.sync_directory(self.directory)
+        return found
+
+    def open(self, path: str, number: int) -> None:
+        """Look into one file."""
+        size = self.files.size(path)
+        header = self.files.read(path, 0, FILE_HEADER_SIZE)
+        try:
+            file_id = decode_header(header, "messages").file_id
+            file = MessageFile(self.directory, number, file_id)
+            if file.header() != header or file.path != path:
+                raise Corrupt("the file's header is that of another file")
+        except Corrupt as damage:
+            if any(self.files.read(path, 0, size)):
+                self.aside.append(path)
+                self.found.problems.append(Problem(path, 0, size, f"{damage}; put aside"))
+            else:
+                self.dead.append(path)  # made, and never written to
+            return
+        file.size = size
+        self.take(file, self.records(file))
+
+    def records(self, file: MessageFile) -> Iterable[tuple[int, int, int]]:
+        """(id, offset, size) of all messages in a file."""
+        listed = read_directory(self.files, file.path, file.file_id, file.size)
+        if listed is not None:
+            return listed
+        scanned = scan(self.files.read(file.path, 0, file.size), file.file_id)
+        for start, end in scanned.damaged:
+            text = "no valid record; what others refer to in there is missing"
+            self.found.problems.append(Problem(file.path, start, end, text))
+            file.damaged = True
+        return [
+            (record.sequence, record.offset, record.end - record.offset)
+            for record in scanned.records
+            if record.type == MESSAGE
+        ]
+
+    def take(self, file: MessageFile, records: Iterable[tuple[int, int, int]]) -> None:
+        """Remember what is alive; of several copies the first that is found."""
+        found = self.found
+        references = self.references
+        places: dict[int, tuple[int, int]] = {}
+        for message_id, offset, size in records:
+            found.highest_id = max(found.highest_id, message_id)
+            if message_id in references:
+                places[message_id] = (offset, size)
+        known = self.index.get_many(list(places))
+        ids = [message_id for message_id, entry in zip(places, known, strict=True) if not entry]
+        if ids:
+            self.index.put_many(
+                ids,
+                [entry_of(references[each], file.number, *places[each]) for each in ids],
+            )
+            file.ids = array("Q", ids)
+            file.valid = sum(places[each][1] for each in ids)
+            found.table[file.number] = file
+        elif file.damaged:
+            self.aside.append(file.path)
+        else:
+            self.dead.append(file.path)
+        # What the scan found is whole: it can be copied.
+        file.damaged = False
