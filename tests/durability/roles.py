@@ -9,7 +9,15 @@ from durability.clients import CHANNEL, Client, Fleet, cut
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.client.session import FRAME_MAX_BYTES
-from sluicemq.sim.history import ACKED, REQUEUED, Consumption, Delivery, Holder, promise
+from sluicemq.sim.history import (
+    ACKED,
+    ENDED_WELL,
+    REQUEUED,
+    Consumption,
+    Delivery,
+    Holder,
+    promise,
+)
 from sluicemq.sim.messages import (
     PERSISTENT,
     PERSISTENT_NAMED,
@@ -111,6 +119,8 @@ class Publisher(Client):
 
     def ended(self, how: str) -> None:
         self.stream.ended = how
+        if how == ENDED_WELL:
+            self.stream.unconfirmed.clear()  # who leaves early does not hear
 
 
 class Taker(Client):
