@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from copy import deepcopy
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -118,6 +119,14 @@ class SimFiles(Files):
         self.counts: dict[str, int] = {}
         self.bytes_read = 0
         self.bytes_written = 0
+
+    def copy(self) -> SimFiles:
+        """The same files, with no fault planned: to see what would be left of them."""
+        twin = SimFiles(self.capacity)
+        kept = (self.inodes, self.durable, self.entries, self.directories, self.removed)
+        twin.inodes, twin.durable, twin.entries, twin.directories, twin.removed = deepcopy(kept)
+        twin.used = self.used
+        return twin
 
     # -- faults
 
