@@ -18,14 +18,12 @@ from sluicemq.storage.records import (
     GROUP,
     FileHeader,
     encode_record,
-    read_record,
 )
 from sluicemq.storage.segments import (
     BLOCK_HEAD,
     BlockPlace,
     encode_block,
     read_block,
-    runs_of,
     scan_places,
     segment_path,
 )
@@ -169,8 +167,7 @@ def test_a_record_that_is_no_block_is_damage() -> None:
 def test_a_block_of_something_else_than_runs_is_corrupt() -> None:
     parts: list[bytes] = [bytes(BLOCK_HEAD.size)]
     encode_deliver(parts, 5, 7)
-    record = read_record(encode_record(FILE_ID, 0, BLOCK, 1, parts), 0, FILE_ID)
-    assert record is not None
-    for payload in (record.payload, record.payload[:20]):
-        with pytest.raises(Corrupt):
-            runs_of(payload, PATH, 0)
+    for size in (4, len(b"".join(parts))):
+        data = encode_record(FILE_ID, 0, BLOCK, 1, [b"".join(parts)[:size]])
+        with pytest.raises(Corrupt, match="the block at 0: a block"):
+            read_block(files_with(data), PATH, FILE_ID, BlockPlace(0, len(data), 0, 0, False))
