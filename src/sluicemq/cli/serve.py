@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -18,8 +17,8 @@ from sluicemq.cli.config_file import load
 @click.option(
     "--data-dir",
     metavar="DIR",
-    help="The directory this broker owns: made if missing, refused if another broker has"
-    " it. Messages are in memory in this version; nothing else is kept there.",
+    help="The directory with everything this broker keeps: made if missing, refused if another"
+    " broker has it [default: ~/.local/share/sluicemq/PORT, or, with port 0, a temporary one].",
 )
 @click.option(
     "--config",
@@ -53,9 +52,8 @@ def serve(
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     config = load(file, [*sets, *given], os.environ)
 
-    from sluicemq.host.data_dir import held  # noqa: PLC0415 (a bad option is told at once)
+    from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is told at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
-    directory = config.storage.data_dir
-    with held(Path(directory)) if directory else nullcontext():
-        sys.exit(run(config))
+    with chosen(config, os.environ) as directory:
+        sys.exit(run(config, directory))

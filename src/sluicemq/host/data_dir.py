@@ -1,14 +1,44 @@
-"""The data directory: made when missing, and held by one broker at a time."""
+"""The data directory: which one, made when missing, and held by one broker at a time."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
+
+if TYPE_CHECKING:
+    from sluicemq.config import Config
+
+
+@contextmanager
+def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path]:
+    """The directory of a broker with this configuration, held while inside.
+
+    Without a word about it the port names it, so that two brokers of a user do not meet. A port the
+    system chooses names nothing: such a broker gets a directory that goes when it ends.
+    """
+    if config.storage.data_dir is not None:
+        path = Path(config.storage.data_dir).absolute()
+    elif config.net.port:
+        path = user_data(env) / "sluicemq" / str(config.net.port)
+    else:
+        with tempfile.TemporaryDirectory(prefix="sluicemq-") as name, held(Path(name)):
+            yield Path(name)
+        return
+    with held(path):
+        yield path
+
+
+def user_data(env: Mapping[str, str]) -> Path:
+    """Where programs keep a user's data: the XDG base directory (a relative one does not count)."""
+    place = Path(env.get("XDG_DATA_HOME", ""))
+    return place if place.is_absolute() else Path(env.get("HOME", "/")) / ".local" / "share"
 
 
 @contextmanager

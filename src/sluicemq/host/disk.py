@@ -1,16 +1,125 @@
-"""The Disk of this step: messages live in memory, so every sync is done at once."""
+"""The World's disk on this machine: the files, and the threads that work on them.
+
+The journal's lane has a thread to itself, for confirms wait for it; the other lanes share a pool. A
+thread takes its jobs in order, so a lane, which stays with its thread, keeps its order too. What is
+done goes back to the event loop, and from there to the inbox of whoever asked. A thread without a
+job waits for one without a timeout: an idle broker asks the system for nothing.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.world import Disk
+from sluicemq.errors import DiskFailed
+from sluicemq.host.files import HostFiles
+from sluicemq.kernel import disk, world
+from sluicemq.kernel.disk import SYNC_LANE, DiskJob
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
 
+Jobs = SimpleQueue[tuple[DiskJob, "Actor"] | None]
+"""What a thread has still to do; None ends it."""
 
-class MemoryDisk(Disk):
+
+class HostDisk(disk.Disk):
+    """Jobs come from the event loop's thread, `submit`, and go back to it.
+
+    `crashed` is called there with what a job raised that is no DiskFailed: a mistake of ours. No
+    job is run after that one, for those behind it may build on what it did not do.
+    """
+
+    files: HostFiles
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        files: HostFiles,
+        io_threads: int,
+        crashed: Callable[[BaseException], None],
+    ) -> None:
+        self.loop = loop
+        self.files = files
+        self.crashed = crashed
+        self.done: deque[tuple[DiskJob, Actor]] = deque()
+        self.woken = False
+        """The loop is to look at `done` soon."""
+        self.is_broken = False
+        self.is_stopped = False
+        self.sync_queue = Jobs()
+        self.pool = [Jobs() for _ in range(io_threads)]
+        self.threads = [self._thread("disk-sync", self.sync_queue)]
+        self.threads += [self._thread(f"disk-{n}", jobs) for n, jobs in enumerate(self.pool)]
+
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        """After `stop` nothing is run any more, as if the broker had been killed then."""
+        if not self.is_stopped:
+            jobs = self.sync_queue if lane == SYNC_LANE else self.pool[lane % len(self.pool)]
+            jobs.put((job, actor))
+
+    def counters(self) -> dict[str, int]:
+        """And how many file handles are open now, of how many."""
+        handles = self.files.handles
+        return self.files.counters.totals() | {
+            "file_handles_open": len(handles.table),
+            "file_handles_max": handles.limit,
+        }
+
+    async def stop(self) -> None:
+        """Finish what was submitted, post it, end the threads and close the files."""
+        self.is_stopped = True
+        for jobs in (self.sync_queue, *self.pool):
+            jobs.put(None)
+        for thread in self.threads:
+            await asyncio.to_thread(thread.join)
+        self._post_done()
+        self.files.close()
+
+    def _thread(self, name: str, jobs: Jobs) -> threading.Thread:
+        """A daemon: it must not keep a process that has failed from ending."""
+        thread = threading.Thread(target=self._work, args=(jobs,), name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _work(self, jobs: Jobs) -> None:
+        """A thread's life."""
+        while (item := jobs.get()) is not None and not self.is_broken:
+            job = item[0]
+            try:
+                job.run(self.files)
+            except DiskFailed as failure:
+                job.failure = failure
+            except BaseException as error:
+                self.is_broken = True
+                self._wake(self.crashed, error)
+                return
+            self.done.append(item)
+            del item, job  # what was written need not stay in memory until the next job
+            if not self.woken:  # several done before the loop comes by wake it once
+                self.woken = True
+                self._wake(self._post_done)
+
+    def _wake(self, callback: Callable[..., None], *arguments: object) -> None:
+        """Have the loop call it; a loop that is closed belongs to a process about to end."""
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(callback, *arguments)
+
+    def _post_done(self) -> None:
+        """In the loop's thread. `woken` goes first: who sees it still set has appended before."""
+        self.woken = False
+        done = self.done
+        while done:
+            job, actor = done.popleft()
+            actor.post(job)
+
+
+class MemoryDisk(world.Disk):
     """Durable means: for as long as the process lives."""
 
     def sync(self, actor: Actor, message: object) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 import sys
-from typing import TYPE_CHECKING
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
-from sluicemq.host.disk import MemoryDisk
+from sluicemq.host.disk import HostDisk, MemoryDisk
+from sluicemq.host.files import HostFiles
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet
@@ -26,15 +30,25 @@ SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes."""
 
 
-class Host:
-    """One node on this machine, in the running event loop."""
+BROKEN_EXIT_CODE: Final = 70
+"""EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
 
-    def __init__(self, config: Config) -> None:
+
+class Host:
+    """One node on this machine, in the running event loop, over a directory that is held."""
+
+    def __init__(self, config: Config, directory: Path) -> None:
         self.loop = asyncio.get_running_loop()
         self.config = config
+        self.stopped = asyncio.Event()
+        """It is time to end: a signal came, or something broke."""
+        self.exit_code = 0
+        self.log = HostLog()
         self.net = HostNet(self.loop)
+        files = HostFiles(directory, config.storage.file_handles_max)
+        self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(
-            HostClock(self.loop), HostDice(), MemoryDisk(), self.net, HostMemory(), HostLog()
+            HostClock(self.loop), HostDice(), MemoryDisk(), self.net, HostMemory(), self.log
         )
         self.node = Node(world, config)
         self.net.node = self.node
@@ -65,11 +79,25 @@ class Host:
         self.port = self.server.sockets[0].getsockname()[1]
         self.control = ControlServer(self.node, self.port)
         await self.control.start()
+        self.log.write("info", f"data directory {self.disk.files.root}")
+
+    def crashed(self, error: BaseException) -> None:
+        """A job of the disk did not come to its end, so what waits for it would wait forever: end
+        as if killed. What was confirmed is on the disk."""
+        said = "".join(traceback.format_exception(error))
+        self.log.write("error", f"a disk job failed in a way it must not, stopping: {said}")
+        self.exit_code = BROKEN_EXIT_CODE
+        self.stopped.set()
 
     async def stop(self) -> None:
-        """No new clients; word to those there are; then close whoever is left."""
+        """No new clients; word to those there are; then close whoever is left; then the storage.
+
+        After a crash only the control socket is taken away.
+        """
         self.server.close()
         await self.control.stop()
+        if self.exit_code:
+            return
         self.node.shut_down()
         deadline = self.loop.time() + SHUTDOWN_SECONDS
         while self.net.connections and self.loop.time() < deadline:
@@ -77,30 +105,43 @@ class Host:
         for connection in list(self.net.connections.values()):
             connection.transport.abort()
         await asyncio.sleep(0)
+        await self.close_storage()
+
+    async def close_storage(self) -> None:
+        """With all clients gone: the node writes what makes the next start a clean one, then the
+        disk finishes and ends."""
+        await self.disk.stop()
 
 
-async def run_until_signal(config: Config) -> None:
-    """Serve until SIGTERM or SIGINT."""
-    host = Host(config)
+async def run_until_signal(config: Config, directory: Path) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
+    host = Host(config, directory)
     await host.start()
-    stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        host.loop.add_signal_handler(number, stopped.set)
+        host.loop.add_signal_handler(number, host.stopped.set)
     print(f"ready amqp://{config.net.host}:{host.port}", flush=True)
-    await stopped.wait()
+    await host.stopped.wait()
     await host.stop()
+    return host.exit_code
 
 
-def serve(config: Config) -> int:
-    """The process's exit code: 0 after a signal."""
+def serve(config: Config, directory: Path) -> int:
+    """The process's exit code: 0 after a signal. `directory` is the data directory, held."""
     tune_allocator()
+    raise_descriptor_limit()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(run_until_signal(config))
+        code = runner.run(run_until_signal(config, directory))
     sys.stdout.flush()
-    return 0
+    return code
+
+
+def raise_descriptor_limit() -> None:
+    """As many sockets and files as the system lets us have, not only as many as it starts with."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,12 +38,12 @@ def test_a_bad_option_is_one_line_and_exit_code_2() -> None:
     )
 
 
-def test_a_port_in_use_is_one_line() -> None:
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        run = python("-m", "sluicemq", "serve", "--port", str(port))
+        run = python("-m", "sluicemq", "serve", "--port", str(port), "--data-dir", str(tmp_path))
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
     assert "Traceback" not in run.stderr

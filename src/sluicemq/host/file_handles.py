@@ -1,0 +1,209 @@
+"""Open files, at most so many: the least recently used is closed when one more is wanted.
+
+A path is a file's name relative to the data directory. Whoever wants to read or write takes the
+handle of a path and gives it back; in between it stays open, whatever happens to its name. Several
+threads may hold the same handle, for reads and writes name their offset.
+
+A handle that was written to and not synced is *dirty*. Closing it would leave an error of a later
+write-back without anybody to be told, should the system also forget the inode; so clean handles are
+closed first, and a dirty one is synced before. The paths a sync has failed for are remembered: the
+system says so once, and takes what it could not write for written from then on.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+from errno import EMFILE, ENFILE, errorcode
+from pathlib import Path
+from typing import Final
+
+from sluicemq.errors import DiskFailed
+from sluicemq.host.io_counters import OPEN, OPEN_NS, REOPEN, SYNC, SYNC_NS, IoCounters, now_ns
+
+FILE_MODE: Final = 0o600
+
+CLOSED_PATHS_MAX: Final = 65_536
+"""Paths remembered as closed for want of handles, to tell a reopen from an open: some 100 bytes
+each. Beyond it a few reopens are not counted as such."""
+
+
+def errno_name(error: OSError) -> str:
+    """Such as EIO; EIO also for the error without a number that nobody has seen yet."""
+    return errorcode.get(error.errno or 0, "EIO")
+
+
+class Handle:
+    """An open file. `position` is where the last read or write ended, -1 before the first."""
+
+    __slots__ = ("descriptor", "dirty", "gone", "path", "position", "syncing", "users")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.position = -1
+        self.dirty = False
+        """Set after a write, by who has the handle; cleared as a sync begins."""
+        self.gone = False
+        """Out of the table: to be closed by whoever gives it back last."""
+        self.users = 1
+        self.syncing = threading.Lock()
+        """One sync at a time: of two on a descriptor the system tells only one of an error."""
+
+
+class FileHandles:
+    """The open files below `root`: at most `limit`, but never fewer than are in use."""
+
+    def __init__(self, root: Path, limit: int, counters: IoCounters) -> None:
+        self.root = f"{root}/"
+        self.limit = limit
+        self.counters = counters
+        self.lock = threading.Lock()
+        """Over the tables and who uses what; never held over a call that may wait."""
+        self.table: OrderedDict[str, Handle] = OrderedDict()
+        self.closed: dict[str, None] = {}
+        self.failed: dict[str, str] = {}
+        """The errno name of the sync that failed, by path."""
+        self.names_changed = 0
+        """Counts renames and deletions: what was opened meanwhile may be another file."""
+
+    def take(self, path: str, create: bool = False) -> Handle:
+        """The path's handle, opened if need be. OSError when that cannot be."""
+        with self.lock:
+            handle = self._find(path)
+        return handle or self._open(path, create)
+
+    def give(self, handle: Handle) -> None:
+        """The taker needs it no longer."""
+        with self.lock:
+            handle.users -= 1
+            over = handle.gone and not handle.users
+        if over:
+            os.close(handle.descriptor)
+
+    def sync(self, handle: Handle) -> None:
+        """DiskFailed when this sync, or one before of the same path, did not succeed."""
+        with handle.syncing:
+            code = self.failed.get(handle.path)
+            if code is not None:
+                raise DiskFailed("sync", handle.path, code)
+            handle.dirty = False
+            here = self.counters.here
+            started = now_ns()
+            try:
+                os.fdatasync(handle.descriptor)
+            except OSError as error:
+                with self.lock:
+                    self.failed[handle.path] = errno_name(error)
+                raise DiskFailed("sync", handle.path, errno_name(error)) from error
+            here[SYNC] += 1
+            here[SYNC_NS] += now_ns() - started
+
+    def renamed(self, old: str, new: str) -> None:
+        """A file, or a directory with all in it, has another name; what had that is gone."""
+        with self.lock:
+            idle = self._drop(new)
+            for path in _within(old, self.table):
+                handle = self.table.pop(path)
+                handle.path = new + path[len(old) :]
+                self.table[handle.path] = handle
+            for path in _within(old, self.failed):
+                self.failed[new + path[len(old) :]] = self.failed.pop(path)
+        _close(idle)
+
+    def deleted(self, path: str) -> None:
+        """A file, or a directory with all in it, is gone: its handles close, so that the system
+        frees the space."""
+        with self.lock:
+            idle = self._drop(path)
+        _close(idle)
+
+    def close(self) -> None:
+        """All of them; one in use when it is given back."""
+        self.deleted("")
+
+    def _find(self, path: str) -> Handle | None:
+        handle = self.table.get(path)
+        if handle is not None:
+            self.table.move_to_end(path)
+            handle.users += 1
+        return handle
+
+    def _open(self, path: str, create: bool) -> Handle:
+        """Open it without the lock; see then whether it is still what the path means."""
+        while True:
+            names_changed = self.names_changed
+            descriptor = self._descriptor(path, create)
+            with self.lock:
+                handle = self._find(path)
+                if handle is None and names_changed == self.names_changed:
+                    handle = self.table[path] = Handle(path, descriptor)
+                    if self.closed.pop(path, self) is None:
+                        self.counters.here[REOPEN] += 1
+            if handle is None or handle.descriptor != descriptor:
+                os.close(descriptor)
+            if handle is not None:
+                for _ in range(len(self.table) - self.limit):
+                    self._close_one()
+                return handle
+
+    def _descriptor(self, path: str, create: bool) -> int:
+        """Sockets may have taken every descriptor there is: then one of ours makes room."""
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        here = self.counters.here
+        while True:
+            here[OPEN] += 1
+            started = now_ns()
+            try:
+                return os.open(self.root + path, flags, FILE_MODE)
+            except OSError as error:
+                if error.errno not in (EMFILE, ENFILE) or not self._close_one():
+                    raise
+            finally:
+                here[OPEN_NS] += now_ns() - started
+
+    def _close_one(self) -> bool:
+        """The least recently used, a clean one if there is one. False: all are in use."""
+        with self.lock:
+            idle = [handle for handle in self.table.values() if not handle.users]
+            if not idle:
+                return False
+            victim = next((handle for handle in idle if not handle.dirty), idle[0])
+            victim.users = 1
+        if victim.dirty:
+            with suppress(DiskFailed):  # told to whoever syncs this path next
+                self.sync(victim)
+        with self.lock:
+            if victim.users == 1 and not victim.dirty and not victim.gone:
+                victim.gone = True
+                del self.table[victim.path]
+                self.closed[victim.path] = None
+                if len(self.closed) > CLOSED_PATHS_MAX:
+                    del self.closed[next(iter(self.closed))]
+        self.give(victim)
+        return True
+
+    def _drop(self, top: str) -> list[Handle]:
+        """Forget a path and what is below it; returns the handles to close."""
+        self.names_changed += 1
+        self.closed.pop(top, None)
+        for path in _within(top, self.failed):
+            del self.failed[path]
+        dropped = [self.table.pop(path) for path in _within(top, self.table)]
+        for handle in dropped:
+            handle.gone = True
+        return [handle for handle in dropped if not handle.users]
+
+
+def _within(top: str, paths: Iterable[str]) -> list[str]:
+    """Those that are `top` or below it; all below the empty one."""
+    below = f"{top}/" if top else ""
+    return [path for path in paths if path == top or path.startswith(below)]
+
+
+def _close(handles: list[Handle]) -> None:
+    for handle in handles:
+        os.close(handle.descriptor)

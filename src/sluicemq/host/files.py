@@ -1,0 +1,203 @@
+"""Files below the data directory, on a POSIX system. Any thread may call; each call blocks.
+
+Modes are 0600 and 0700: messages are nobody else's business. A path that would leave the data
+directory is a mistake of ours, never a user's, so it is asserted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import EINVAL, ENOSYS, EOPNOTSUPP
+from pathlib import Path
+from typing import Any, Final
+
+from sluicemq.errors import DiskFailed
+from sluicemq.host.file_handles import FileHandles, Handle, errno_name
+from sluicemq.host.io_counters import (
+    READ,
+    READ_BYTES,
+    READ_NS,
+    SEEK,
+    SYNC,
+    SYNC_NS,
+    WRITE,
+    WRITE_BYTES,
+    WRITE_NS,
+    IoCounters,
+    now_ns,
+)
+from sluicemq.kernel.disk import Files
+
+READ_BYTES_MAX: Final = 16 << 20
+"""Asked of the system at a time: Python makes room for all of it before it knows what comes."""
+
+SCRATCH: Final = ("transient/", "messages/transient/")
+"""What is below these is wiped at every start: nobody needs it synced."""
+
+UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
+
+
+class HostFiles(Files):
+    """`root` exists and is ours; at most `handles_max` files are open (in use: any number)."""
+
+    def __init__(self, root: Path, handles_max: int) -> None:
+        self.root = root.absolute()
+        self.counters = IoCounters([])
+        self.handles = FileHandles(self.root, handles_max, self.counters)
+
+    def close(self) -> None:
+        """Close every handle. The files can be used again: they are opened again."""
+        self.handles.close()
+
+    def names(self, directory: str) -> list[str]:
+        with told("list", directory):
+            with suppress(FileNotFoundError):
+                return sorted(os.listdir(self._place(directory)))
+            return []
+
+    def make_directory(self, path: str) -> None:
+        with told("make directory", path):
+            place = self._place(path)
+            if not place.is_dir():
+                if place.parent != self.root:
+                    self.make_directory(str(place.parent.relative_to(self.root)))
+                place.mkdir(mode=0o700)
+                self._sync_directory(place.parent)
+
+    def size(self, path: str) -> int:
+        with told("look at", path):
+            with suppress(FileNotFoundError):
+                return os.stat(self._place(path)).st_size
+            return -1
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        with self._open("read", path) as handle:
+            here = self.counters.here
+            chunks: list[bytes] = []
+            at, end = offset, offset + size
+            here[SEEK] += at != handle.position
+            while at < end:
+                started = now_ns()
+                chunk = os.pread(handle.descriptor, min(end - at, READ_BYTES_MAX), at)
+                here[READ_NS] += now_ns() - started
+                here[READ] += 1
+                here[READ_BYTES] += len(chunk)
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                at += len(chunk)
+            handle.position = at
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    def write(self, path: str, offset: int, data: bytes) -> None:
+        with self._open("write", path, create=True) as handle:
+            here = self.counters.here
+            left = memoryview(data)
+            at = offset
+            here[SEEK] += at != handle.position
+            try:
+                while left:
+                    started = now_ns()
+                    written = os.pwrite(handle.descriptor, left, at)
+                    here[WRITE_NS] += now_ns() - started
+                    here[WRITE] += 1
+                    here[WRITE_BYTES] += written
+                    left = left[written:]
+                    at += written
+            finally:
+                handle.position = at
+                handle.dirty = not path.startswith(SCRATCH)
+
+    def allocate(self, path: str, size: int) -> None:
+        with self._open("allocate", path, create=True) as handle:
+            try:
+                if size:
+                    os.posix_fallocate(handle.descriptor, 0, size)
+            except OSError as error:
+                if error.errno not in UNSUPPORTED:
+                    raise
+                if os.fstat(handle.descriptor).st_size < size:
+                    os.ftruncate(handle.descriptor, size)
+            handle.dirty = not path.startswith(SCRATCH)
+
+    def truncate(self, path: str, size: int) -> None:
+        with self._open("truncate", path) as handle:
+            os.ftruncate(handle.descriptor, size)
+            handle.dirty = not path.startswith(SCRATCH)
+
+    def sync(self, path: str) -> None:
+        with self._open("sync", path) as handle:
+            self.handles.sync(handle)
+
+    def sync_directory(self, path: str) -> None:
+        with told("sync directory", path):
+            self._sync_directory(self._place(path))
+
+    def rename(self, old: str, new: str) -> None:
+        with told("rename", old):
+            os.rename(self._place(old), self._place(new))
+        self.handles.renamed(old, new)
+
+    def delete(self, path: str) -> None:
+        with told("delete", path), suppress(FileNotFoundError):
+            self._place(path).unlink()
+        self.handles.deleted(path)
+
+    def delete_tree(self, path: str) -> None:
+        assert path, "the data directory itself stays"
+        with told("delete", path):
+            shutil.rmtree(self._place(path), onerror=_unless_missing)
+        self.handles.deleted(path)
+
+    def free_bytes(self) -> int:
+        with told("look at", ""):
+            found = os.statvfs(self.root)
+            return found.f_bavail * found.f_frsize
+
+    def _place(self, path: str) -> Path:
+        _assert_inside(path)
+        return self.root / path
+
+    @contextmanager
+    def _open(self, action: str, path: str, create: bool = False) -> Iterator[Handle]:
+        """The handle of a path, as long as one is inside."""
+        _assert_inside(path)
+        with told(action, path):
+            handle = self.handles.take(path, create)
+            try:
+                yield handle
+            finally:
+                self.handles.give(handle)
+
+    def _sync_directory(self, place: Path) -> None:
+        here = self.counters.here
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            started = now_ns()
+            os.fsync(descriptor)
+            here[SYNC] += 1
+            here[SYNC_NS] += now_ns() - started
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def told(action: str, path: str) -> Iterator[None]:
+    """What the system refuses, in our words."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskFailed(action, path, errno_name(error)) from error
+
+
+def _unless_missing(_call: object, _place: str, raised: tuple[Any, BaseException, Any]) -> None:
+    if not isinstance(raised[1], FileNotFoundError):
+        raise raised[1]
+
+
+def _assert_inside(path: str) -> None:
+    parts = path.split("/") if path else []
+    assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"

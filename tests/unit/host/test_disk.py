@@ -1,0 +1,231 @@
+"""Goal: jobs run elsewhere, each lane in order, each job comes back to its actor exactly once, and
+one that breaks breaks loudly. Method: a real loop, real threads, real files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sluicemq.errors import DiskFailed
+from sluicemq.host.disk import HostDisk
+from sluicemq.host.files import HostFiles
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.disk import DiskJob, Files
+
+WAIT_SECONDS = 10
+
+
+class Inbox(Actor):
+    """Keeps what comes back."""
+
+    def __init__(self) -> None:
+        super().__init__(Scheduler())
+
+    def receive(self, message: object) -> None:
+        raise AssertionError("nobody runs this scheduler")
+
+    async def filled(self, count: int) -> list[object]:
+        deadline = asyncio.get_running_loop().time() + WAIT_SECONDS
+        while len(self.inbox) < count:
+            assert asyncio.get_running_loop().time() < deadline, "jobs got lost"
+            await asyncio.sleep(0.001)
+        return self.inbox
+
+
+class Append(DiskJob):
+    """Writes a number behind those that are there; remembers who ran it."""
+
+    def __init__(self, path: str, number: int) -> None:
+        self.path = path
+        self.number = number
+        self.thread = ""
+
+    def run(self, files: Files) -> None:
+        self.thread = threading.current_thread().name
+        files.write(self.path, max(0, files.size(self.path)), bytes([self.number]))
+
+
+class Gate(DiskJob):
+    """Waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+
+    def run(self, files: Files) -> None:
+        assert self.open.wait(WAIT_SECONDS)
+
+
+class Broken(DiskJob):
+    """Has a mistake of ours."""
+
+    def run(self, files: Files) -> None:
+        raise ValueError("a mistake")
+
+
+@asynccontextmanager
+async def disk(root: Path, threads: int = 2) -> AsyncIterator[tuple[HostDisk, list[BaseException]]]:
+    crashes: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    made = HostDisk(loop, HostFiles(root, 8), threads, crashes.append)
+    yield made, crashes
+    await made.stop()
+
+
+def test_a_lane_keeps_its_order_and_every_job_comes_back(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, crashes):
+            inboxes = [Inbox() for _ in range(5)]
+            for number in range(100):
+                for lane, inbox in enumerate(inboxes):
+                    made.submit(Append(f"lane{lane}", number), inbox, lane)
+            for lane, inbox in enumerate(inboxes):
+                jobs = await inbox.filled(100)
+                assert [job.number for job in jobs if isinstance(job, Append)] == [*range(100)]
+                assert made.files.read(f"lane{lane}", 0, 200) == bytes(range(100))
+                thread = "disk-sync" if lane == 0 else f"disk-{lane % 2}"
+                assert {job.thread for job in jobs if isinstance(job, Append)} == {thread}
+            assert crashes == []
+
+    asyncio.run(scene())
+
+
+def test_the_journals_lane_waits_for_nobody(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path, threads=1) as (made, _):
+            gate, inbox = Gate(), Inbox()
+            made.submit(gate, inbox, 1)
+            made.submit(Append("a", 1), inbox, 0)
+            (first,) = await inbox.filled(1)
+            assert isinstance(first, Append)
+            gate.open.set()
+            assert (await inbox.filled(2))[1] is gate
+
+    asyncio.run(scene())
+
+
+def test_what_is_done_together_wakes_the_loop_once(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, _):
+            wakes = 0
+            post_done = made._post_done
+
+            def counting() -> None:
+                nonlocal wakes
+                wakes += 1
+                post_done()
+
+            made._post_done = counting  # type: ignore[method-assign]
+            gate, inbox = Gate(), Inbox()
+            made.submit(gate, inbox, 0)
+            for number in range(50):
+                made.submit(Append("a", number), inbox, 0)
+            gate.open.set()
+            while made.sync_queue.qsize():  # the loop's thread is busy meanwhile
+                threading.Event().wait(0.001)
+            threading.Event().wait(0.05)
+            await inbox.filled(51)
+            assert wakes == 1
+
+    asyncio.run(scene())
+
+
+def test_a_refusal_comes_back_with_the_job(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, crashes):
+            inbox = Inbox()
+            made.submit(Append("absent/a", 1), inbox, 3)
+            made.submit(Append("a", 1), inbox, 3)
+            failed, good = await inbox.filled(2)
+            assert isinstance(failed, Append)
+            assert isinstance(good, Append)
+            assert isinstance(failed.failure, DiskFailed)
+            assert str(failed.failure) == "write absent/a: ENOENT"
+            assert good.failure is None
+            assert crashes == []
+
+    asyncio.run(scene())
+
+
+def test_a_mistake_is_told_and_nothing_runs_after_it(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, crashes):
+            inbox = Inbox()
+            made.submit(Append("a", 1), inbox, 0)
+            made.submit(Broken(), inbox, 0)
+            for lane in range(3):
+                made.submit(Append("b", 2), inbox, lane)
+            while not crashes:
+                await asyncio.sleep(0.001)
+            assert isinstance(crashes[0], ValueError)
+            made.submit(Append("c", 3), inbox, 1)
+            made.submit(Append("c", 3), inbox, 0)
+            await made.stop()
+            assert made.files.size("c") == -1
+            assert isinstance(inbox.inbox[0], Append)
+
+    asyncio.run(scene())
+
+
+def test_stop_finishes_what_was_submitted(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, _):
+            inbox = Inbox()
+            for number in range(100):
+                made.submit(Append(f"lane{number % 4}", number), inbox, number % 4)
+            await made.stop()
+            assert len(inbox.inbox) == 100
+            assert made.counters()["file_handles_open"] == 0
+            assert not any(thread.is_alive() for thread in made.threads)
+            made.submit(Append("late", 1), inbox, 0)
+            assert made.files.size("late") == -1
+
+    asyncio.run(scene())
+
+
+def test_threads_are_named_daemons(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path, threads=3) as (made, _):
+            names = [thread.name for thread in made.threads]
+            assert names == ["disk-sync", "disk-0", "disk-1", "disk-2"]
+            assert all(thread.daemon for thread in made.threads)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("lane", [0, 1])
+def test_what_was_written_is_not_kept_in_memory(tmp_path: Path, lane: int) -> None:
+    async def scene() -> None:
+        async with disk(tmp_path) as (made, _):
+            inbox = Inbox()
+            made.submit(Append("a", 1), inbox, lane)
+            await inbox.filled(1)
+            job = inbox.inbox.pop()
+            await asyncio.sleep(0.05)
+            assert [other for other in _holders(job) if "frame" in type(other).__name__] == []
+
+    asyncio.run(scene())
+
+
+def _holders(job: object) -> list[object]:
+    """The frames of other threads that still have it in a variable."""
+    import sys  # noqa: PLC0415 (its _current_frames is for this only)
+
+    here = threading.get_ident()
+    frames = [frame for ident, frame in sys._current_frames().items() if ident != here]
+    found: list[object] = []
+    for frame in frames:
+        at = frame
+        while at is not None:
+            if any(
+                value is job or (isinstance(value, tuple) and job in value)
+                for value in at.f_locals.values()
+            ):
+                found.append(at)
+            at = at.f_back  # type: ignore[assignment]
+    return found
