@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue import Queue
     from sluicemq.config import Config
     from sluicemq.flow.alarm import Change
+    from sluicemq.queues.paging import Backing
 
 
 class Look:
@@ -223,16 +224,16 @@ def load_of(queue: Queue) -> tuple[QueueLoad, int]:
     """
     machine = queue.machine
     depth = machine.depth
-    backing = machine.backing
     pageable = depth.ram_messages + machine.ram_acks
-    leaving = sum(
-        chunk.left()
-        for part in (backing.outgoing, backing.in_flight)
-        for chunk in part
-        if chunk.bodies
-    )
-    held = depth.ram_messages + depth.ram_unacked + leaving
+    going = leaving(machine.backing)
+    held = depth.ram_messages + depth.ram_unacked + going
     if not held:
         return QueueLoad(0.0, 0, 0), 0
     each = depth.footprint / held
-    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(leaving * each)
+    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
+
+
+def leaving(backing: Backing) -> int:
+    """Messages that have left RAM but for the write that makes it true."""
+    parts = (backing.outgoing, backing.in_flight)
+    return sum(chunk.left() for part in parts for chunk in part if chunk.bodies)

@@ -11,6 +11,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.amqp.types import Timestamp
+from sluicemq.manage.backing_view import (
+    all_bytes,
+    backing_queue_status,
+    paged_out,
+    paged_out_bytes,
+    persistent_bytes,
+    ram_bytes,
+)
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
 
 if TYPE_CHECKING:
@@ -92,13 +100,22 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "messages_ready": lambda queue: queue.machine.depth.ready,
     "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
     "messages": lambda queue: queue.machine.depth.ready + queue.machine.depth.unacked,
-    "messages_ram": lambda queue: queue.machine.depth.ready + queue.machine.depth.unacked,
-    "messages_persistent": lambda queue: queue.machine.depth.persistent,
-    "message_bytes": lambda queue: (
-        queue.machine.depth.ready_bytes + queue.machine.depth.unacked_bytes
+    "messages_ram": lambda queue: (
+        queue.machine.depth.ram_messages + queue.machine.depth.ram_unacked
     ),
+    "messages_ready_ram": lambda queue: queue.machine.depth.ram_messages,
+    "messages_unacknowledged_ram": lambda queue: queue.machine.depth.ram_unacked,
+    "messages_persistent": lambda queue: queue.machine.depth.persistent,
+    "messages_paged_out": lambda queue: paged_out(queue.machine),
+    "message_bytes": lambda queue: all_bytes(queue.machine.depth),
     "message_bytes_ready": lambda queue: queue.machine.depth.ready_bytes,
     "message_bytes_unacknowledged": lambda queue: queue.machine.depth.unacked_bytes,
+    "message_bytes_ram": lambda queue: ram_bytes(queue.machine),
+    "message_bytes_persistent": lambda queue: persistent_bytes(queue.machine.depth),
+    "message_bytes_paged_out": lambda queue: paged_out_bytes(queue.machine),
+    "disk_reads": lambda queue: queue.machine.backing.disk_reads,
+    "disk_writes": lambda queue: queue.machine.backing.disk_writes,
+    "backing_queue_status": lambda queue: backing_queue_status(queue.machine),
     "consumers": lambda queue: queue.machine.depth.consumers,
     "state": lambda queue: queue.flow_state(queue.broker.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,

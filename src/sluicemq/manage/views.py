@@ -6,10 +6,12 @@ Everything is read at the moment of asking; nothing is gathered beforehand and n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isinf
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
 from sluicemq.errors import Refused
+from sluicemq.manage import storage_view
 from sluicemq.manage.chain_view import chain
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import DEFAULTS
@@ -62,6 +64,7 @@ def status(node: Node) -> Row:
     broker = node.broker
     depths = [queue.machine.depth for queue in broker.queues.values()]
     counters = broker.counters
+    counted = broker.world.disk.counters()
     return {
         "Broker": {
             "product": "SluiceMQ",
@@ -70,6 +73,7 @@ def status(node: Node) -> Row:
             "vhost": broker.vhost,
         },
         "Memory": memory(node),
+        "Disk": storage_view.disk(node.monitor, node.config.storage.data_dir),
         "Alarms": dict(broker.alarms.reasons) or {"none": ""},
         "Flow control": flow(node),
         "Totals": {
@@ -81,17 +85,24 @@ def status(node: Node) -> Row:
             "messages_unacknowledged": sum(depth.unacked for depth in depths),
         },
         "Since the start": {name: getattr(counters, name) for name in TOTALS},
-        "Message store": {"writes": broker.store.writes, "syncs": broker.store.syncs},
+        **storage_view.sections(broker.store.info()),
+        "I/O": storage_view.io(counted),
+        "File handles": storage_view.file_handles(counted),
     }
 
 
 def memory(node: Node) -> Row:
-    """The two figures the alarm looks at, and its limit, in bytes."""
+    """The two figures the alarm looks at, its limit, and where paging begins, in bytes; how many
+    seconds' worth of messages queues may keep now."""
     monitor = node.monitor
+    limit = monitor.alarm.limit_bytes
+    duration = monitor.duration_s
     return {
         "resident_bytes": monitor.resident_bytes,
         "accounted_bytes": node.broker.accounted_bytes,
-        "limit_bytes": monitor.alarm.limit_bytes,
+        "limit_bytes": limit,
+        "paging_bytes": int(limit * node.config.memory.vm_memory_high_watermark_paging_ratio),
+        "queue_duration_seconds": "infinity" if isinf(duration) else round(duration, 3),
     }
 
 

@@ -1,0 +1,52 @@
+"""Disk, file I/O, file handles and the message store, as sections of `sluicemq ctl status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluicemq.chain.monitor import Monitor
+
+Row = dict[str, Any]
+
+COUNT, BYTES, TIME = "_count", "_bytes", "_time"
+"""How the disk's counters end. A time is the sum in microseconds."""
+
+
+def disk(monitor: Monitor, data_dir: str | None) -> Row:
+    """What the disk alarm looks at, in bytes."""
+    return {
+        "free_bytes": monitor.free_bytes if monitor.free_known else "unknown",
+        "limit_bytes": monitor.disk_alarm.limit_bytes,
+        "data_dir": data_dir or "none",
+    }
+
+
+def io(counters: Mapping[str, int]) -> Row:
+    """Since the start, RabbitMQ's names: how often, how much, and how long each took on average."""
+    facts: Row = {}
+    for name, value in counters.items():
+        if not name.startswith("io_"):
+            continue
+        if name.endswith(TIME):
+            kind = name.removesuffix(TIME)
+            times = counters.get(kind + COUNT, 0)
+            facts[f"{kind}_avg_ms"] = round(value / times / 1000, 3) if times else 0
+        else:
+            facts[name] = value
+    return facts
+
+
+def file_handles(counters: Mapping[str, int]) -> Row:
+    """Open files, and how many may be open; nothing where the World has no such limit."""
+    return {
+        name.removeprefix("file_handles_"): value
+        for name, value in counters.items()
+        if name.startswith("file_handles_")
+    }
+
+
+def sections(info: Mapping[str, Mapping[str, Any]]) -> dict[str, Row]:
+    """The message store's own sections, message_store and journal, with titles for people."""
+    return {name.replace("_", " ").capitalize(): dict(facts) for name, facts in info.items()}
