@@ -18,7 +18,13 @@ from sluicemq.amqp.events import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, frame_end
 from sluicemq.amqp.method import Method
 from sluicemq.client.address import Address
-from sluicemq.client.session import CHANNEL_MAX, ClientSession, CloseFinished, Opened
+from sluicemq.client.session import (
+    CHANNEL_MAX,
+    ClientSession,
+    ClosedByBrokerError,
+    CloseFinished,
+    Opened,
+)
 from sluicemq.sim.history import BROKEN, ENDED_WELL, History, promise
 
 CHANNEL: Final = 1
@@ -172,8 +178,13 @@ class Client:
             self.finish(BROKEN)
             return
         self.session.receive_data(data)
-        while not self.over and (event := self.session.next_event()) is not None:
-            self.hear(event)
+        try:
+            while not self.over and (event := self.session.next_event()) is not None:
+                self.hear(event)
+        except ClosedByBrokerError as closed:
+            promise(self.fleet.expect_end and not closed.channel, self.name, "hears:", closed)
+            self.write()
+            self.finish(BROKEN)
 
     def hear(self, event: object) -> None:
         """One event of the codec's."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from durability.acks import SureAcks
 from durability.clients import CHANNEL, Client, Fleet, cut
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
@@ -20,10 +19,9 @@ from sluicemq.sim.history import (
 )
 from sluicemq.sim.messages import (
     PERSISTENT,
-    PERSISTENT_NAMED,
-    MessageId,
     content_of,
     id_of_body,
+    is_persistent,
 )
 
 EXCHANGE: Final = "torture"
@@ -40,13 +38,10 @@ GONE_UNHEARD: Final = "in doubt"
 
 
 class Publisher(Client):
-    """A stream of persistent messages with confirms, never more in flight than it likes."""
+    """A stream of mostly persistent messages with confirms, never more in flight than it likes."""
 
-    def __init__(
-        self, fleet: Fleet, name: str, acks: SureAcks, targets: list[tuple[str, ...]], total: int
-    ) -> None:
+    def __init__(self, fleet: Fleet, name: str, targets: list[tuple[str, ...]], total: int) -> None:
         dice = fleet.dice
-        self.acks = acks
         self.targets = targets
         self.target = dice.choice(targets)
         self.total = total
@@ -54,8 +49,6 @@ class Publisher(Client):
         self.burst_max = dice.choice((1, 5, 50))
         self.sizes = dice.choice(SIZES)
         self.leaves = dice.randrange(3) == 0
-        self.marks: dict[int, int] = {}
-        self.confirmed_at = 0.0
         self.stream = fleet.book.stream(name, True)
         self.ready = False
         super().__init__(fleet, name)
@@ -80,12 +73,6 @@ class Publisher(Client):
         if self.leaving:
             return
         self.book.confirm(self.stream, tag, multiple)
-        self.acks.confirm(self.marks[tag])
-        if multiple:
-            for each in [each for each in self.marks if each <= tag]:
-                del self.marks[each]
-        else:
-            del self.marks[tag]
 
     def act(self, now: float) -> None:
         if not self.ready or self.blocked:
@@ -107,11 +94,10 @@ class Publisher(Client):
         dice = self.dice
         if dice.randrange(20) == 0:
             self.target = dice.choice(self.targets)
-        kind = PERSISTENT if dice.randrange(10) else PERSISTENT_NAMED
+        kind = PERSISTENT if dice.randrange(10) else dice.randrange(4)
         size = dice.randint(*self.sizes)
         exchange, key = (EXCHANGE, "") if len(self.target) > 1 else ("", self.target[0])
-        sequence = self.book.publish(self.stream, self.target, False, False)
-        self.marks[sequence + 1] = self.acks.mark
+        sequence = self.book.publish(self.stream, self.target, persistent=is_persistent(kind))
         content = content_of(CHANNEL, self.stream.number, sequence, kind, size, FRAME_MAX_BYTES)
         self.out += self.session.data_to_send()
         self.out += m.BasicPublish(exchange, key).frame(CHANNEL)
@@ -126,16 +112,13 @@ class Publisher(Client):
 class Taker(Client):
     """What consumers and getters have in common: tags, what is held, and settling it."""
 
-    def __init__(self, fleet: Fleet, name: str, acks: SureAcks, queue: str) -> None:
-        self.acks = acks
+    def __init__(self, fleet: Fleet, name: str, queue: str) -> None:
         self.queue = queue
         self.holder = Holder(name)
         self.held: dict[int, Delivery] = {}
         self.last_tag = 0
-        self.unasked: list[MessageId] = []
-        """Acknowledged since the last question."""
-        self.asked: list[MessageId] | None = None
-        """Acknowledged before the question that is being answered."""
+        self.asked = 0
+        """The moment of the question that is being answered."""
         super().__init__(fleet, name)
 
     def take(self, tag: int, by: Consumption, redelivered: bool, content: bytes) -> None:
@@ -146,14 +129,10 @@ class Taker(Client):
         self.last_tag = tag
         message = id_of_body(*cut(content))
         self.held[tag] = self.book.deliver(message, by, redelivered, False)
-        assert message is not None
-        self.acks.look(self.queue, message)
 
     def ack(self, tags: list[int], multiple: bool) -> None:
         """These, which are all up to the last of them when `multiple`."""
-        self.acks.acked += len(tags)
         for tag in tags:
-            self.unasked.append(self.held[tag].message)
             self.book.settle(self.held.pop(tag), ACKED)
             if not multiple:
                 self.send(m.BasicAck(tag))
@@ -170,17 +149,17 @@ class Taker(Client):
         self.send(m.BasicNack(tag, False, True))
 
     def ask(self) -> None:
-        """basic.qos changes nothing: its answer says that the acks before it were processed."""
-        if self.unasked and self.asked is None:
-            self.asked, self.unasked = self.unasked, []
+        """basic.qos changes nothing: its answer says that the acks before it have arrived."""
+        if not self.asked:
+            self.asked = self.book.now()
             self.send(m.BasicQos(prefetch_count=self.prefetch))
 
     prefetch = 0
 
     def answered(self) -> None:
-        if self.asked is not None:
-            self.acks.process(self.queue, self.asked)
-            self.asked = None
+        if self.asked:
+            self.book.answered(self.holder, self.asked)
+            self.asked = 0
 
     def ended(self, how: str) -> None:
         self.book.end(self.holder, how)
@@ -189,9 +168,7 @@ class Taker(Client):
 class Consumer(Taker):
     """One consumer with a prefetch; acknowledges in one of several styles, or is slow."""
 
-    def __init__(
-        self, fleet: Fleet, name: str, acks: SureAcks, queue: str, drains: bool = False
-    ) -> None:
+    def __init__(self, fleet: Fleet, name: str, queue: str, drains: bool = False) -> None:
         dice = fleet.dice
         self.drains = drains
         self.prefetch = 200 if drains else dice.choice((1, 5, 50, 300))
@@ -200,8 +177,7 @@ class Consumer(Taker):
         self.requeues = not drains and dice.randrange(3) == 0
         self.leaves_after = 0 if drains or dice.randrange(3) else dice.randrange(300)
         self.next_act = 0.0
-        self.last_of: dict[int, int] = {}
-        super().__init__(fleet, name, acks, queue)
+        super().__init__(fleet, name, queue)
         self.by = Consumption(self.holder, queue, self.prefetch)
 
     def opened(self) -> None:
@@ -216,16 +192,6 @@ class Consumer(Taker):
 
     def on_delivery(self, tag: int, consumer: str, redelivered: bool, content: bytes) -> None:
         self.take(tag, self.by, redelivered, content)
-        if self.drains:
-            self.keep_order(self.held[tag].message)
-
-    def keep_order(self, message: MessageId) -> None:
-        """Alone with a queue, a consumer that gives nothing back sees each stream in order, first
-        deliveries and others: what goes back goes to its place."""
-        stream, sequence = message
-        last = self.last_of.get(stream, -1)
-        promise(last < sequence, self.queue, "has", message, "behind", last)
-        self.last_of[stream] = sequence
 
     def act(self, now: float) -> None:
         if now < self.next_act or not self.held:
@@ -248,8 +214,8 @@ class Consumer(Taker):
 class Getter(Taker):
     """Polls with basic.get, one at a time."""
 
-    def __init__(self, fleet: Fleet, name: str, acks: SureAcks, queue: str) -> None:
-        super().__init__(fleet, name, acks, queue)
+    def __init__(self, fleet: Fleet, name: str, queue: str) -> None:
+        super().__init__(fleet, name, queue)
         self.by = Consumption(self.holder, queue, NOT_COUNTED)
         self.asking = False
 

@@ -22,6 +22,7 @@ from durability.clients import POLL_S, Fleet
 from durability.roles import Consumer, Publisher
 from durability.torture import QUEUES, Round
 from sluicemq.client.address import Address
+from sluicemq.sim.history import KILL
 
 pytestmark = [
     pytest.mark.skipif(not strace.is_there(), reason=strace.HOW_TO_GET.upper()),
@@ -49,11 +50,11 @@ class Scene:
 
     def publisher(self, queue: str) -> Publisher:
         name = self.round.name("publisher")
-        return Publisher(self.fleet, name, self.round.acks, [(queue,)], 1_000_000)
+        return Publisher(self.fleet, name, [(queue,)], 1_000_000)
 
     def consumer(self, queue: str) -> Consumer:
         name = self.round.name("consumer")
-        return Consumer(self.fleet, name, self.round.acks, queue, drains=True)
+        return Consumer(self.fleet, name, queue, drains=True)
 
     def serve(self, seconds: float, done: Callable[[], object] = lambda: False) -> bool:
         """Until `done`, or so long; whether it was done."""
@@ -69,7 +70,7 @@ class Scene:
         """The machine is replaced; all that was promised is there."""
         self.round.end(self.process, signal.SIGKILL)
         self.fleet.bury()
-        self.round.book.crash("kill")
+        self.round.book.crash(KILL)
         self.round.drain()
 
     def close(self) -> None:

@@ -30,15 +30,20 @@ from typing import Final
 import broker
 from broker import NotReady, Target
 from durability import strace
-from durability.acks import SureAcks
 from durability.clients import POLL_S, Fleet
 from durability.roles import EXCHANGE, Consumer, Getter, Ledger, Publisher, Registrar
 from sluicemq.amqp import methods as m
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.config import KIB
-from sluicemq.sim.history import History, PromiseBroken
-from sluicemq.sim.swarm import WORK
+from sluicemq.errors import SluiceError
+from sluicemq.sim.history import (
+    KILL,
+    STOP,
+    WORK,
+    History,
+    QueueHistory,
+)
 
 ROUND_CYCLES: Final = 60
 QUEUES: Final = ("work-0", "work-1", "work-2", "work-3")
@@ -143,7 +148,8 @@ class Round:
         self.book.told_what_is_safe = False
         for name in QUEUES:
             self.book.queue(name, WORK)
-        self.acks = SureAcks()
+        self.waiting = 0
+        """Messages in queues at the last look."""
         self.ledger = Ledger()
         self.tally = Tally()
         self.cycle_number = 0
@@ -159,7 +165,7 @@ class Round:
             for self.cycle_number in range(1, cycles + 1):
                 self.cycle()
             self.drain()
-        except (PromiseBroken, NotReady, AssertionError, OSError) as error:
+        except (SluiceError, AssertionError, OSError) as error:
             self.note(f"failed: {error}")
             raise Failed(
                 f"seed {self.seed}, cycle {self.cycle_number} of {cycles}: {error}\n"
@@ -175,7 +181,7 @@ class Round:
         tally, book = self.tally, self.book
         tally.published, tally.confirmed = book.published, book.confirmed
         tally.delivered, tally.redelivered = book.delivered, book.redelivered
-        tally.sure_acks = len(self.acks.sure)
+        tally.sure_acks = sum(map(sure_acks, book.queues.values()))
 
     def note(self, text: str) -> None:
         """Into the log, between what the broker says."""
@@ -220,15 +226,14 @@ class Round:
         self.end(process, signal.SIGKILL)
         self.tally.in_start_up += 1
         self.tally.kills += 1
-        self.book.crash("kill")
+        self.book.crash(KILL)
 
     def live(self, end: Callable[[subprocess.Popen[bytes], Fleet], None]) -> None:
         """Start, work, end."""
         process = self.start()
         try:
             target = self.ready(process)
-            if self.dice.randrange(2):
-                self.audit(target)
+            self.audit(target)
             fleet = self.fleet(target)
             until = time.monotonic() + self.dice.uniform(0.05, LIFE_MAX_S)
             while time.monotonic() < until:
@@ -259,7 +264,7 @@ class Round:
                 fleet.bury()
         finally:
             self.end(process, signal.SIGKILL)
-        self.book.crash("kill")
+        self.book.crash(KILL)
         self.look_at_files()
         return hit
 
@@ -287,7 +292,7 @@ class Round:
         self.end(process, signal.SIGKILL)
         fleet.bury()
         self.tally.kills += 1
-        self.book.crash("kill")
+        self.book.crash(KILL)
 
     def stop(self, process: subprocess.Popen[bytes], fleet: Fleet) -> None:
         """SIGTERM; the broker says goodbye to its clients."""
@@ -301,6 +306,7 @@ class Round:
         assert process.returncode == 0, f"the broker ended with {process.returncode}"
         fleet.bury()
         self.tally.stops += 1
+        self.book.crash(STOP)
 
     def end(self, process: subprocess.Popen[bytes], how: int) -> None:
         """With a signal, unless it is over."""
@@ -322,11 +328,11 @@ class Round:
         """With publishers, with consumers more or fewer, and with others."""
         for _ in range(self.dice.randrange(1, 5)):
             self.add_publisher(fleet)
-        for _ in range(self.dice.randrange(0, 5) + (self.backlog() > BACKLOG_MAX) * 4):
+        for _ in range(self.dice.randrange(0, 5) + (self.waiting > BACKLOG_MAX) * 4):
             self.add_taker(fleet)
         if self.dice.randrange(2):
             Registrar(fleet, self.name("registrar"), self.ledger)
-        self.note(f"{len(fleet.clients)} clients, {self.backlog()} messages waiting")
+        self.note(f"{len(fleet.clients)} clients, {self.waiting} messages waiting")
 
     def add_client(self, fleet: Fleet) -> None:
         if self.dice.randrange(2):
@@ -337,25 +343,20 @@ class Round:
     def add_publisher(self, fleet: Fleet) -> None:
         targets = [(name,) for name in QUEUES] + [SPREAD, SPREAD]
         total = self.dice.choice((10, 100, 500))
-        if self.backlog() > BACKLOG_MAX:
+        if self.waiting > BACKLOG_MAX:
             total = 5
-        Publisher(fleet, self.name("publisher"), self.acks, targets, total)
+        Publisher(fleet, self.name("publisher"), targets, total)
 
     def add_taker(self, fleet: Fleet) -> None:
         queue = self.dice.choice(QUEUES)
         if self.dice.randrange(5) == 0:
-            Getter(fleet, self.name("getter"), self.acks, queue)
+            Getter(fleet, self.name("getter"), queue)
         else:
-            Consumer(fleet, self.name("consumer"), self.acks, queue)
+            Consumer(fleet, self.name("consumer"), queue)
 
     def name(self, kind: str) -> str:
         self.names += 1
         return f"{kind} {self.names} of life {self.cycle_number}"
-
-    def backlog(self) -> int:
-        """Messages that wait in queues, about."""
-        sent = sum(len(seqs) for s in self.book.streams for seqs in s.sent_to.values())
-        return sent - self.acks.acked
 
     # -- before and after
 
@@ -377,8 +378,9 @@ class Round:
     def audit(self, target: Target) -> None:
         """What was declared is there, what was deleted is gone. What was in doubt is settled."""
         with self.admin(target) as admin:
-            for name in QUEUES:
-                assert admin.count_queue(name) is not None, f"queue {name} is gone"
+            counts = {name: admin.count_queue(name) for name in QUEUES}
+            assert all(counts.values()), f"there are only {[n for n in QUEUES if counts[n]]}"
+            self.waiting = sum(each.messages_ready for each in counts.values() if each)
             for name, state in list(self.ledger.known.items()):
                 there = admin.count_queue(name) is not None
                 if there != (state == "there"):
@@ -395,9 +397,7 @@ class Round:
             target = self.ready(process)
             self.audit(target)
             fleet = Fleet(Address(target.host, target.port), self.book, self.dice)
-            drainers = [
-                Consumer(fleet, self.name("drain"), self.acks, name, drains=True) for name in QUEUES
-            ]
+            drainers = [Consumer(fleet, self.name("drain"), name, drains=True) for name in QUEUES]
             self.await_drained(fleet, drainers, target)
             fleet.leave()
             fleet.expect_end = True
@@ -426,7 +426,7 @@ class Round:
                     quiet_since = last_progress = now
                 if now - quiet_since > 0.2:
                     ready = admin.count_queues(QUEUES)
-                    if not ready and not any(d.held or d.asked is not None for d in drainers):
+                    if not ready and not any(d.held or d.asked for d in drainers):
                         return
                     assert now - last_progress < DRAIN_PATIENCE_S, f"{ready} messages do not come"
                     quiet_since = now
@@ -439,6 +439,17 @@ class Round:
         tally.index_bytes = max(tally.index_bytes, size_of(self.data / "queues", "*/*.idx"))
         store = self.data / "messages" / "persistent"
         tally.store_bytes = max(tally.store_bytes, size_of(store, "*.rdq"))
+
+
+def sure_acks(queue: QueueHistory) -> int:
+    """Acknowledgements that a crash came after and that cannot have been lost in it."""
+    crashes = queue.on_disk_at_crash
+    return sum(
+        each.dealt_with <= crashes[each.crashes]
+        for deliveries in queue.seen.values()
+        for each in deliveries
+        if each.crashes < len(crashes)
+    )
 
 
 def newest(directory: Path, suffix: str) -> int:
