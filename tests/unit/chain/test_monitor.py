@@ -21,7 +21,7 @@ from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log, Memory
 from sluicemq.queues.commands import SetTarget
-from sluicemq.queues.memory_target import Rates
+from sluicemq.queues.memory_target import Rates, target_count
 
 from ..fakes import FakeClock
 
@@ -437,3 +437,36 @@ def test_near_the_limit_memory_is_given_back_before_there_is_an_alarm(bench: Ben
     bench.wait(6_000)
     assert memory.trims == 2
     assert bench.broker.alarms.reasons == {}
+
+
+def test_a_flood_that_is_paged_out_stays_at_the_goal(
+    bench: Bench,
+) -> None:
+    """The loop closed: a queue that pages out what it is told to, at the speed of a disk; beside it
+    one that is as fast and empty."""
+    backlog, busy = bench.add_queue("backlog", 0), bench.add_queue("busy", 0)
+    machine = backlog.machine
+    target: int | None = None
+    heights = []
+    for _ in range(4000):
+        bench.wait(1)
+        for duration in backlog.told():
+            target = target_count(duration, machine.rates.sum())
+        busy.told()
+        busy.machine.rates.published += 40
+        busy.machine.rates.delivered += 40
+        bench.grow(backlog, 40)
+        excess = machine.depth.ram_messages - target if target is not None else 0
+        if excess > 1000:
+            machine.depth.ram_messages -= excess
+            machine.backing.outgoing.append(FakeChunk(excess))
+        for chunk in machine.backing.outgoing[:1]:
+            written = min(chunk.messages, 80)
+            chunk.messages -= written
+            machine.depth.footprint -= written * KIB_MESSAGE
+            bench.broker.accounted_bytes -= written * KIB_MESSAGE
+            if not chunk.messages:
+                machine.backing.outgoing.remove(chunk)
+        heights.append(bench.broker.accounted_bytes)
+    assert max(heights) < LIMIT / 2 + 5 * MIB
+    assert min(heights[2000:]) > LIMIT / 2 - 5 * MIB
