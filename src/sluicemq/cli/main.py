@@ -14,6 +14,9 @@ from sluicemq.errors import Refused
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
     "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker."),
+    "inspect": Later(
+        "sluicemq.cli.inspect", "inspect", "Print what is in a file of a data directory."
+    ),
     "lab": Later("sluicemq.cli.lab", "lab", "Put a broker under load, measure, report."),
     "sim": Later("sluicemq.cli.sim", "sim", "Replay one simulated run from its seed."),
 }

@@ -1,0 +1,225 @@
+"""What a file holds, in words: for `sluicemq inspect`, and for whoever has to understand a file."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.bits import ranges_of
+from sluicemq.storage.checkpoint import Checkpoint, QueueState, decode_checkpoint
+from sluicemq.storage.entries import (
+    Ack,
+    Definition,
+    Delivered,
+    Entry,
+    Run,
+    decode_entries,
+)
+from sluicemq.storage.message_file import decode_directory
+from sluicemq.storage.records import (
+    BLOCK,
+    CHECKPOINT,
+    DIRECTORY,
+    GROUP,
+    MESSAGE,
+    TYPE_NAMES,
+    any_header,
+    scan,
+)
+from sluicemq.storage.segments import runs_of
+
+if TYPE_CHECKING:
+    from sluicemq.storage.records import FileHeader, Record
+
+Description = dict[str, Any]
+
+EXPECTED: Final = {
+    "journal": (GROUP,),
+    "segment": (BLOCK,),
+    "messages": (MESSAGE, DIRECTORY),
+    "checkpoint": (CHECKPOINT,),
+}
+"""Which types of records a file of a kind has."""
+
+
+class Described(NamedTuple):
+    """One valid record and what is in it; each of `contents` has its kind under "entry"."""
+
+    offset: int
+    size: int
+    type: str
+    sequence: int
+    contents: list[Description]
+
+
+class Inspection(NamedTuple):
+    """A file. `damaged` and `torn` as the tail rule has them, `end` is behind the last valid
+    record; `problems` are whole sentences about everything else."""
+
+    size: int
+    header: FileHeader | None
+    records: list[Described]
+    end: int
+    damaged: list[tuple[int, int]]
+    torn: bool
+    problems: list[str]
+
+    @property
+    def is_sound(self) -> bool:
+        """All that was written is there; a torn tail was never written."""
+        return not self.damaged and not self.problems
+
+
+def inspect(data: bytes) -> Inspection:
+    """Look at a whole file of any kind. Refused when a newer version wrote it."""
+    try:
+        header = any_header(data)
+    except Corrupt as error:
+        problem = f"{error}; its records cannot be checked without the id in there"
+        return Inspection(len(data), None, [], 0, [], False, [problem])
+    found = scan(data, header.file_id)
+    problems: list[str] = []
+    records: list[Described] = []
+    for record in found.records:
+        contents: list[Description] = []
+        try:
+            contents = contents_of(record, header)
+        except (Corrupt, struct.error) as error:
+            problems.append(f"record at {record.offset}: {error}")
+        kind = TYPE_NAMES.get(record.type, str(record.type))
+        size = record.end - record.offset
+        records.append(Described(record.offset, size, kind, record.sequence, contents))
+    if header.kind == "checkpoint":
+        try:
+            records[:1] = [whole_checkpoint(records[0], data)] if records else []
+        except Corrupt as error:
+            problems.append(str(error))
+        if not records:
+            problems.append("there is no checkpoint in the file")
+    return Inspection(len(data), header, records, found.end, found.damaged, found.torn, problems)
+
+
+def contents_of(record: Record, header: FileHeader) -> list[Description]:
+    """What is in a record of a file of that kind; a checkpoint's comes later. Corrupt,
+    struct.error."""
+    if record.type not in EXPECTED[header.kind]:
+        raise Corrupt(f"a {header.kind} file has no records of type {record.type}")
+    if record.type == GROUP:
+        return [described(entry) for entry in decode_entries(record.payload)]
+    if record.type == BLOCK:
+        return [described(run) for run in runs_of(record.payload)]
+    if record.type == MESSAGE:
+        return [{"entry": "message", "id": record.sequence, "bytes": len(record.payload)}]
+    if record.type == DIRECTORY:
+        directory = decode_directory(record.payload, record.sequence)
+        return [{"entry": "directory", "messages": len(directory.ids)}]
+    return []
+
+
+def described(entry: Entry) -> Description:
+    """One entry of a group or block."""
+    if isinstance(entry, Run):
+        return described_run(entry)
+    if isinstance(entry, Ack):
+        ranges = [range_text(each) for each in entry.ranges]
+        return {"entry": "ack", "queue": entry.queue, "positions": ranges}
+    if isinstance(entry, Delivered):
+        return {"entry": "delivered", "queue": entry.queue, "below": entry.position}
+    if isinstance(entry, Definition):
+        return {"entry": "definition", "change": json_of(entry.change)}
+    return {"entry": "queue deleted", "queue": entry.queue}
+
+
+def described_run(run: Run) -> Description:
+    """Everything but the contents."""
+    exchange, key = names_in(run.address)
+    found: Description = {
+        "entry": "run",
+        "queue": run.queue,
+        "positions": range_text(run.positions),
+        "messages": run.count,
+        "bytes": sum(run.sizes),
+        "exchange": exchange,
+        "routing_key": key,
+        "channel": run.number,
+        "persistent": run.persistent,
+    }
+    if run.contents is None:
+        found["ids"] = range_text(run.ids)
+    return found
+
+
+def whole_checkpoint(record: Described, data: bytes) -> Described:
+    """The record of a checkpoint file with what it says. Corrupt."""
+    checkpoint = decode_checkpoint(data)
+    contents = [described_checkpoint(checkpoint)]
+    for queue in checkpoint.queues:
+        contents += described_queue(queue, checkpoint.segment_entry_count)
+    return record._replace(contents=contents)
+
+
+def described_checkpoint(checkpoint: Checkpoint) -> Description:
+    """Everything but the queues."""
+    return {
+        "entry": "checkpoint",
+        "clean": checkpoint.clean,
+        "journal_first": checkpoint.journal_first,
+        "next_message_id": checkpoint.next_message_id,
+        "next_queue_id": checkpoint.next_queue_id,
+        "node_id": checkpoint.node_id.hex(),
+        "segment_entry_count": checkpoint.segment_entry_count,
+        "queues": len(checkpoint.queues),
+        "definitions": json_of(checkpoint.definitions),
+    }
+
+
+def described_queue(queue: QueueState, entry_count: int) -> list[Description]:
+    """A queue, and each of its segments."""
+    found: list[Description] = [
+        {
+            "entry": "queue",
+            "queue": queue.id,
+            "next_position": queue.next_position,
+            "delivered": queue.delivered,
+            "segments": len(queue.segments),
+        }
+    ]
+    for segment in queue.segments:
+        live = ranges_of(segment.live, segment.number * entry_count)
+        found.append(
+            {
+                "entry": "segment",
+                "queue": queue.id,
+                "number": segment.number,
+                "length": segment.length,
+                "file_id": segment.file_id.hex(),
+                "live": segment.live.bit_count(),
+                "positions": [range_text(each) for each in live],
+            }
+        )
+    return found
+
+
+def range_text(positions: range) -> str:
+    """`7`, `7-9`, `7-19 step 3`."""
+    if len(positions) == 1:
+        return str(positions[0])
+    step = f" step {positions.step}" if positions.step > 1 else ""
+    return f"{positions[0]}-{positions[-1]}{step}"
+
+
+def names_in(address: bytes) -> tuple[str, str]:
+    """Exchange and routing key of an address: two short strings."""
+    size = address[0] if address else 0
+    exchange, key = address[1 : 1 + size], address[2 + size :]
+    return exchange.decode(errors="replace"), key.decode(errors="replace")
+
+
+def json_of(data: bytes) -> object:
+    """What the JSON says; as text when it is none."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return data.decode(errors="replace")
