@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -56,4 +57,5 @@ def serve(
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
     with chosen(config, os.environ) as directory:
-        sys.exit(run(config, directory))
+        storage = replace(config.storage, data_dir=str(directory))  # so that status can tell
+        sys.exit(run(replace(config, storage=storage), directory))
