@@ -6,9 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_OUT ?= out/demo
+CYCLES ?= 1000
+SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format generated serve java clean
+.PHONY: help setup demo test torture check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,8 +25,11 @@ $(READY): requirements.lock pyproject.toml tools/prepare.py
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
-test: java check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+test: java strace check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	$(BIN)/python -m pytest $(ARGS)
+
+torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
+	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)
 
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check
@@ -46,6 +51,10 @@ serve: $(READY)  ## run the broker on 127.0.0.1:5672
 
 java:
 	@$(PYTHON) tools/check_java.py
+
+strace:
+	@command -v strace >/dev/null || apt-get install -y strace >/dev/null \
+		|| echo "strace is missing and cannot be installed: faults at system calls are NOT tested"
 
 clean:  ## remove .venv and whatever tools left behind
 	rm -rf $(VENV) build out spark-warehouse src/*.egg-info

@@ -1,6 +1,6 @@
 """Kill a real broker again and again under its clients, and see that it keeps its promises.
 
-    python tests/durability/torture.py [--cycles 1000] [--seed 0] [--strace]      (make torture)
+    PYTHONPATH=tests python -m durability.torture [--cycles 1000] [--seed 0]      (make torture)
 
 A round is up to ROUND_CYCLES cycles on one data directory. A cycle starts the broker, lets
 publishers, consumers and others loose on it, and kills it at a random moment, start-up and recovery
@@ -57,7 +57,12 @@ DRAIN_PATIENCE_S: Final = 60.0
 GRACE_S: Final = 5.0
 LIFE_MAX_S: Final = 1.0
 TRACED_LIFE_S: Final = 3.0
-STOP_PERCENT, START_UP_PERCENT = 5, 20
+STOP_PERCENT: Final = 5
+START_UP_PERCENT: Final = 20
+CALL_PERCENT: Final = 20
+"""Cycles that end at a system call, when strace is there. Slow."""
+
+CALLS_MAX: Final = 200
 
 
 @dataclass
@@ -134,6 +139,7 @@ class Round:
         directory: Path,
         program: Sequence[str] = broker.OWN,
         stop_percent: int = STOP_PERCENT,
+        call_percent: int = 0,
     ) -> None:
         self.seed = seed
         self.dice = Random(seed)
@@ -142,6 +148,7 @@ class Round:
         self.data = directory / "data"
         self.log = directory / "log.txt"
         self.stop_percent = stop_percent
+        self.call_percent = call_percent
         directory.mkdir(parents=True, exist_ok=True)
         self.settings = settings_of(self.dice)
         self.book = History()
@@ -195,6 +202,8 @@ class Round:
             self.live(self.stop)
         elif chance < self.stop_percent + START_UP_PERCENT:
             self.kill_in_start_up()
+        elif self.dice.randrange(100) < self.call_percent:
+            self.kill_at(self.dice.choice(strace.CALLS), self.dice.randrange(1, CALLS_MAX))
         else:
             self.live(self.kill)
         self.look_at_files()
@@ -470,12 +479,13 @@ def main() -> int:
     parser.add_argument("--directory", type=Path, default=Path("out/torture"))
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3))
+    calls = CALL_PERCENT if strace.is_there() else 0
     left = options.cycles
     while left > 0:
         directory = options.directory / f"seed-{seed}"
         shutil.rmtree(directory, ignore_errors=True)
         try:
-            tally = Round(seed, directory).run(min(left, ROUND_CYCLES))
+            tally = Round(seed, directory, call_percent=calls).run(min(left, ROUND_CYCLES))
         except Failed as failed:
             print(failed, flush=True)
             return 1
