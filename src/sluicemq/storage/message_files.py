@@ -421,10 +421,11 @@ class MessageFiles:
 
     def figures(self) -> dict[str, int]:
         """For whoever wants to look; bytes are those of files and whole records."""
+        dying = self.doomed + (self.deletion_job.doomed if self.deletion_job else [])
         return {
-            "files": len(self.table) + len(self.doomed),
+            "files": len(self.table) + len(dying),
             "messages": self.index.count() + len(self.buffer) + len(self.flying),
-            "bytes": self.total_bytes + sum(file.size for file in self.doomed),
+            "bytes": self.total_bytes + sum(file.size for file in dying),
             "valid_bytes": self.valid_bytes,
             "garbage_bytes": self.total_bytes - self.valid_bytes,
             "writes": self.writes,
