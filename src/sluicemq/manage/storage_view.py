@@ -1,4 +1,4 @@
-"""Disk, file I/O, file handles and the message store, as sections of `sluicemq ctl status`."""
+"""Disk, file I/O and file handles, as sections of `sluicemq ctl status`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,3 @@ def file_handles(counters: Mapping[str, int]) -> Row:
         for name, value in counters.items()
         if name.startswith("file_handles_")
     }
-
-
-def sections(info: Mapping[str, Mapping[str, Any]]) -> dict[str, Row]:
-    """The message store's own sections, message_store and journal, with titles for people."""
-    return {name.replace("_", " ").capitalize(): dict(facts) for name, facts in info.items()}

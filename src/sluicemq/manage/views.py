@@ -85,7 +85,7 @@ def status(node: Node) -> Row:
             "messages_unacknowledged": sum(depth.unacked for depth in depths),
         },
         "Since the start": {name: getattr(counters, name) for name in TOTALS},
-        **storage_view.sections(broker.store.info()),
+        **broker.store.info(),
         "I/O": storage_view.io(counted),
         "File handles": storage_view.file_handles(counted),
     }

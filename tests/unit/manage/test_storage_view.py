@@ -117,11 +117,3 @@ def test_disk_shows_the_figures_of_the_alarm() -> None:
     looked.free_known = False
     unknown = storage_view.disk(monitor, None)
     assert (unknown["free_bytes"], unknown["data_dir"]) == ("unknown", "none")
-
-
-def test_the_stores_own_sections_get_titles() -> None:
-    info = {"message_store": {"files": 3}, "journal": {"files": 2, "bytes": 100}}
-    assert storage_view.sections(info) == {
-        "Message store": {"files": 3},
-        "Journal": {"files": 2, "bytes": 100},
-    }
