@@ -1,0 +1,44 @@
+"""Goal: the process itself: what it may open, and how it ends when something of ours is broken.
+Method: a process of its own, with a disk job that has a mistake.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import resource, sys
+from pathlib import Path
+from sluicemq.config import Config, NetConfig
+from sluicemq.host import run
+from sluicemq.kernel.disk import DiskJob
+
+class Broken(DiskJob):
+    def run(self, files):
+        raise ValueError("a mistake")
+
+started = run.Host.start
+
+async def start(self):
+    await started(self)
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+    self.disk.submit(Broken(), None, 0)
+
+run.Host.start = start
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 500))
+sys.exit(run.serve(Config(net=NetConfig(port=0)), Path(sys.argv[1])))
+"""
+
+
+def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 70
+    assert f"[info] data directory {tmp_path}\n" in run.stderr
+    assert "a disk job failed in a way it must not" in run.stderr
+    assert "ValueError: a mistake" in run.stderr
+    limits, ready = run.stdout.splitlines()
+    assert limits == "500 500"
+    assert ready.startswith("ready amqp://")
