@@ -7,7 +7,8 @@ threads may hold the same handle, for reads and writes name their offset.
 A handle that was written to and not synced is *dirty*. Closing it would leave an error of a later
 write-back without anybody to be told, should the system also forget the inode; so clean handles are
 closed first, and a dirty one is synced before. The paths a sync has failed for are remembered: the
-system says so once, and takes what it could not write for written from then on.
+system says so once, and takes what it could not write for written from then on. Only for want of
+space a sync may be tried again, by who has written all of it again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import suppress
 from errno import EMFILE, ENFILE, errorcode
 from pathlib import Path
 from typing import Final
@@ -96,9 +96,11 @@ class FileHandles:
             try:
                 os.fdatasync(handle.descriptor)
             except OSError as error:
-                with self.lock:
-                    self.failed[handle.path] = errno_name(error)
-                raise DiskFailed("sync", handle.path, errno_name(error)) from error
+                failure = DiskFailed("sync", handle.path, errno_name(error))
+                if not failure.is_full:
+                    with self.lock:
+                        self.failed[handle.path] = failure.code
+                raise failure from error
             here[SYNC] += 1
             here[SYNC_NS] += now_ns() - started
 
@@ -174,8 +176,11 @@ class FileHandles:
             victim = next((handle for handle in idle if not handle.dirty), idle[0])
             victim.users = 1
         if victim.dirty:
-            with suppress(DiskFailed):  # told to whoever syncs this path next
+            try:
                 self.sync(victim)
+            except DiskFailed as failure:  # whoever syncs this path next is told, whatever it was
+                with self.lock:
+                    self.failed[victim.path] = failure.code
         with self.lock:
             if victim.users == 1 and not victim.dirty and not victim.gone:
                 victim.gone = True

@@ -175,6 +175,21 @@ def test_a_sync_that_failed_fails_for_ever(
     files.sync("b")
 
 
+def test_a_sync_without_space_may_be_tried_again(
+    files: HostFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fdatasync(_: int) -> None:
+        raise refused(errno.ENOSPC)
+
+    files.write("a", 0, b"x")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", fdatasync)
+        with pytest.raises(DiskFailed, match=r"^sync a: ENOSPC$"):
+            files.sync("a")
+    files.write("a", 0, b"x")
+    files.sync("a")
+
+
 def test_a_full_disk_is_told_and_recovers() -> None:
     with sized_tmpfs(2 * MIB) as root:
         files = HostFiles(root, 4)
