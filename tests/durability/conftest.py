@@ -9,6 +9,10 @@ import pytest
 from sluicemq.host import run
 
 
+if hasattr(run, "MemoryDisk"):
+    collect_ignore = ["test_canaries.py"]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Without storage there is nothing to see here."""
     if hasattr(run, "MemoryDisk"):

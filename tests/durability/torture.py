@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -59,6 +60,7 @@ LIFE_MAX_S: Final = 1.0
 TRACED_LIFE_S: Final = 3.0
 STOP_PERCENT: Final = 5
 START_UP_PERCENT: Final = 20
+COMPLAINT: Final = re.compile(r"\[error\]|\[critical\]|Traceback")
 CALL_PERCENT: Final = 20
 """Cycles that end at a system call, when strace is there. Slow."""
 
@@ -161,6 +163,7 @@ class Round:
         self.tally = Tally()
         self.cycle_number = 0
         self.names = 0
+        self.log_read = 0
 
     # -- a round
 
@@ -419,6 +422,9 @@ class Round:
             code = broker.stop(process)
             assert code == 0, f"the broker ended with {code}"
             self.book.all_is_well()
+            self.look_at_files()
+            bytes_left = size_of(self.data, "queues/*/*") + size_of(self.data, "messages/*/*")
+            assert bytes_left == 0, f"after the drain {bytes_left} bytes are still taken"
         finally:
             self.end(process, signal.SIGKILL)
 
@@ -441,7 +447,13 @@ class Round:
                     quiet_since = now
 
     def look_at_files(self) -> None:
-        """What the directory has come to: that it did write, rotate and page is seen here."""
+        """What the directory has come to: that it did write, rotate and page is seen here. A kill
+        damages nothing, so the broker has nothing to complain of."""
+        with self.log.open(errors="replace") as log:
+            log.seek(self.log_read)
+            complaints = [line for line in log if COMPLAINT.search(line)]
+            self.log_read = log.tell()
+        assert not complaints, f"the log says: {complaints[0].strip()}"
         tally = self.tally
         tally.journal_files = max(tally.journal_files, newest(self.data / "journal", "jif"))
         tally.checkpoints = max(tally.checkpoints, newest(self.data / "checkpoint", "ckp"))

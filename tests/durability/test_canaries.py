@@ -1,0 +1,30 @@
+"""Goal: the harness sees what it is there to see.
+
+Method: the broker with a planted bug (`planted.py`) is killed under its clients until a promise is
+broken. A bug that is not noticed means that the harness would pass idly over it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from durability import planted
+from durability.torture import Failed, Round
+
+SEEDS = range(20, 24)
+CYCLES = 8
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", planted.BUGS)
+def test_a_planted_bug_is_caught(name: str, tmp_path: Path) -> None:
+    for seed in SEEDS:
+        program = planted.program(name)
+        try:
+            Round(seed, tmp_path / str(seed), program, stop_percent=0).run(CYCLES)
+        except Failed as failed:
+            print(failed)
+            return
+    pytest.fail(f"{name} was not noticed in {len(SEEDS)} rounds of {CYCLES} kills")
