@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.message_file import Directory, MessageFile
 from sluicemq.storage.message_index import size_of
-from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, encode_record
+from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, pieces_of_records
 
 if TYPE_CHECKING:
     from sluicemq.storage.message_reads import Span
@@ -88,14 +88,16 @@ class Compaction(DiskJob):
         target = self.target
         at = self.end
         start = 0 if self.next_span == 0 else at
-        joined = [] if start else [target.header()]
         moved: list[tuple[int, int, int]] = []
         for message_id, entry in span.wanted:
-            content = contents[message_id]
-            joined.append(encode_record(target.file_id, at, MESSAGE, message_id, [content]))
             moved.append((message_id, entry, at))
             at += size_of(entry)
-        files.write(target.path, start, b"".join(joined))
+        ids = [message_id for message_id, _, _ in moved]
+        offsets = [offset for _, _, offset in moved]
+        joined = pieces_of_records(
+            target.file_id, MESSAGE, ids, offsets, map(contents.__getitem__, ids)
+        )
+        files.write(target.path, start, b"".join(joined if start else [target.header(), *joined]))
         self.moved += moved
         self.end = at
         self.next_span += 1

@@ -11,8 +11,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.kernel.disk import DiskJob, Files
-from sluicemq.storage.records import ALIGNMENT, FILE_HEADER_SIZE, MESSAGE, RECORD_HEAD_SIZE
-from sluicemq.storage.records import encode_record as record
+from sluicemq.storage.records import (
+    ALIGNMENT,
+    FILE_HEADER_SIZE,
+    MESSAGE,
+    RECORD_HEAD_SIZE,
+    pieces_of_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,12 +63,9 @@ class Part:
         joined = [] if self.start else [self.file.header()]
         while begin < len(self.ids):
             end = max(begin + 1, bisect_left(offsets, offsets[begin] + WRITE_BYTES) - 1)
-            joined += [
-                record(file_id, offset, MESSAGE, message_id, [content])
-                for message_id, offset, content in zip(
-                    self.ids[begin:end], offsets[begin:end], self.contents[begin:end], strict=True
-                )
-            ]
+            joined += pieces_of_records(
+                file_id, MESSAGE, self.ids[begin:end], offsets[begin:end], self.contents[begin:end]
+            )
             files.write(path, at, b"".join(joined))
             begin = end
             at = offsets[begin]

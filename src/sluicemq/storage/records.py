@@ -15,6 +15,7 @@ next record does not compute the crc of whatever looks like one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -53,6 +54,7 @@ BEGINNING: Final = Struct("<4sI")
 HEAD: Final = Struct("<IBBHQ")
 U32: Final = Struct("<I")
 U64: Final = Struct("<Q")
+ZEROES: Final = tuple(map(bytes, range(ALIGNMENT)))
 
 NEVER: Final = 0xFFFFFFFF
 """Written for a crc that happens to be 0: a record of zeroes is never valid."""
@@ -171,6 +173,33 @@ def encode_record(
     head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
     body = b"".join([head, *parts, bytes(-length % ALIGNMENT)])
     return BEGINNING.pack(RECORD_MAGIC, extend(seed, body) or NEVER) + body
+
+
+def pieces_of_records(
+    file_id: bytes,
+    type: int,  # noqa: A002
+    sequences: Iterable[int],
+    offsets: Iterable[int],
+    payloads: Iterable[bytes],
+) -> list[bytes]:
+    """Many records, as what is to be joined for one write: no payload is copied here. There is an
+    offset for each, in ascending order; more offsets than payloads are fine."""
+    pieces: list[bytes] = []
+    add, head_of, beginning_of = pieces.append, HEAD.pack, BEGINNING.pack
+    file_seed = extend(0, file_id)
+    for payload, sequence, offset in zip(payloads, sequences, offsets):  # noqa: B905
+        length = len(payload)
+        seed = extend(file_seed, U64.pack(offset))
+        check = extend(seed, head_of(length, type, 0, 0, sequence)) & 0xFFFF
+        head = head_of(length, type, 0, check, sequence)
+        crc = extend(extend(seed, head), payload)
+        if padding := ZEROES[-length % ALIGNMENT]:
+            crc = extend(crc, padding)
+        add(beginning_of(RECORD_MAGIC, crc or NEVER))
+        add(head)
+        add(payload)
+        add(padding)
+    return pieces
 
 
 def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:

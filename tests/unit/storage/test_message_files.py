@@ -4,7 +4,11 @@ once; hypothesis looks for what nobody thought of in test_message_machine.py.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from sluicemq.errors import Refused
 from sluicemq.sim.disk import SimFiles, run
@@ -14,7 +18,16 @@ from sluicemq.storage.message_file import read_directory
 from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, number_of, offset_of
 from sluicemq.storage.message_recovery import Recovered
-from sluicemq.storage.records import FILE_HEADER_SIZE, U64, scan, with_crc
+from sluicemq.storage.records import (
+    FILE_HEADER_SIZE,
+    MESSAGE,
+    U64,
+    encode_record,
+    pieces_of_records,
+    scan,
+    size_of_record,
+    with_crc,
+)
 
 LIMIT = 2048
 BODY = bytes(range(200))
@@ -466,6 +479,19 @@ def test_transient_messages_are_never_synced() -> None:
     assert disk.names("messages/transient") == ["00000000.rdq"]
     files.wipe(disk)
     assert disk.names("messages/transient") == []
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(0, 2**40))
+def test_pieces_of_records_are_those_records(payloads: list[bytes], sequence: int) -> None:
+    """Joined, they are what encode_record makes of each."""
+    offsets = list(accumulate(map(size_of_record, map(len, payloads)), initial=64))
+    ids = range(sequence, sequence + len(payloads))
+    expected = [
+        encode_record(b"x" * 16, offset, MESSAGE, message_id, [payload])
+        for message_id, offset, payload in zip(ids, offsets, payloads, strict=False)
+    ]
+    pieces = pieces_of_records(b"x" * 16, MESSAGE, ids, offsets, payloads)
+    assert b"".join(pieces) == b"".join(expected)
 
 
 def test_entries_point_into_the_files() -> None:
