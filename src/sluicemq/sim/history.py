@@ -20,7 +20,8 @@ A crash ends all connections at once. Of what was sent before it:
                  in durable queues, is as if its connection had broken
     duplicates   what was acknowledged (or sent to a no-ack consumer) may come again, flagged,
                  unless that was on the disk: it was dealt with before a persistent publish to the
-                 same queue that was confirmed in the end
+                 same queue that was confirmed before another one that was confirmed in the end
+                 (an acknowledgement may be one group behind)
     order        the first deliveries since then are in order again, until something is given back;
                  everything may be flagged
 """
@@ -129,6 +130,7 @@ class Sent:
 
     __slots__ = (
         "at",
+        "behind",
         "confirmed",
         "mandatory",
         "persistent",
@@ -144,6 +146,8 @@ class Sent:
         self.targets = targets
         self.persistent = persistent
         self.at = at
+        self.behind: list[int] = []
+        """By target: what was dealt with at that moment is durable when this is confirmed."""
         self.spread = spread
         """Through the exchange that listeners bind their queues to."""
         self.mandatory = mandatory
@@ -185,6 +189,7 @@ class QueueHistory:
 
     __slots__ = (
         "accepted",
+        "confirmed",
         "durable",
         "given_back_since",
         "given_back_unseen",
@@ -206,6 +211,8 @@ class QueueHistory:
         time."""
         self.given_back_since = 0
         """The same since the last crash."""
+        self.confirmed = -1
+        """When the last publish was sent that was confirmed, and persistent."""
         self.on_disk = -1
         """What the broker had dealt with at this moment is durable."""
         self.on_disk_at_crash: list[int] = []
@@ -269,6 +276,7 @@ class History:
         stream.sent.append(sent)
         for target in targets:
             stream.sent_to.setdefault(target, []).append(sequence)
+            sent.behind.append(self.queues[target].confirmed)
         if stream.confirming:
             stream.unconfirmed[sequence + 1] = sent
         return sequence
@@ -282,10 +290,11 @@ class History:
         for each in tags:
             sent = stream.unconfirmed.pop(each)
             sent.confirmed = True
-            for target in sent.targets:
+            for target, behind in zip(sent.targets, sent.behind, strict=True):
                 queue = self.queues[target]
                 if sent.persistent and queue.durable:
-                    queue.on_disk = max(queue.on_disk, sent.at)
+                    queue.confirmed = max(queue.confirmed, sent.at)
+                    queue.on_disk = max(queue.on_disk, behind)
                 if self.told_what_is_safe and queue.promise not in PASSING:
                     said = f"{stream.name} hears that {each} is safe, but it is not in {target}"
                     promise(target in sent.safe, said)
