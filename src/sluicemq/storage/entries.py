@@ -3,13 +3,13 @@
 They follow one another without padding; the record around them has the length and the crc. All
 numbers are little-endian.
 
-    run             1 u8 | flags u8 | channel u16 | address length u16 | count u32 | step u32
-                    | queue u64 | first u64 | first id u64 | id step u32 | size u32
+    run             1 u8 | flags u8 | channel u16 | count u32 | queue u64 | first u64 | first id u64
+                    | step u32 | id step u32 | size u32 | address length u16 | 0 u16
                     | address | uneven: sizes, u32 each | embedded: contents
-    ack             2 u8 | queue u64 | n u32 | first, u64 each | step, u32 each | count, u32 each
-    delivered       3 u8 | queue u64 | position u64
-    definition      4 u8 | length u32 | JSON
-    queue deleted   5 u8 | queue u64
+    ack             2 u32 | n u32 | queue u64 | first, u64 each | step, u32 each | count, u32 each
+    delivered       3 u32 | 0 u32 | queue u64 | position u64
+    definition      4 u32 | length u32 | JSON
+    queue deleted   5 u32 | 0 u32 | queue u64
 
 Flags of a run: 1 even, 2 persistent, 4 embedded. `size` is the size of each content when even, else
 0. Per message there is no Python statement in either direction: contents are joined and cut in C.
@@ -40,11 +40,11 @@ COUNT_MAX: Final = 1 << 20
 
 U64_MAX: Final = (1 << 64) - 1
 
-RUN_HEAD: Final = Struct("<BBHHIIQQQII")
-ACK_HEAD: Final = Struct("<BQI")
-DELIVERED_ENTRY: Final = Struct("<BQQ")
-DEFINITION_HEAD: Final = Struct("<BI")
-QUEUE_DELETED_ENTRY: Final = Struct("<BQ")
+RUN_HEAD: Final = Struct("<BBHIQQQIIIHH")
+ACK_HEAD: Final = Struct("<IIQ")
+DELIVERED_ENTRY: Final = Struct("<IIQQ")
+DEFINITION_HEAD: Final = Struct("<II")
+QUEUE_DELETED_ENTRY: Final = Struct("<IIQ")
 RANGE_SIZE: Final = 16
 
 
@@ -172,14 +172,15 @@ def encode_run(parts: list[bytes], run: Run) -> int:
         RUN,
         flags,
         run.number,
-        len(address),
         count,
-        run.step,
         run.queue,
         run.first,
         run.first_id,
+        run.step,
         run.id_step,
         size,
+        len(address),
+        0,
     )
     parts.append(head + address)
     total = len(head) + len(address)
@@ -203,13 +204,13 @@ def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
     steps = [each.step for each in ranges]
     counts = [len(each) for each in ranges]
     body = struct.pack(f"<{count}Q{2 * count}I", *firsts, *steps, *counts)
-    parts.append(ACK_HEAD.pack(ACK, queue, count) + body)
+    parts.append(ACK_HEAD.pack(ACK, count, queue) + body)
     return ACK_HEAD.size + len(body)
 
 
 def encode_deliver(parts: list[bytes], queue: int, delivered: int) -> int:
     """Append that positions below `delivered` were delivered; returns the bytes appended."""
-    parts.append(DELIVERED_ENTRY.pack(DELIVERED, queue, delivered))
+    parts.append(DELIVERED_ENTRY.pack(DELIVERED, 0, queue, delivered))
     return DELIVERED_ENTRY.size
 
 
@@ -222,7 +223,7 @@ def encode_definition(parts: list[bytes], change: bytes) -> int:
 
 def encode_queue_deleted(parts: list[bytes], queue: int) -> int:
     """Append that a queue is gone; returns the bytes appended."""
-    parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, queue))
+    parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, 0, queue))
     return QUEUE_DELETED_ENTRY.size
 
 
@@ -245,11 +246,10 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
 
 def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     """The run at data[at:], and where it ends."""
-    _, flags, number, length, count, step, queue, first, first_id, id_step, size = (
-        RUN_HEAD.unpack_from(data, at)
-    )
+    fields = RUN_HEAD.unpack_from(data, at)
+    _, flags, number, count, queue, first, first_id, step, id_step, size, length, zero = fields
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
-    demand(flags < 8 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
+    demand(flags < 8 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
     demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
     demand(first + step * count <= U64_MAX, "positions of a run")
     at += RUN_HEAD.size
@@ -300,8 +300,8 @@ def cut_uneven(body: bytes, sizes: list[int]) -> list[bytes]:
 
 def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
     """The ack at data[at:], and where it ends."""
-    _, queue, count = ACK_HEAD.unpack_from(data, at)
-    demand(count <= COUNT_MAX, "ranges of an ack")
+    kind, count, queue = ACK_HEAD.unpack_from(data, at)
+    demand(kind == ACK and count <= COUNT_MAX, "ranges of an ack")
     at += ACK_HEAD.size
     numbers = struct.unpack_from(f"<{count}Q{2 * count}I", data, at)
     demand(0 not in numbers[count:], "a range of an ack")
@@ -312,20 +312,23 @@ def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
 
 def decode_delivered(data: memoryview, at: int) -> tuple[Delivered, int]:
     """The delivered entry at data[at:], and where it ends."""
-    _, queue, position = DELIVERED_ENTRY.unpack_from(data, at)
+    kind, zero, queue, position = DELIVERED_ENTRY.unpack_from(data, at)
+    demand(kind == DELIVERED and zero == 0, "delivered entry")
     return Delivered(queue, position), at + DELIVERED_ENTRY.size
 
 
 def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
     """The definition at data[at:], and where it ends."""
-    _, length = DEFINITION_HEAD.unpack_from(data, at)
+    kind, length = DEFINITION_HEAD.unpack_from(data, at)
+    demand(kind == DEFINITION, "definition")
     at += DEFINITION_HEAD.size
     return Definition(cut(data, at, length).tobytes()), at + length
 
 
 def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
     """The queue deleted entry at data[at:], and where it ends."""
-    _, queue = QUEUE_DELETED_ENTRY.unpack_from(data, at)
+    kind, zero, queue = QUEUE_DELETED_ENTRY.unpack_from(data, at)
+    demand(kind == QUEUE_DELETED and zero == 0, "queue deleted entry")
     return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
 
 

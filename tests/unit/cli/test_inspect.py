@@ -32,14 +32,14 @@ def run(path: Path, *options: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-HEAD = "journal file 4, 352 bytes\nfile id 000102030405060708090a0b0c0d0e0f\n"
+HEAD = "journal file 4, 360 bytes\nfile id 000102030405060708090a0b0c0d0e0f\n"
 FIRST = """\
-          64  group 1, 88 bytes
+          64  group 1, 96 bytes
               run queue=5 positions=8-10 messages=3 bytes=9 exchange="" routing_key=or\\x1bders\
  channel=1 persistent=true
 """
 SECOND = """\
-         152  group 2, 200 bytes
+         160  group 2, 200 bytes
               ack queue=5 positions=0,2,4,6,8,10,12,14,… (10 ranges)
 """
 
@@ -57,11 +57,11 @@ def test_damage_and_a_torn_tail(tmp_path: Path) -> None:
     path.write_bytes(changed)
     code, text = run(path)
     assert code == 1
-    assert "\ndamaged: bytes 64 to 152 hold no valid record, though one follows\n" in text
+    assert "\ndamaged: bytes 64 to 160 hold no valid record, though one follows\n" in text
     path.write_bytes(journal()[:-8])
     code, text = run(path)
     assert code == 0
-    assert "\ntorn tail: the rest of a write that was cut off, from byte 152 on\n" in text
+    assert "\ntorn tail: the rest of a write that was cut off, from byte 160 on\n" in text
     path.write_bytes(b"hello")
     assert run(path) == (
         1,
@@ -80,7 +80,7 @@ def test_json(tmp_path: Path) -> None:
     assert told["file_id"] == FILE_ID.hex()
     assert (told["size"], told["end"], told["torn"]) == (len(journal()), len(journal()), False)
     assert (told["damaged"], told["problems"]) == ([], [])
-    assert [record["offset"] for record in told["records"]] == [64, 152]
+    assert [record["offset"] for record in told["records"]] == [64, 160]
     assert len(told["records"][1]["contents"][0]["positions"]) == 10
 
 
