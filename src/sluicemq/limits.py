@@ -104,6 +104,23 @@ a thousand queues that are drained together. RabbitMQ loads a segment."""
 PAGE_OUT_BYTES: Final = 4 << 20
 """What is paged out of a queue at a time: it keeps its RAM until it is written."""
 
+GROUP_WAIT_MS: Final = 200
+"""So long a group of the journal that nobody waits for may gather (RabbitMQ's SYNC_INTERVAL)."""
+
+UNHURRIED_GROUP_BYTES: Final = 1 << 20
+"""Above this size it is written anyway: enough for the disk to work in large pieces."""
+
+RETRY_FULL_MS: Final = 500
+"""What the disk had no space for is tried again after this while."""
+
+TIGHT_RATIO: Final = 0.75
+"""Of the memory limit: above it publishers of a queue that is being paged out wait for the disk, so
+that the alarm is not needed. Paging begins well below, at the paging ratio."""
+
+CONTENT_OVERHEAD_BYTES: Final = 30
+"""What the frames around properties and body add to a content (header frame 22, one body frame
+8)."""
+
 STORE_GROUP_BYTES: Final = 64 << 20
 """Bytes waiting for one sync at which the message store stops granting credit."""
 

@@ -1,83 +1,80 @@
 """The composition root: one broker in one World.
 
-The World's owner calls `accept` for each new socket and `run` whenever the scheduler woke it.
-Everything else goes through inboxes.
+Making a Node recovers what is in its data directory; that blocks. From then on the World's owner
+calls `accept` for each new socket and `run` whenever the scheduler woke it. Everything else goes
+through inboxes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.broker import Broker
+from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
-from sluicemq.flow.alarm import MEMORY, MemoryAlarm
-from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.limits import TRIM_ABOVE_BYTES, TRIM_LOOKS
+from sluicemq.kernel.actor import Scheduler
+from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
+from sluicemq.storage.message_index import DictIndex, MessageIndex
+from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.kernel.world import World
 
 
-class Look:
-    """Time to look at memory and at who is active."""
-
-    __slots__ = ()
-
-
-class Monitor(Actor):
-    """Looks at memory and at the flow budget at regular times, and raises the alarm."""
-
-    def __init__(self, broker: Broker, config: Config) -> None:
-        super().__init__(broker.scheduler)
-        self.broker = broker
-        self.interval_ms = config.memory.check_interval_ms
-        self.memory = broker.world.memory
-        self.config = config.memory
-        limit = self.config.limit_bytes(self.memory.total_bytes())
-        self.alarm = MemoryAlarm(limit, config.memory.clear_ratio)
-        self.resident_bytes = self.memory.resident_bytes()
-        self.looks = 0
-        self.post(Look())
-
-    def receive(self, message: object) -> None:
-        assert isinstance(message, Look)
-        self.resident_bytes = self.memory.resident_bytes()
-        self.looks += 1
-        idle = self.resident_bytes - self.broker.accounted_bytes
-        if self.alarm.raised or (idle > TRIM_ABOVE_BYTES and self.looks % TRIM_LOOKS == 0):
-            self.memory.trim()
-            self.resident_bytes = self.memory.resident_bytes()
-        self.look()
-        if self.broker.budget is not None:
-            self.broker.budget.tick(self.broker.world.clock.now_ns())
-        self.broker.world.clock.call_after(self.interval_ms, self, Look())
-
-    def look(self) -> None:
-        """Compare with the limit; tell the board of a change."""
-        change = self.alarm.update(self.broker.accounted_bytes, self.resident_bytes)
-        log = self.broker.world.log
-        if change == "raised":
-            log.write(
-                "warning", f"memory alarm raised, publishers are blocked: {self.alarm.reason}"
-            )
-            self.broker.alarms.raise_alarm(MEMORY, self.alarm.reason)
-        elif change == "cleared":
-            log.write("info", "memory alarm cleared")
-            self.broker.alarms.clear_alarm(MEMORY)
+def in_memory(_: str) -> MessageIndex:
+    """The message store's index, whatever its kind."""
+    return DictIndex()
 
 
 class Node:
-    """One broker."""
+    """One broker. `make_index` gives the message store's index for each of its kinds."""
 
-    def __init__(self, world: World, config: Config) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: Config,
+        make_index: Callable[[str], MessageIndex] = in_memory,
+    ) -> None:
         self.world = world
         self.config = config
         self.scheduler = Scheduler()
-        self.broker = Broker(world, config, self.scheduler)
+        began_ns = world.clock.now_ns()
+        storage = config.storage
+        persistent, transient = (
+            MessageFiles(kind, make_index(kind), storage.msg_store_file_size_limit, self.file_id)
+            for kind in (PERSISTENT, TRANSIENT)
+        )
+        recovery = Recovery(
+            world.disk.files,
+            storage.queue_index_segment_entry_count,
+            self.file_id,
+            world.log.write,
+        )
+        recovery.run(persistent, transient)
+        self.broker = Broker(world, config, self.scheduler, recovery, persistent, transient)
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
+        self.broker.disk_full = self.monitor.disk_full
         self.started_ms = world.clock.wall_ms()
+        if not recovery.is_new:
+            self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
+
+    def file_id(self) -> bytes:
+        """16 random bytes."""
+        return self.world.dice.token(16)
+
+    def say_recovered(self, duration_ms: int, clean: bool) -> None:
+        """One line about what was found."""
+        queues = self.broker.durable_queues.values()
+        messages = sum(queue.machine.depth.ready for queue in queues)
+        how = "stopped in order" if clean else "was stopped in the middle of its work"
+        self.world.log.write(
+            "info",
+            f"recovered {len(queues)} queues with {messages} messages in {duration_ms} ms;"
+            f" the broker before {how}",
+        )
 
     def accept(self, connection: int, peer: Peer) -> Reader:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
@@ -92,3 +89,12 @@ class Node:
         for reader in list(self.broker.connections.values()):
             reader.force_close("broker forced connection closure with reason 'shutdown'")
             reader.schedule()
+
+    def close_storage(self) -> None:
+        """When all clients are gone: write what makes the next start a clean one. It takes a while;
+        `storage_closed` says when it is done."""
+        self.broker.store.checkpoints.close()
+
+    @property
+    def storage_closed(self) -> bool:
+        return self.broker.store.checkpoints.closed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.message_store import MessageStore
+from sluicemq.chain.declarations import exchanges_gone
+from sluicemq.chain.message_store import MessageStore, StoreDefinition
 from sluicemq.chain.queue import Queue
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
@@ -13,12 +14,16 @@ from sluicemq.flow.link import link
 from sluicemq.flow.profiles import flow_budget, flow_profile
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
+    CONTENT_OVERHEAD_BYTES,
     DELIVERY_WINDOW,
     DELIVERY_WINDOW_NOTIFY,
     HELD_METHODS_MAX,
     WRITER_BACKLOG_BYTES,
 )
 from sluicemq.routing.topology import Topology
+from sluicemq.storage.journal import Journal
+from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.recovery import queue_directory
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import World
     from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.storage.message_files import MessageFiles
+    from sluicemq.storage.recovery import RecoveredQueue, Recovery
 
 
 WITHOUT_EFFECT: Final = frozenset(
@@ -39,7 +46,6 @@ WITHOUT_EFFECT: Final = frozenset(
         "x-max-priority",
         "x-message-ttl",
         "x-overflow",
-        "x-queue-mode",
         "x-single-active-consumer",
     )
 )
@@ -74,7 +80,15 @@ class Counters:
 class Broker:
     """One virtual host on one node."""
 
-    def __init__(self, world: World, config: Config, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        world: World,
+        config: Config,
+        scheduler: Scheduler,
+        recovery: Recovery,
+        persistent: MessageFiles,
+        transient: MessageFiles,
+    ) -> None:
         self.world = world
         self.config = config
         self.scheduler = scheduler
@@ -86,14 +100,27 @@ class Broker:
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
-        self.store = MessageStore(scheduler, world)
+        self.definitions = recovery.definitions
+        self.entry_count = recovery.entry_count
+        self.next_queue_id = recovery.next_queue_id
+        self.next_message_id = recovery.next_message_id
+        self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
+        limit = config.storage.journal_file_size_limit
+        journal = Journal(recovery.journal_number, limit, self.file_id)
+        self.store = MessageStore(self, journal, persistent, transient)
         self.queues: dict[str, Queue] = {}
+        self.durable_queues: dict[int, Queue] = {}
         self.exclusive: dict[str, dict[str, Queue]] = {}
         self.connections: dict[int, Reader] = {}
         self.counters = Counters()
         self.accounted_bytes = 0
         self.unseen_bytes = 0
+        self.memory_pressure = 0.0
+        """Accounted bytes, as a part of the limit."""
         self.monitor: Callable[[], None] = ignore
+        self.disk_full: Callable[[bool], None] = ignore
+        """Whoever writes says here that there is no space, or that there is some again."""
+        self.recover(recovery)
 
     def link_to_channel(self, reader: Reader, channel: Channel) -> tuple[Outflow, Inflow]:
         """reader -> channel."""
@@ -118,11 +145,51 @@ class Broker:
         name = f"deliveries to {channel.name}"
         return link(queue.deliveries, queue, channel.deliveries, channel, spec, name)
 
+    def file_id(self) -> bytes:
+        """16 random bytes: no two files have the same."""
+        return self.world.dice.token(16)
+
+    def message_ids(self, count: int) -> int:
+        """The first of so many ids in the message store."""
+        first = self.next_message_id
+        self.next_message_id = first + count
+        return first
+
+    def recover(self, recovery: Recovery) -> None:
+        """Make what was there."""
+        definitions = self.definitions
+        for exchange in definitions.exchanges.values():
+            self.topology.declare_exchange(exchange, passive=False)
+        for queue_id, definition in definitions.queues.items():
+            self.recover_queue(queue_id, definition, recovery.queues[queue_id])
+        for binding in definitions.bindings.values():
+            self.topology.bind(binding)
+        checkpoints = self.store.checkpoints
+        checkpoints.number = recovery.checkpoint_number
+        checkpoints.node_id = recovery.node_id
+        checkpoints.saved_cut = recovery.journal_number
+
+    def recover_queue(
+        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+    ) -> None:
+        queue = Queue(self, definition, queue_id, found.index)
+        queue.machine.recover(found.next_position, found.delivered, found.size)
+        self.topology.add_queue(definition.name)
+        self.queues[definition.name] = self.durable_queues[queue_id] = queue
+        self.store.checkpoints.touch(queue)
+
     def declare_queue(self, definition: QueueDefinition) -> Queue:
         """Create a queue that does not exist yet."""
-        queue = Queue(self, definition)
+        queue_id = self.next_queue_id
+        self.next_queue_id += 1
+        directory = queue_directory(queue_id, definition.durable)
+        index = QueueIndex(queue_id, directory, self.entry_count, self.file_id)
+        queue = Queue(self, definition, queue_id, index)
         self.topology.add_queue(definition.name)
         self.queues[definition.name] = queue
+        if definition.durable:
+            self.durable_queues[queue_id] = queue
+            self.store.checkpoints.touch(queue)
         idle = [key for key in definition.arguments if key in WITHOUT_EFFECT]
         if idle:
             text = f"{queue.title}: no effect in this version: {', '.join(idle)}"
@@ -137,7 +204,10 @@ class Broker:
         if self.queues.get(name) is not queue:
             return
         del self.queues[name]
-        self.topology.remove_queue(name)
+        self.durable_queues.pop(queue.id, None)
+        self.definitions.delete_queue(queue.id)
+        for change in exchanges_gone(self, self.topology.remove_queue(name)):
+            self.store.post(StoreDefinition(change, None))
         owner = queue.definition.owner
         if owner is not None:
             owned = self.exclusive.get(owner, {})
@@ -155,5 +225,5 @@ class Broker:
             self.monitor()
 
 
-def ignore() -> None:
+def ignore(*_: object) -> None:
     """The monitor of a broker that has none."""

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
+from sluicemq.chain import declarations
 from sluicemq.chain.consuming import Subscription
 from sluicemq.chain.deliveries import Outlet
+from sluicemq.chain.message_store import Defined, StoreDefinition
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.model.arguments import type_name
@@ -42,20 +44,25 @@ from sluicemq.queues.effects import (
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
+    from sluicemq.kernel.actor import Actor
 
-ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse)
+ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse, Defined)
 
 TOKEN_BYTES: Final = 16
 """Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
 
 
 class Question:
-    """A command to a queue, and what to do with its answer."""
+    """A command to a queue or to the store, and what to do with its answer."""
 
     __slots__ = ("answer_with", "class_id", "command", "method_id", "queue")
 
     def __init__(
-        self, method: Method, queue: Queue, command: Command, answer_with: Callable[[Any], None]
+        self,
+        method: Method,
+        queue: Actor,
+        command: Command | StoreDefinition,
+        answer_with: Callable[[Any], None],
     ) -> None:
         self.class_id = method.class_id
         self.method_id = method.method_id
@@ -67,7 +74,36 @@ class Question:
         """A refusal closes the channel; anything else is what was asked for."""
         if isinstance(answer, Refuse):
             raise ChannelViolation(answer.code, answer.text)
+        if isinstance(answer, Defined) and answer.failure:
+            raise ChannelViolation(406, answer.failure)
         self.answer_with(answer)
+
+
+def when_durable(
+    channel: Channel, method: Any, changes: list[bytes], then: Callable[[], None]
+) -> None:
+    """Go on when these changes of the definitions are on disk; without a reply, nobody waits."""
+    store = channel.broker.store
+    for change in changes[:-1]:
+        store.post(StoreDefinition(change, None))
+    if not changes:
+        then()
+    elif getattr(method, "nowait", False):
+        store.post(StoreDefinition(changes[-1], None))
+        then()
+    else:
+        command = StoreDefinition(changes[-1], channel)
+        channel.ask(Question(method, store, command, lambda _: then()))
+
+
+def reply_when_durable(channel: Channel, method: Any, changes: list[bytes], answer: Method) -> None:
+    """The answer of a method that has changed definitions, if one is wanted."""
+
+    def then() -> None:
+        if not getattr(method, "nowait", False):
+            channel.reply(answer)
+
+    when_durable(channel, method, changes, then)
 
 
 def token(channel: Channel, prefix: str) -> str:
@@ -111,27 +147,23 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         method.internal,
         method.arguments,
     )
-    channel.broker.topology.declare_exchange(definition, method.passive)
-    if not method.nowait:
-        channel.reply(m.ExchangeDeclareOk())
+    changes = declarations.declare_exchange(channel.broker, definition, method.passive)
+    reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
 
 
 def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
-    channel.broker.topology.delete_exchange(method.exchange, method.if_unused)
-    if not method.nowait:
-        channel.reply(m.ExchangeDeleteOk())
+    changes = declarations.delete_exchange(channel.broker, method.exchange, method.if_unused)
+    reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
 
 
 def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
-    channel.broker.topology.bind(binding_of_exchange(method))
-    if not method.nowait:
-        channel.reply(m.ExchangeBindOk())
+    changes = declarations.bind(channel.broker, binding_of_exchange(method))
+    reply_when_durable(channel, method, changes, m.ExchangeBindOk())
 
 
 def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
-    channel.broker.topology.unbind(binding_of_exchange(method))
-    if not method.nowait:
-        channel.reply(m.ExchangeUnbindOk())
+    changes = declarations.unbind(channel.broker, binding_of_exchange(method))
+    reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
 
 
 def binding_of_exchange(method: m.ExchangeBind | m.ExchangeUnbind) -> BindingDefinition:
@@ -143,6 +175,7 @@ def binding_of_exchange(method: m.ExchangeBind | m.ExchangeUnbind) -> BindingDef
 def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     broker = channel.broker
     name = method.queue
+    changes: list[bytes] = []
     if method.passive:
         queue = queue_named(channel, name)
     else:
@@ -165,11 +198,11 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
                 check_name(QUEUE, name)
             validate_queue(definition, broker.vhost)
             queue = broker.declare_queue(definition)
+            if definition.durable:
+                changes = [broker.definitions.add_queue(queue.id, definition)]
             if method.exclusive and not channel.reader.is_open():
                 queue.post(Delete(None, False, False))  # its owner has left meanwhile
     channel.last_queue = queue.name
-    if method.nowait:
-        return
 
     def declared(answer: Inspected) -> None:
         channel.reply(
@@ -178,20 +211,23 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
             )
         )
 
-    channel.ask(Question(method, queue, Inspect(channel), declared))
+    def inspect() -> None:
+        if not method.nowait:
+            channel.ask(Question(method, queue, Inspect(channel), declared))
+
+    when_durable(channel, method, changes, inspect)
 
 
 def queue_bind(channel: Channel, method: m.QueueBind) -> None:
     queue = queue_named(channel, method.queue)
-    channel.broker.topology.bind(binding_of_queue(method, queue, channel))
-    if not method.nowait:
-        channel.reply(m.QueueBindOk())
+    changes = declarations.bind(channel.broker, binding_of_queue(method, queue, channel))
+    reply_when_durable(channel, method, changes, m.QueueBindOk())
 
 
 def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
     queue = queue_named(channel, method.queue)
-    channel.broker.topology.unbind(binding_of_queue(method, queue, channel))
-    channel.reply(m.QueueUnbindOk())
+    changes = declarations.unbind(channel.broker, binding_of_queue(method, queue, channel))
+    reply_when_durable(channel, method, changes, m.QueueUnbindOk())
 
 
 def binding_of_queue(

@@ -1,96 +1,575 @@
-"""queue ---write---> MESSAGE STORE: group commit, one sync at a time.
+"""queue ---write---> MESSAGE STORE: group commit of the journal, bodies of large messages.
 
-In this step nothing is read back: messages live in the queues' memory, and the Disk only says
-when a group would be durable. The order is already the final one: what arrives while a sync runs
-forms the next group, and a queue hears `Written` only after the sync that covers its writes. While
-more than STORE_GROUP_BYTES wait for a sync the store grants nothing: the chain fills up behind it.
+What comes in while a group is being synced is the next group: one record of the journal, with the
+large bodies it refers to in the files of the message store. A queue hears `Written` only after the
+sync that covers it. A write that is overtaken by its message's removal is never made, and confirmed
+at once (spec 6.4). Groups that nobody waits for are written after a while, or when they are large.
+
+When the disk is full a group is tried again until there is space. Any other failure seals the
+storage: nothing is written and nothing is confirmed until a restart; reads go on.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.checkpoints import Checkpoints, CheckpointSaved, Flushed, SegmentSync
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
-from sluicemq.limits import STORE_GROUP_BYTES
+from sluicemq.kernel.disk import SYNC_LANE, DiskJob
+from sluicemq.limits import (
+    GROUP_WAIT_MS,
+    RETRY_FULL_MS,
+    STORE_GROUP_BYTES,
+    UNHURRIED_GROUP_BYTES,
+)
 from sluicemq.queues.commands import Receipt, Written
+from sluicemq.storage.compaction import Compaction, Deletion
+from sluicemq.storage.entries import (
+    Run,
+    encode_ack,
+    encode_definition,
+    encode_deliver,
+    encode_queue_deleted,
+    encode_run,
+)
+from sluicemq.storage.journal import GroupCommit, Journal
+from sluicemq.storage.message_reads import ReadMessages
+from sluicemq.storage.message_writes import MessageWrites
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.queue import Queue
     from sluicemq.flow.credit import Inflow
-    from sluicemq.kernel.actor import Actor, Scheduler
-    from sluicemq.kernel.world import World
+    from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.storage.message_files import MessageFiles
+
+MESSAGES_LANE: Final = 1
 
 
 class StoreWrite:
-    """A batch for the store, from `queue`; `inflow` is the store's half of their link."""
+    """Persistent messages of `queue`, from `position` on; `inflow` is the store's half of their
+    link."""
 
-    __slots__ = ("batch", "inflow", "queue", "receipt")
+    __slots__ = ("batch", "cancelled", "inflow", "position", "queue", "receipt")
 
-    def __init__(self, queue: Actor, batch: Batch, receipt: Receipt | None, inflow: Inflow) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        batch: Batch,
+        receipt: Receipt | None,
+        position: int,
+        inflow: Inflow,
+    ) -> None:
         self.queue = queue
         self.batch = batch
         self.receipt = receipt
+        self.position = position
+        self.inflow = inflow
+        self.cancelled = False
+
+
+class StorePaged:
+    """Transient bodies that were paged out."""
+
+    __slots__ = ("chunk", "inflow")
+
+    def __init__(self, chunk: Chunk, inflow: Inflow) -> None:
+        self.chunk = chunk
         self.inflow = inflow
 
 
-class Synced:
-    """From the Disk: the group that was being synced is durable."""
+class StoreRemove:
+    """Messages that have left a queue: `ranges` must be remembered over a restart, `delivered` with
+    them; `persistent` and `transient` are ids of bodies. `collect`: tell the queue when this is
+    durable."""
+
+    __slots__ = ("collect", "delivered", "persistent", "queue", "ranges", "transient")
+
+    def __init__(self, queue: Queue, delivered: int, collect: bool) -> None:
+        self.queue = queue
+        self.ranges: list[range] = []
+        self.persistent: list[range] = []
+        self.transient: list[range] = []
+        self.delivered = delivered
+        self.collect = collect
+
+
+class StoreRead:
+    """The bodies of a chunk are wanted back."""
+
+    __slots__ = ("chunk", "queue")
+
+    def __init__(self, queue: Queue, chunk: Chunk) -> None:
+        self.queue = queue
+        self.chunk = chunk
+
+
+class StoreDefinition:
+    """A change of the durable definitions; the channel, if any, hears `Defined` when it is
+    durable."""
+
+    __slots__ = ("change", "channel")
+
+    def __init__(self, change: bytes, channel: Actor | None) -> None:
+        self.change = change
+        self.channel = channel
+
+
+class StoreQueueDeleted:
+    """A durable queue is gone."""
+
+    __slots__ = ("channel", "queue_id")
+
+    def __init__(self, queue_id: int) -> None:
+        self.queue_id = queue_id
+        self.channel: Actor | None = None
+
+
+class Defined:
+    """To a channel: what it declared is durable. `failure`: it is not, and why."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: str = "") -> None:
+        self.failure = failure
+
+
+class BodiesRead:
+    """To a queue: what was found of the bodies of a chunk."""
+
+    __slots__ = ("chunk", "contents")
+
+    def __init__(self, chunk: Chunk, contents: dict[int, bytes]) -> None:
+        self.chunk = chunk
+        self.contents = contents
+
+
+class Collect:
+    """To a queue: what it acknowledged before is durable, so empty segments may go."""
 
     __slots__ = ()
 
 
+class Hurry:
+    """Time to write a group that nobody waits for; or to try again what the disk had no space for
+    (`job`)."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: DiskJob | None = None) -> None:
+        self.job = job
+
+
+class Group:
+    """What is gathered for one commit."""
+
+    __slots__ = ("acks", "bytes", "collect", "definitions", "delivered", "urgent", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[StoreWrite] = []
+        self.acks: dict[Queue, list[range]] = {}
+        self.delivered: dict[Queue, int] = {}
+        self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
+        self.collect: dict[Queue, None] = {}
+        self.bytes = 0
+        self.urgent = False
+        """Somebody waits for it."""
+
+    def is_empty(self) -> bool:
+        return not (self.writes or self.acks or self.definitions or self.collect)
+
+
 class MessageStore(FlowActor):
-    """One per node."""
+    """One per node. `durable` False: nothing outlives the process, so nothing is journalled."""
 
     kind = "message_store"
 
-    def __init__(self, scheduler: Scheduler, world: World) -> None:
-        super().__init__(scheduler, world.clock)
-        self.disk = world.disk
-        self.group: list[tuple[Actor, Receipt]] = []
-        self.syncing: list[tuple[Actor, Receipt]] = []
-        self.group_bytes = 0
+    def __init__(
+        self,
+        broker: Broker,
+        journal: Journal,
+        persistent: MessageFiles,
+        transient: MessageFiles,
+    ) -> None:
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.broker = broker
+        self.disk = broker.world.disk
+        self.journal = journal
+        self.persistent = persistent
+        self.transient = transient
+        self.checkpoints = Checkpoints(self)
+        self.group = Group()
+        self.committing = Group()
+        self.commit: GroupCommit | None = None
         self.group_bytes_max = STORE_GROUP_BYTES
-        self.sync_runs = False
         self.full = Gate(self.keeper, "writes waiting for a sync")
+        self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
+        self.hurrying = False
+        self.retrying = 0
+        """Jobs that wait for space."""
+        self.sealed = ""
+        """Why nothing is written any more."""
         self.writes = 0
         self.syncs = 0
+        self.overtaken = 0
+
+    @property
+    def sync_runs(self) -> bool:
+        """A group is on its way to the disk."""
+        return self.commit is not None
+
+    # -- the inbox
 
     def receive(self, message: object) -> None:
-        """Writes from queues; the end of a sync from the Disk."""
+        """Writes, removals and reads from queues; jobs that come back from the disk."""
         if isinstance(message, StoreWrite):
-            count = len(message.batch.contents)
-            self.writes += count
-            self.group_bytes += message.batch.size
-            if message.receipt is not None:
-                self.group.append((message.queue, message.receipt))
-            if self.group_bytes > self.group_bytes_max:
-                self.full.shut()
-            message.inflow.settle(count, message.batch.size)
-        elif isinstance(message, Synced):
-            self.synced()
+            self.write(message)
+        elif isinstance(message, StoreRemove):
+            self.remove(message)
+        elif isinstance(message, DiskJob):
+            self.done(message)
+        elif isinstance(message, StoreRead):
+            self.read(message)
+        elif isinstance(message, StorePaged):
+            self.page(message)
+        elif isinstance(message, StoreDefinition | StoreQueueDeleted):
+            self.define(message)
+        elif isinstance(message, Hurry):
+            self.hurry(message)
+        elif isinstance(message, Flushed):
+            self.checkpoints.flushed(message)
         else:
             super().receive(message)
 
-    def synced(self) -> None:
-        """Tell each queue what of its is durable, in order of writing."""
-        self.sync_runs = False
-        by_queue: dict[Actor, list[Receipt]] = {}
-        for queue, receipt in self.syncing:
-            by_queue.setdefault(queue, []).append(receipt)
-        self.syncing = []
-        for queue, receipts in by_queue.items():
-            queue.post(Written(receipts))
+    def write(self, message: StoreWrite) -> None:
+        """Into the next group."""
+        batch = message.batch
+        count = len(batch.contents)
+        self.writes += count
+        group = self.group
+        group.bytes += batch.size
+        group.writes.append(message)
+        if message.receipt is not None:
+            group.urgent = True
+        if batch.first_id:
+            ids = range(batch.first_id, batch.first_id + count)
+            self.persistent.write_run(ids, batch.contents)
+        if group.bytes > self.group_bytes_max:
+            self.full.shut()
+        message.inflow.settle(count, batch.size)
+
+    def page(self, message: StorePaged) -> None:
+        """Transient bodies: into their own files, which nobody waits for."""
+        chunk = message.chunk
+        assert chunk.id_base is not None
+        positions = chunk.positions()
+        first = positions[0] + chunk.id_base
+        contents = chunk.rest()
+        self.transient.write_run(range(first, first + len(contents)), contents)
+        message.inflow.settle(len(contents), chunk.size())
+
+    def remove(self, message: StoreRemove) -> None:
+        """What has not been written yet need not be."""
+        group = self.group
+        ranges = message.ranges
+        if ranges:
+            if group.writes:
+                ranges = self.overtake(message.queue, ranges)
+            if ranges:
+                group.acks.setdefault(message.queue, []).extend(ranges)
+                group.delivered[message.queue] = message.delivered
+        for ids in message.persistent:
+            self.persistent.remove(ids)
+        for ids in message.transient:
+            self.transient.remove(ids)
+        if message.collect:
+            group.collect[message.queue] = None
+
+    def overtake(self, queue: Queue, ranges: list[range]) -> list[range]:
+        """Cancel the writes of this group whose messages have all gone already; they are confirmed
+        at once. Returns the other ranges."""
+        left: list[range] = []
+        for positions in ranges:
+            found = None
+            if positions.step == 1:
+                found = self.pending(queue, positions)
+            if found is None:
+                left.append(positions)
+                continue
+            found.cancelled = True
+            self.overtaken += len(positions)
+            if found.receipt is not None:
+                queue.post(Written([found.receipt]))
+        return left
+
+    def pending(self, queue: Queue, positions: range) -> StoreWrite | None:
+        """The write of the group that is about exactly these messages."""
+        for write in self.group.writes:
+            same_start = write.queue is queue and write.position == positions.start
+            if same_start and len(write.batch.contents) == len(positions) and not write.cancelled:
+                return write
+        return None
+
+    def define(self, message: StoreDefinition | StoreQueueDeleted) -> None:
+        if self.sealed:
+            if message.channel is not None:
+                message.channel.post(Defined(self.sealed))
+            return
+        self.group.definitions.append(message)
+        self.group.urgent |= message.channel is not None
+
+    # -- group commit
 
     def turn_ended(self) -> None:
-        """Start the next sync when something waits for one."""
-        if self.sync_runs or not self.group_bytes:
+        """Start the next commit when something waits for one; see to what else there is to do."""
+        if not self.sealed:
+            self.commit_group()
+            self.page_bodies()
+            self.compact(self.persistent)
+            self.compact(self.transient)
+        if self.checkpoints.closing:
+            self.checkpoints.close_when_idle()
+
+    def commit_group(self) -> None:
+        group = self.group
+        if self.commit is not None or group.is_empty():
             return
-        self.sync_runs = True
-        self.syncs += 1
-        self.syncing = self.group
-        self.group = []
-        self.group_bytes = 0
+        if not group.urgent and group.bytes < UNHURRIED_GROUP_BYTES:
+            if not self.hurrying:
+                self.hurrying = True
+                self.broker.world.clock.call_after(GROUP_WAIT_MS, self, Hurry())
+            return
+        parts = self.entries(group)
+        self.committing = group
+        self.group = Group()
         self.full.open()
-        self.disk.sync(self, Synced())
+        messages = self.persistent.take_job()
+        if not parts and messages is None:
+            self.committed()
+            return
+        if parts:
+            self.commit = self.journal.group(parts)
+        else:
+            self.commit = GroupCommit("", 0, b"", 0)
+        self.commit.messages = messages
+        self.syncs += 1
+        self.disk.submit(self.commit, self, SYNC_LANE)
+
+    def entries(self, group: Group) -> list[bytes]:
+        """What the group says. Definitions first: messages need their queues."""
+        parts: list[bytes] = []
+        journal = self.journal
+        for definition in group.definitions:
+            if isinstance(definition, StoreDefinition):
+                encode_definition(parts, definition.change)
+        for write in group.writes:
+            if not write.cancelled:
+                run = run_of(write)
+                encode_run(parts, run)
+                journal.mark(run.queue, run.first + run.count)
+        for queue, ranges in group.acks.items():
+            encode_ack(parts, queue.id, ranges)
+            encode_deliver(parts, queue.id, group.delivered[queue])
+            journal.mark(queue.id, 0)
+            self.checkpoints.touch(queue)
+        for definition in group.definitions:
+            if isinstance(definition, StoreQueueDeleted):
+                encode_queue_deleted(parts, definition.queue_id)
+        return parts
+
+    def committed(self) -> None:
+        """The group is durable: tell everybody, in order of writing."""
+        group = self.committing
+        self.committing = Group()
+        self.commit = None
+        by_queue: dict[Queue, list[Receipt]] = {}
+        for write in group.writes:
+            self.checkpoints.touch(write.queue)
+            if write.receipt is not None and not write.cancelled:
+                by_queue.setdefault(write.queue, []).append(write.receipt)
+        for queue, receipts in by_queue.items():
+            queue.post(Written(receipts))
+        for definition in group.definitions:
+            if definition.channel is not None:
+                definition.channel.post(Defined())
+        for queue in group.collect:
+            queue.post(Collect())
+        if self.journal.rotate():
+            self.checkpoints.begin()
+
+    def hurry(self, message: Hurry) -> None:
+        """A group has waited long enough; or there may be space again."""
+        if message.job is not None:
+            self.retrying -= 1
+            self.submit(message.job)
+        else:
+            self.hurrying = False
+            self.group.urgent = True
+
+    # -- jobs
+
+    def submit(self, job: DiskJob) -> None:
+        """To the lane where jobs of this kind belong."""
+        lane = MESSAGES_LANE
+        if isinstance(job, GroupCommit):
+            lane = SYNC_LANE
+        elif isinstance(job, SegmentSync):
+            lane = job.lane
+        self.disk.submit(job, self, lane)
+
+    def done(self, job: DiskJob) -> None:
+        """A job has come back."""
+        if isinstance(job, ReadMessages):
+            self.was_read(job)
+            return
+        if job.failure is not None:
+            self.failed(job)
+            return
+        if not self.retrying:
+            self.broker.disk_full(False)
+        if isinstance(job, GroupCommit):
+            if job.messages is not None:
+                self.persistent.finished(job.messages)
+            self.committed()
+        elif isinstance(job, MessageWrites):
+            self.transient.finished(job)
+        elif isinstance(job, Compaction | Deletion):
+            owner = self.owner_of(job)
+            more = owner.compacted(job)
+            if more is not None:
+                self.submit(more)
+        elif isinstance(job, SegmentSync):
+            self.checkpoints.synced(job)
+        elif isinstance(job, CheckpointSaved):
+            self.checkpoints.saved(job)
+
+    def owner_of(self, job: Compaction | Deletion) -> MessageFiles:
+        return self.persistent if job.directory == self.persistent.directory else self.transient
+
+    def failed(self, job: DiskJob) -> None:
+        """No space: later. Anything else: never again."""
+        failure = job.failure
+        assert failure is not None
+        if failure.is_full and not isinstance(job, SegmentSync):
+            job.failure = None
+            self.retrying += 1
+            self.broker.disk_full(True)
+            self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
+        else:
+            self.seal(str(failure))
+
+    def seal(self, reason: str) -> None:
+        """The disk cannot be trusted any more."""
+        if self.sealed:
+            return
+        self.sealed = f"storage has failed ({reason}); restart the broker"
+        self.broker.world.log.write("error", f"{self.sealed}: nothing is written any more")
+        self.broker.alarms.raise_alarm(STORAGE, self.sealed)
+        for group in (self.committing, self.group):
+            for definition in group.definitions:
+                if definition.channel is not None:
+                    definition.channel.post(Defined(self.sealed))
+
+    # -- bodies
+
+    def page_bodies(self) -> None:
+        """Write what was paged out since the last such job."""
+        job = self.transient.take_job()
+        if job is not None:
+            self.disk.submit(job, self, MESSAGES_LANE)
+
+    def compact(self, files: MessageFiles) -> None:
+        """Garbage, in the background."""
+        while (job := files.compaction()) is not None:
+            self.disk.submit(job, self, MESSAGES_LANE)
+
+    def read(self, message: StoreRead) -> None:
+        """From RAM, or by a job."""
+        chunk = message.chunk
+        assert chunk.id_base is not None
+        positions = chunk.positions()
+        if not positions:
+            return
+        ids = range(positions[0] + chunk.id_base, positions[-1] + 1 + chunk.id_base)
+        durable = message.queue.definition.durable and chunk.persistent
+        files = self.persistent if durable else self.transient
+        contents, job = files.find(ids)
+        if job is None:
+            message.queue.post(BodiesRead(chunk, contents))
+            return
+        self.reading[job] = (message, contents)
+        self.disk.submit(job, self, MESSAGES_LANE)
+
+    def was_read(self, job: ReadMessages) -> None:
+        """Hand over what was found. What is missing is damaged, or the disk has failed."""
+        message, contents = self.reading.pop(job)
+        durable = message.queue.definition.durable and message.chunk.persistent
+        files = self.persistent if durable else self.transient
+        files.done_reading(job)
+        contents.update(job.contents)
+        if job.failure is not None or job.missing:
+            what = str(job.failure) if job.failure else f"{len(job.missing)} bodies are damaged"
+            text = f"{message.queue.title}: messages lost in reading them back: {what}"
+            self.broker.world.log.write("error", text)
+        message.queue.post(BodiesRead(message.chunk, contents))
+
+    # -- for people
+
+    def info(self) -> dict[str, dict[str, object]]:
+        """Sections of figures, for status."""
+        sections: dict[str, dict[str, object]] = {
+            "Message store": {
+                "messages_written": self.writes,
+                "writes_overtaken": self.overtaken,
+                "sealed": self.sealed or "no",
+            },
+            "Journal": {
+                "file": self.journal.number,
+                "files": self.journal.number - self.journal.first + 1,
+                "bytes_written": self.journal.bytes,
+                "groups_synced": self.syncs,
+                "checkpoints": self.checkpoints.count,
+            },
+        }
+        for files in (self.persistent, self.transient):
+            sections[f"Message store, {files.kind}"] = dict(figures_of(files))
+        return sections
+
+
+def run_of(write: StoreWrite) -> Run:
+    """A write as an entry of the journal."""
+    batch = write.batch
+    contents = batch.contents
+    count = len(contents)
+    sizes = [len(contents[0])] * count if batch.even else list(map(len, contents))
+    return Run(
+        queue=write.queue.id,
+        first=write.position,
+        step=1,
+        count=count,
+        address=batch.address,
+        number=batch.number,
+        even=batch.even,
+        persistent=True,
+        contents=None if batch.first_id else contents,
+        sizes=sizes,
+        first_id=batch.first_id,
+    )
+
+
+def figures_of(files: MessageFiles) -> Iterable[tuple[str, int]]:
+    """What there is in the files of one kind."""
+    yield "files", len(files.table)
+    yield "bytes", files.total_bytes
+    yield "valid_bytes", files.valid_bytes
+    yield "writes", files.writes
+    yield "reads", files.reads
+    yield "overtaken", files.overtaken
+    yield "deduplicated", files.deduplicated
+    yield "compactions", files.compactions

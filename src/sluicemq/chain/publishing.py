@@ -78,7 +78,8 @@ class Publishing:
         contents = event.contents
         if event.uniform or len(contents) == 1:
             persistent = self.is_persistent(contents[0])
-            self.send(route, contents, event.size, True, persistent)
+            large = len(contents[0]) >= self.broker.large_from_bytes
+            self.send(route, contents, event.size, True, persistent, large)
             return
         refusal: ChannelViolation | None = None
         kinds: list[bool] = []
@@ -89,14 +90,29 @@ class Publishing:
         start = 0
         for persistent, run in groupby(kinds):
             end = start + sum(1 for _ in run)
-            same = contents[start:end]
-            self.send(route, same, size_of(same, False), False, persistent)
+            self.send_uneven(route, contents[start:end], persistent)
             start = end
         if refusal is not None:
             raise refusal
 
+    def send_uneven(self, route: Route, contents: list[bytes], persistent: bool) -> None:
+        """Contents of different sizes: large ones are kept elsewhere than small ones."""
+        limit = self.broker.large_from_bytes
+        start = 0
+        for large, run in groupby(contents, lambda content: len(content) >= limit):
+            end = start + sum(1 for _ in run)
+            same = contents[start:end]
+            self.send(route, same, size_of(same, False), False, persistent, large)
+            start = end
+
     def send(
-        self, route: Route, contents: list[bytes], size: int, even: bool, persistent: bool
+        self,
+        route: Route,
+        contents: list[bytes],
+        size: int,
+        even: bool,
+        persistent: bool,
+        large: bool,
     ) -> None:
         """One batch to all its queues."""
         count = len(contents)
@@ -113,7 +129,10 @@ class Publishing:
             self.unconfirmed.expect(first_seq, count, len(targets))
         channel = self.channel
         number = channel.number
-        batch = Batch(route.address, contents, size, even, persistent, number, len(targets))
+        first_id = self.broker.message_ids(count) if large else 0
+        batch = Batch(
+            route.address, contents, size, even, persistent, number, len(targets), first_id
+        )
         for queue, outflow, inflow in targets:
             outflow.spend(count)
             queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.message_store import StoreWrite
-from sluicemq.flow.gate import GateKeeper
+from sluicemq.chain.message_store import (
+    BodiesRead,
+    Collect,
+    StorePaged,
+    StoreQueueDeleted,
+    StoreRead,
+    StoreRemove,
+    StoreWrite,
+)
+from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.flow.prefetch import Limiter, Resume
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Serve
-from sluicemq.queues.effects import Deleted, Deliver, Effect, Write
+from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Serve, SetTarget
+from sluicemq.queues.effects import Deleted, Deliver, Effect, Remove, Write
+from sluicemq.queues.memory_target import target_count
 from sluicemq.replication.alone import Alone
+from sluicemq.storage.queue_index import IndexRead, IndexWrite
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
@@ -19,6 +32,11 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.replication.replicator import Replicator
+    from sluicemq.storage.entries import Run
+    from sluicemq.storage.queue_index import QueueIndex
+
+FIRST_LANE: Final = 2
+"""The disk's lane of the queue with id 0, behind those of the journal and the message store."""
 
 
 class Enqueue:
@@ -40,24 +58,57 @@ class QueueGone:
         self.queue = queue
 
 
+class TryAgain:
+    """There may be space on the disk again."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: DiskJob) -> None:
+        self.job = job
+
+
+class FilesGone(DiskJob):
+    """Deletes segments, or all of a queue's files."""
+
+    def __init__(self, paths: list[str], directory: str = "") -> None:
+        self.paths = paths
+        self.directory = directory
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            files.delete(path)
+        if self.directory:
+            files.delete_tree(self.directory)
+
+
 class Queue(FlowActor):
-    """The shell around a queue machine: credit, the store, and making effects real."""
+    """The shell around a queue machine: credit, the store, the disk, and making effects real."""
 
     kind = "queue"
 
-    def __init__(self, broker: Broker, definition: QueueDefinition) -> None:
+    def __init__(
+        self, broker: Broker, definition: QueueDefinition, queue_id: int, index: QueueIndex
+    ) -> None:
         super().__init__(broker.scheduler, broker.world.clock)
         self.broker = broker
         self.definition = definition
+        self.id = queue_id
+        self.lane = FIRST_LANE + queue_id
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{broker.vhost}'"
-        self.machine = ClassicQueue(self.title, definition.durable, self)
+        io_batch = broker.config.storage.msg_store_io_batch_size
+        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch)
+        self.machine.backing.lazy = definition.arguments.get("x-queue-mode") == "lazy"
         self.replicator: Replicator = Alone(self.machine)
         self.effects: list[Effect] = []
+        self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)
+        self.paging = Gate(self.keeper, "paging out")
         self.deliveries = GateKeeper(broker.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
+        self.flush_upto = 0
+        """A checkpoint waits for what is below this position."""
         self.accounted = 0
         self.published = 0
         self.delivered = 0
@@ -82,10 +133,29 @@ class Queue(FlowActor):
         elif isinstance(message, Resume):
             self.invitations.append(message.limiter)
         else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """What has to do with the disk; grants."""
+        if isinstance(message, IndexWrite | IndexRead):
+            self.job_done(message)
+        elif isinstance(message, SetTarget):
+            self.set_target(message.duration_s)
+        elif isinstance(message, BodiesRead):
+            self.say_lost(self.machine.got_bodies(message.chunk, message.contents))
+        elif isinstance(message, Flush):
+            self.flush_upto = message.upto
+        elif isinstance(message, Collect):
+            self.collect()
+        elif isinstance(message, TryAgain):
+            self.broker.world.disk.submit(message.job, self, self.lane)
+        elif isinstance(message, FilesGone):
+            self.files_gone(message)
+        else:
             super().receive(message)
 
     def turn_ended(self) -> None:
-        """Deal out what can be dealt, make the effects real, account the memory."""
+        """Deal out what can be dealt, make the effects real, page, account the memory."""
         self.replicator.submit(Serve(), self.effects)
         for limiter in self.invitations:
             limiter.had_turn(self)
@@ -95,18 +165,30 @@ class Queue(FlowActor):
             self.effects = []
             for effect in effects:
                 self.make_real(effect)
-        footprint = self.machine.depth.footprint
+        machine = self.machine
+        machine.reduce_memory_use(self.store_is_full)
+        if machine.backing.to_store:
+            self.page_bodies()
+        if self.removed is not None:
+            self.broker.store.post(self.removed)
+            self.removed = None
+        self.work_on_disk()
+        footprint = machine.depth.footprint
         if footprint != self.accounted:
             self.broker.memory_used(footprint - self.accounted)
             self.accounted = footprint
+        self.hold_up()
 
     def make_real(self, effect: Effect) -> None:
         """Post it where it belongs."""
         if isinstance(effect, Write):
             self.to_store.spend(len(effect.batch.contents))
             self.broker.store.post(
-                StoreWrite(self, effect.batch, effect.receipt, self.store_inflow)
+                StoreWrite(self, effect.batch, effect.receipt, effect.position, self.store_inflow)
             )
+            return
+        if isinstance(effect, Remove):
+            self.remove(effect)
             return
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
@@ -114,6 +196,170 @@ class Queue(FlowActor):
             self.go()
         if effect.channel is not None:
             effect.channel.post(effect)
+
+    def remove(self, effect: Remove) -> None:
+        """Gathered, neighbours joined, and posted once at the end of the turn."""
+        removed = self.removed
+        if removed is None:
+            removed = self.removed = StoreRemove(self, self.machine.backing.delivered, False)
+        if effect.durable:
+            positions = effect.positions
+            ranges = removed.ranges
+            last = ranges[-1] if ranges else positions
+            if last.stop == positions.start and last.step == positions.step == 1:
+                positions = range(ranges.pop().start, positions.stop)
+            ranges.append(positions)
+            removed.delivered = self.machine.backing.delivered
+        if effect.ids is not None:
+            (removed.persistent if effect.durable else removed.transient).append(effect.ids)
+
+    # -- RAM and disk
+
+    def set_target(self, duration_s: float) -> None:
+        """The monitor's word on how much may stay in RAM."""
+        self.machine.backing.target = target_count(duration_s, self.machine.rates.sum())
+
+    def store_is_full(self) -> bool:
+        """Is the credit to the message store spent? Then nothing more is paged out to it."""
+        return self.to_store.is_shut or bool(self.broker.store.sealed)
+
+    def page_bodies(self) -> None:
+        """Transient bodies that leave RAM go to the message store, over the credited link."""
+        backing = self.machine.backing
+        for chunk in backing.to_store:
+            self.to_store.spend(chunk.left())
+            self.broker.store.post(StorePaged(chunk, self.store_inflow))
+        backing.to_store = []
+
+    def work_on_disk(self) -> None:
+        """At most one job of the index at a time; bodies are read beside it."""
+        machine = self.machine
+        backing = machine.backing
+        index = backing.index
+        sealed = bool(self.broker.store.sealed)
+        if index.has_empty:
+            self.let_segments_go()
+        asleep = not (backing.delta.count or backing.outgoing or backing.condemned)
+        if asleep and not self.flush_upto and not backing.q3.count and not backing.coming_back:
+            return
+        hungry = machine.hungry()
+        for chunk in backing.bodies_wanted(hungry):
+            self.broker.store.post(StoreRead(self, chunk))
+        if index.busy:
+            return
+        job: IndexWrite | IndexRead | None = None
+        if self.flush_upto and not sealed:
+            job = self.flush()
+        if job is None:
+            job = backing.next_job(hungry, writing=not sealed)
+        if job is not None:
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    def flush(self) -> IndexWrite | None:
+        """The next part of what a checkpoint waits for; None when all of it is done."""
+        backing = self.machine.backing
+        runs: list[Run] = []
+        size = 0
+        for chunk in self.machine.unsaved(self.flush_upto):
+            for run in backing.runs_of(chunk):
+                runs.append(run)
+                size += sum(run.sizes)
+            if size >= PAGE_OUT_BYTES:
+                break
+        if runs:
+            return backing.index.write(runs)
+        self.flush_upto = 0
+        self.broker.store.post(Flushed(self))
+        return None
+
+    def job_done(self, job: IndexWrite | IndexRead) -> None:
+        """The disk has done it, or has not."""
+        backing = self.machine.backing
+        failure = job.failure
+        if isinstance(job, IndexWrite):
+            if failure is None:
+                backing.wrote(job)
+                self.broker.store.checkpoints.touch(self)
+            elif failure.is_full:
+                job.failure = None
+                self.broker.disk_full(True)
+                self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+            else:
+                self.broker.store.seal(str(failure))
+            return
+        if failure is not None:
+            job.damaged.append(str(failure))
+        if job.epoch < 0:
+            self.sought(job)
+        else:
+            lost = self.machine.loaded(job)
+            for text in job.damaged:
+                self.broker.world.log.write("error", f"{self.title}: {text}")
+            self.say_lost(lost)
+
+    def sought(self, job: IndexRead) -> None:
+        """What was purged on disk has these bodies in the message store."""
+        removed = StoreRemove(self, self.machine.backing.delivered, False)
+        for run in self.machine.backing.sought(job):
+            (removed.persistent if run.persistent else removed.transient).append(run.ids)
+        self.broker.store.post(removed)
+        if self.machine.deleted and not self.machine.backing.condemned:
+            self.delete_files()
+
+    def say_lost(self, lost: list[range]) -> None:
+        """Messages could not be read back: they are gone, and it is said which."""
+        if lost:
+            count = sum(map(len, lost))
+            where = ", ".join(f"{each[0]}-{each[-1]}" for each in lost[:10])
+            text = f"{self.title}: {count} messages are lost, at positions {where}"
+            self.broker.world.log.write("error", text)
+
+    def let_segments_go(self) -> None:
+        """Nothing in them is alive; the last checkpoint may count on them until the
+        acknowledgements are durable."""
+        index = self.machine.backing.index
+        index.has_empty = False
+        if self.definition.durable:
+            removed = StoreRemove(self, self.machine.backing.delivered, True)
+            self.broker.store.post(removed)
+        else:
+            self.collect()
+
+    def collect(self) -> None:
+        """Delete segments in which nothing is alive."""
+        paths = self.machine.backing.index.collect()
+        if paths and not self.machine.deleted:
+            self.broker.store.checkpoints.touch(self)
+            self.broker.world.disk.submit(FilesGone(paths), self, self.lane)
+
+    def delete_files(self) -> None:
+        """The queue is no more."""
+        directory = self.machine.backing.index.directory
+        if self.machine.backing.index.sequence or self.machine.backing.index.segments:
+            self.broker.world.disk.submit(FilesGone([], directory), self, self.lane)
+
+    def files_gone(self, job: FilesGone) -> None:
+        if job.failure is not None:
+            text = f"{self.title}: files of no use stay for now: {job.failure}"
+            self.broker.world.log.write("warning", text)
+
+    def hold_up(self) -> None:
+        """While memory is tight and the disk is behind, publishers of this queue wait for it."""
+        gate = self.paging
+        if gate.is_shut:
+            if not self.is_behind() or self.broker.memory_pressure < TIGHT_RATIO:
+                gate.open()
+        elif self.broker.memory_pressure >= TIGHT_RATIO and self.is_behind():
+            gate.shut()
+
+    def is_behind(self) -> bool:
+        """Is there something to page out that will wake this queue when it is done?"""
+        backing = self.machine.backing
+        if backing.target is None or self.broker.store.sealed or self.machine.deleted:
+            return False
+        return isinstance(backing.index.job, IndexWrite) and bool(backing.outgoing)
+
+    # -- ends
 
     def consumer_left(self, message: Down | Cancel) -> None:
         """A channel or a consumer is gone; an auto-delete queue goes with its last consumer."""
@@ -128,3 +374,10 @@ class Queue(FlowActor):
         for channel in self.upstream:
             channel.post(QueueGone(self))
         self.upstream = {}
+        if self.flush_upto:
+            self.flush_upto = 0
+            self.broker.store.post(Flushed(self))
+        if self.definition.durable:
+            self.broker.store.post(StoreQueueDeleted(self.id))
+        if not self.machine.backing.condemned:
+            self.delete_files()

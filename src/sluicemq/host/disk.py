@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.errors import DiskFailed
 from sluicemq.host.files import HostFiles
-from sluicemq.kernel import disk, world
+from sluicemq.kernel import disk
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
 
 if TYPE_CHECKING:
@@ -71,6 +71,15 @@ class HostDisk(disk.Disk):
             "file_handles_max": handles.limit,
         }
 
+    def post_done(self) -> None:
+        """Called by the loop when it was woken, and by a busy one whenever it likes. `woken` goes
+        first: who sees it still set has appended before."""
+        self.woken = False
+        done = self.done
+        while done:
+            job, actor = done.popleft()
+            actor.post(job)
+
     async def stop(self) -> None:
         """Finish what was submitted, post it, end the threads and close the files."""
         self.is_stopped = True
@@ -78,7 +87,7 @@ class HostDisk(disk.Disk):
             jobs.put(None)
         for thread in self.threads:
             await asyncio.to_thread(thread.join)
-        self._post_done()
+        self.post_done()
         self.files.close()
 
     def _thread(self, name: str, jobs: Jobs) -> threading.Thread:
@@ -103,24 +112,9 @@ class HostDisk(disk.Disk):
             del item, job  # what was written need not stay in memory until the next job
             if not self.woken:  # several done before the loop comes by wake it once
                 self.woken = True
-                self._wake(self._post_done)
+                self._wake(self.post_done)
 
     def _wake(self, callback: Callable[..., None], *arguments: object) -> None:
         """Have the loop call it; a loop that is closed belongs to a process about to end."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(callback, *arguments)
-
-    def _post_done(self) -> None:
-        """In the loop's thread. `woken` goes first: who sees it still set has appended before."""
-        self.woken = False
-        done = self.done
-        while done:
-            job, actor = done.popleft()
-            actor.post(job)
-
-
-class MemoryDisk(world.Disk):
-    """Durable means: for as long as the process lives."""
-
-    def sync(self, actor: Actor, message: object) -> None:
-        actor.post(message)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.errors import Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
-from sluicemq.host.disk import HostDisk, MemoryDisk
+from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes."""
 
+
+LOOKS_AT_DISK: Final = 4
+"""How often within TURNS_PER_POLL. Measured under a flood: what is done waits 10 ms for the loop
+with one look, 1.5 ms with four; with 32 it is 0.3 ms, and a tenth of the throughput is gone."""
+
+SWITCH_SECONDS: Final = 0.0005
+"""How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
+
+A group commit needs the interpreter three times: to begin, between write and fdatasync, and to say
+that it is done. Each time it waits that long for a busy event loop. Measured on two cores under a
+flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, p99; messages/s):
+5 ms: 16 and 26 ms, 475 000; 1 ms: 6.4 and 12 ms, 436 000; 0.5 ms: 4.0 and 9.4 ms, 424 000; 0.1 ms:
+3.9 and 9.2 ms, 418 000. What throughput it costs are the commits, of which there are four times as
+many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the thread saves one
+of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a slow write."""
 
 BROKEN_EXIT_CODE: Final = 70
 """EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
@@ -47,9 +62,7 @@ class Host:
         self.net = HostNet(self.loop)
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
-        world = World(
-            HostClock(self.loop), HostDice(), MemoryDisk(), self.net, HostMemory(), self.log
-        )
+        world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         self.node = Node(world, config)
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
@@ -63,9 +76,14 @@ class Host:
         self.loop.call_soon(self.run)
 
     def run(self) -> None:
-        """A bounded number of turns; then the sockets get their chance."""
-        if self.node.run(TURNS_PER_POLL):
-            self.loop.call_soon(self.run)
+        """A bounded number of turns; then the sockets get their chance. What the disk has done is
+        fetched in between: a busy node would hear of it only after the sockets."""
+        for _ in range(LOOKS_AT_DISK):
+            more = self.node.run(TURNS_PER_POLL // LOOKS_AT_DISK)
+            self.disk.post_done()
+            if not more:
+                return  # should the disk have brought work, its post has woken us
+        self.loop.call_soon(self.run)
 
     async def start(self) -> None:
         """Listen for clients and for `sluicemq ctl`."""
@@ -110,6 +128,9 @@ class Host:
     async def close_storage(self) -> None:
         """With all clients gone: the node writes what makes the next start a clean one, then the
         disk finishes and ends."""
+        self.node.close_storage()
+        while not self.node.storage_closed:
+            await asyncio.sleep(0.005)
         await self.disk.stop()
 
 
@@ -129,6 +150,7 @@ def serve(config: Config, directory: Path) -> int:
     """The process's exit code: 0 after a signal. `directory` is the data directory, held."""
     tune_allocator()
     raise_descriptor_limit()
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

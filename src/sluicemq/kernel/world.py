@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import Disk
 
 
 class Clock:
@@ -39,14 +40,6 @@ class Dice:
 
     def token(self, size: int) -> bytes:
         """`size` random bytes, unpredictable on the real host."""
-        raise NotImplementedError
-
-
-class Disk:
-    """What is durable. In this step: one group commit, nothing is read back."""
-
-    def sync(self, actor: Actor, message: object) -> None:
-        """Make everything written so far durable; then post `message` to `actor`."""
         raise NotImplementedError
 
 

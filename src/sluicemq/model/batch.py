@@ -20,10 +20,20 @@ class Batch:
 
     `size` is the sum of the contents' lengths in bytes; `even` says that all have one length;
     `copies` is the number of queues the batch was routed to, each of which accounts its share;
-    `number` is the channel number the contents carry in their frames.
+    `number` is the channel number the contents carry in their frames; `first_id` is the id of the
+    first in the message store, the others follow; 0: they are small, and kept in queue indices.
     """
 
-    __slots__ = ("address", "contents", "copies", "even", "number", "persistent", "size")
+    __slots__ = (
+        "address",
+        "contents",
+        "copies",
+        "even",
+        "first_id",
+        "number",
+        "persistent",
+        "size",
+    )
 
     def __init__(
         self,
@@ -34,6 +44,7 @@ class Batch:
         persistent: bool,
         number: int,
         copies: int,
+        first_id: int = 0,
     ) -> None:
         self.address = address
         self.contents = contents
@@ -42,6 +53,7 @@ class Batch:
         self.persistent = persistent
         self.number = number
         self.copies = copies
+        self.first_id = first_id
 
 
 def size_of(contents: list[bytes], even: bool) -> int:

@@ -1,6 +1,7 @@
-"""The classic queue: a FIFO in memory with consumers, acknowledgements and requeue to position.
+"""The classic queue: a FIFO with consumers, acknowledgements and requeue to position.
 
-The chunk a lot came from is remembered for its kind only (address, persistence); its contents are
+Where its ready messages are, in RAM or on disk, is the backing queue's affair (`paging.py`). The
+chunk a lot came from is remembered for its kind only (address, persistence); its contents are
 dropped from there as soon as the chunk has been taken.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
+from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.commands import (
     Cancel,
     Command,
@@ -36,25 +38,37 @@ from sluicemq.queues.effects import (
     Inspected,
     Purged,
     Refuse,
+    Remove,
     Write,
 )
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
-from sluicemq.queues.ready import Chunk, Ready
+from sluicemq.queues.memory_target import Rates
+from sluicemq.queues.paging import Backing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.kernel.actor import Actor
+    from sluicemq.storage.queue_index import IndexRead, QueueIndex
 
 
 class ClassicQueue(QueueMachine):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
 
-    def __init__(self, title: str, durable: bool, queue: Actor) -> None:
+    def __init__(
+        self, title: str, durable: bool, queue: Actor, index: QueueIndex, io_batch: int
+    ) -> None:
         self.title = title
         self.durable = durable
         self.queue = queue
         self.depth = Depth()
-        self.ready = Ready()
+        self.rates = Rates()
+        self.backing = Backing(self.depth, index, io_batch, durable)
+        self.waiting: list[Get] = []
+        """basic.gets whose message is being read from disk."""
+        self.ram_acks = 0
+        """Messages in lots whose bodies could leave RAM for the message store."""
         self.lots: dict[int, Lot] = {}
         self.next_lot = 1
         self.consumers = ConsumerGroups()
@@ -75,7 +89,9 @@ class ClassicQueue(QueueMachine):
                 for receipt in command.receipts
             )
         elif isinstance(command, Get):
-            self.get(command, effects)
+            self.serve(effects)
+            self.waiting.append(command)
+            self.answer_gets(effects)
         elif isinstance(command, Consume):
             self.consume(command, effects)
         elif isinstance(command, Cancel):
@@ -88,7 +104,8 @@ class ClassicQueue(QueueMachine):
             effects.append(Inspected(command.channel, depth.ready, depth.consumers))
         elif isinstance(command, Purge):
             self.serve(effects)
-            effects.append(Purged(command.channel, self.purge()))
+            effects.append(Purged(command.channel, self.purge(effects)))
+            self.answer_gets(effects)
         else:
             self.delete(command, effects)
 
@@ -105,20 +122,24 @@ class ClassicQueue(QueueMachine):
             depth.footprint += footprint(batch.contents, batch.even, batch.copies)
             if durable:
                 depth.persistent += count
-            self.ready.publish(batch)
+            position = self.backing.next_position
+            self.backing.publish(batch)
+            self.rates.published += count
         if durable:
             receipt = Receipt(command.sender, command.first_seq, count)
-            effects.append(Write(batch, receipt if command.first_seq else None))
+            effects.append(Write(batch, receipt if command.first_seq else None, position))
         elif command.first_seq:
             effects.append(Confirm(command.sender, command.first_seq, count))
 
     def serve(self, effects: list[Effect]) -> None:
-        """Deal ready messages until there are none or nobody has room."""
-        ready = self.ready
+        """Deal ready messages until there are none in RAM or nobody has room."""
+        if self.waiting:
+            self.answer_gets(effects)
         consumers = self.consumers
         if not consumers.count:
             return
-        while (chunk := ready.head()) is not None:
+        backing = self.backing
+        while (chunk := backing.head()) is not None:
             cost_each = cost_of(len(chunk.contents[chunk.start]))
             able, each, group = consumers.able(cost_each, self.queue)
             if not able:
@@ -126,7 +147,14 @@ class ClassicQueue(QueueMachine):
             count = same_cost(chunk, min(chunk.left(), each * len(able)), cost_each)
             self.deal(chunk, count, able, cost_each, effects)
             consumers.rotate(group, able, count)
-            ready.took(chunk, count)
+            backing.took(chunk, count)
+            self.rates.delivered += count
+
+    def hungry(self) -> bool:
+        """Would somebody take a message that is on disk?"""
+        if self.waiting:
+            return True
+        return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue)[0])
 
     def deal(
         self, chunk: Chunk, count: int, able: list[Consumer], cost_each: int, effects: list[Effect]
@@ -143,19 +171,12 @@ class ClassicQueue(QueueMachine):
             size = size_of(contents, chunk.even)
             depth.ready_bytes -= size
             lot = 0
+            positions = range(chunk.position + start + index, chunk.position + end, step)
             if consumer.no_ack:
-                self.release(chunk, contents)
+                self.release_chunk(chunk, contents, positions, effects)
             else:
-                first = chunk.position + start + index
                 lot = self.open_lot(
-                    Lot(
-                        consumer.channel,
-                        consumer,
-                        chunk,
-                        contents,
-                        range(first, chunk.position + end, step),
-                    ),
-                    size,
+                    Lot(consumer.channel, consumer, chunk, contents, positions), size
                 )
             effects.append(
                 Deliver(
@@ -174,16 +195,38 @@ class ClassicQueue(QueueMachine):
         number = self.next_lot
         self.next_lot += 1
         self.lots[number] = lot
-        self.depth.unacked += lot.left
-        self.depth.unacked_bytes += size
+        depth = self.depth
+        depth.unacked += lot.left
+        depth.unacked_bytes += size
+        depth.ram_unacked += lot.left
+        if lot.chunk.id_base is not None:
+            self.ram_acks += lot.left
+        self.rates.ack_in += lot.left
         return number
 
-    def release(self, chunk: Chunk, contents: list[bytes]) -> None:
-        """The messages leave the queue for good."""
-        depth = self.depth
-        depth.footprint -= footprint(contents, chunk.even, chunk.copies)
-        if chunk.persistent and self.durable:
-            depth.persistent -= len(contents)
+    def release_chunk(
+        self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
+    ) -> None:
+        """Messages leave for good without having been out at a consumer."""
+        self.depth.footprint -= footprint(contents, chunk.even, chunk.copies)
+        base = chunk.id_base
+        ids = None
+        if base is not None and chunk.in_store:
+            ids = range(positions.start + base, positions.stop + base, positions.step)
+        self.remove(positions, chunk.persistent, ids, effects)
+
+    def remove(
+        self, positions: range, persistent: bool, ids: range | None, effects: list[Effect]
+    ) -> None:
+        """What is on disk about these messages is of no use any more."""
+        index = self.backing.index
+        durable = persistent and self.durable
+        if durable:
+            self.depth.persistent -= len(positions)
+        if index.segments:
+            index.acknowledge(positions)
+        if durable or ids is not None:
+            effects.append(Remove(positions, durable, ids))
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
@@ -192,17 +235,34 @@ class ClassicQueue(QueueMachine):
             if lot is None:
                 continue
             if self.deleted:
-                lot.settle(start, end)
+                lot.take(start, end)
             elif command.requeue:
                 self.give_back(lot, start, end)
             else:
-                settled = lot.settle(start, end)
-                self.depth.unacked -= end - start
-                self.depth.unacked_bytes -= size_of(settled, lot.chunk.even)
-                self.release(lot.chunk, settled)
+                self.acknowledge(lot, start, end, effects)
             self.credit(lot, end - start)
             if not lot.left:
                 del self.lots[number]
+
+    def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
+        """Messages leave the queue for good."""
+        count = end - start
+        settled = lot.take(start, end)
+        depth = self.depth
+        depth.unacked -= count
+        depth.unacked_bytes -= lot.size(start, end, settled)
+        depth.footprint -= lot.footprint(settled)
+        self.left_ram(lot, count)
+        self.rates.ack_out += count
+        positions = lot.positions[start:end]
+        self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
+
+    def left_ram(self, lot: Lot, count: int) -> None:
+        """So many bodies of the lot are not kept for its consumer any more."""
+        if lot.sizes is None:
+            self.depth.ram_unacked -= count
+            if lot.chunk.id_base is not None:
+                self.ram_acks -= count
 
     def credit(self, lot: Lot, count: int) -> None:
         """The consumer may have `count` more."""
@@ -212,48 +272,53 @@ class ClassicQueue(QueueMachine):
 
     def give_back(self, lot: Lot, start: int, end: int) -> None:
         """Unsettled messages become ready again, at their positions."""
+        self.left_ram(lot, end - start)
         chunks = lot.give_back(start, end)
-        size = sum(size_of(chunk.contents, chunk.even) for chunk in chunks)
+        size = sum(chunk.size() for chunk in chunks)
         depth = self.depth
         depth.unacked -= end - start
         depth.unacked_bytes -= size
         depth.ready += end - start
         depth.ready_bytes += size
-        self.ready.give_back(chunks)
+        self.backing.give_back(chunks)
 
-    def get(self, command: Get, effects: list[Effect]) -> None:
-        """One message for basic.get; what a consumer can take is no longer there."""
-        channel = command.channel
-        if self.deleted:
-            effects.append(Refuse(channel, 404, f"no {self.title}"))
-            return
-        self.serve(effects)
-        chunk = self.ready.head()
-        if chunk is None:
-            effects.append(Got(channel, None, 0, b"", 0, False, 0))
-            return
+    def answer_gets(self, effects: list[Effect]) -> None:
+        """One message for each basic.get; what a consumer can take is no longer there."""
+        while self.waiting:
+            channel = self.waiting[0].channel
+            chunk = None if self.deleted else self.backing.head()
+            if self.deleted:
+                effects.append(Refuse(channel, 404, f"no {self.title}"))
+            elif chunk is not None:
+                effects.append(self.got(self.waiting[0], chunk, effects))
+            elif self.depth.ready:
+                return  # it is being read
+            else:
+                effects.append(Got(channel, None, 0, b"", 0, False, 0))
+            del self.waiting[0]
+
+    def got(self, command: Get, chunk: Chunk, effects: list[Effect]) -> Got:
+        """The first message of the chunk."""
         contents = [chunk.contents[chunk.start]]
         position = chunk.position + chunk.start
+        positions = range(position, position + 1)
         size = len(contents[0])
         self.depth.ready -= 1
         self.depth.ready_bytes -= size
         lot = 0
         if command.no_ack:
-            self.release(chunk, contents)
+            self.release_chunk(chunk, contents, positions, effects)
         else:
-            positions = range(position, position + 1)
-            lot = self.open_lot(Lot(channel, None, chunk, contents, positions), size)
-        self.ready.took(chunk, 1)
-        effects.append(
-            Got(
-                channel,
-                contents[0],
-                lot,
-                chunk.address,
-                chunk.number,
-                chunk.redelivered,
-                self.depth.ready,
-            )
+            lot = self.open_lot(Lot(command.channel, None, chunk, contents, positions), size)
+        self.backing.took(chunk, 1)
+        return Got(
+            command.channel,
+            contents[0],
+            lot,
+            chunk.address,
+            chunk.number,
+            chunk.redelivered,
+            self.depth.ready,
         )
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
@@ -288,24 +353,38 @@ class ClassicQueue(QueueMachine):
         for consumer in self.consumers.all():
             if consumer.channel is channel:
                 self.drop(consumer)
+        self.waiting = [get for get in self.waiting if get.channel is not channel]
         for number in [n for n, lot in self.lots.items() if lot.channel is channel]:
             lot = self.lots.pop(number)
             if not self.deleted:
                 for start, end in lot.open_parts():
                     self.give_back(lot, start, end)
 
-    def purge(self) -> int:
+    def purge(self, effects: list[Effect]) -> int:
         """Drop the ready messages; returns how many."""
-        count, size, weight = self.ready.measure()
         depth = self.depth
-        assert count == depth.ready, "the running count of ready messages is off"
-        self.ready.clear()
-        depth.ready = 0
-        depth.ready_bytes -= size
-        depth.footprint -= weight
-        depth.persistent = 0
-        if self.durable and not self.deleted:
-            depth.persistent = sum(lot.left for lot in self.lots.values() if lot.chunk.persistent)
+        count = depth.ready
+        backing = self.backing
+        kept = [lot for lot in self.lots.values() if lot.chunk.persistent]
+        for chunk in backing.clear():
+            base = chunk.id_base
+            positions = chunk.positions()
+            ids = None
+            if base is not None and chunk.in_store:
+                ids = range(positions.start + base, positions.stop + base)
+            self.remove(positions, chunk.persistent, ids, effects)
+        if self.durable:
+            effects.extend(Remove(positions, True, None) for positions in backing.condemned)
+        if not backing.seek_references:
+            for positions in backing.condemned:
+                backing.index.acknowledge(positions)
+            backing.condemned = []
+        depth.ready = depth.ready_bytes = depth.ram_messages = 0
+        out = (lot for lot in self.lots.values() if lot.sizes is None)
+        depth.footprint = sum(
+            lot.footprint([body for body in lot.contents if body is not None]) for lot in out
+        )
+        depth.persistent = sum(lot.left for lot in kept) if self.durable else 0
         return count
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
@@ -322,12 +401,113 @@ class ClassicQueue(QueueMachine):
         for consumer in self.consumers.all():
             self.drop(consumer)
             effects.append(Cancelled(consumer, True))
-        count = self.purge()
+        count = self.purge(effects)
         for lot in self.lots.values():
+            for start, end in lot.open_parts():
+                positions = lot.positions[start:end]
+                self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
             lot.forget()
-        self.depth = Depth()
+        self.depth = self.backing.depth = Depth()
+        self.ram_acks = 0
         self.deleted = True
+        self.answer_gets(effects)
         effects.append(Deleted(channel, count))
+
+    # -- RAM
+
+    def reduce_memory_use(self, store_is_full: Callable[[], bool]) -> None:
+        """Page out what the target does not permit: pending acknowledgements and ready messages,
+        what grows faster first (spec 4.9)."""
+        backing = self.backing
+        target = backing.target
+        if target is None or self.deleted:
+            return
+        quota = self.depth.ram_messages + self.ram_acks - target
+        if quota > 0:
+            rates = self.rates
+            growing = rates.ack_in_rate - rates.ack_out_rate
+            if growing > rates.published_rate - rates.delivered_rate:
+                quota = self.limit_ram_acks(quota)
+                backing.alphas_to_betas(quota, store_is_full)
+            else:
+                quota = backing.alphas_to_betas(quota, store_is_full)
+                self.limit_ram_acks(quota)
+        backing.betas_to_delta(self.depth.ready)
+
+    def limit_ram_acks(self, quota: int) -> int:
+        """Let go of bodies that are out at consumers, the newest first: they are settled last.
+        Returns what is left of the quota."""
+        if quota <= 0 or not self.ram_acks:
+            return quota
+        for lot in reversed(self.lots.values()):
+            if lot.sizes is None and lot.chunk.id_base is not None:
+                for chunk in [] if lot.in_store else lot.open_chunks():
+                    self.backing.hand_to_store(chunk)
+                self.left_ram(lot, lot.left)
+                self.depth.footprint -= lot.drop_bodies()
+                quota -= lot.left
+                if quota <= 0 or not self.ram_acks:
+                    break
+        return quota
+
+    def loaded(self, job: IndexRead) -> list[range]:
+        """Messages are back from disk. Returns the positions that could not be read; they are
+        gone."""
+        return self.lose(self.backing.loaded(job, self.out_in))
+
+    def out_in(self, start: int, end: int) -> list[range]:
+        """The positions of [start, end) that are at consumers."""
+        out: list[range] = []
+        for lot in self.lots.values():
+            if lot.positions[-1] >= start and lot.positions[0] < end:
+                for first, last in lot.open_parts():
+                    out += [range(p, p + 1) for p in lot.positions[first:last] if start <= p < end]
+        return out
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        """Bodies are back from the message store. Returns the positions of those that are gone."""
+        return self.lose(self.backing.got_bodies(chunk, contents))
+
+    def lose(self, lost: list[range]) -> list[range]:
+        """These cannot be read: they count no more."""
+        for positions in lost:
+            self.depth.ready -= len(positions)
+            if self.durable:
+                self.depth.persistent = max(0, self.depth.persistent - len(positions))
+            self.backing.index.acknowledge(positions)
+        if not self.depth.ready:
+            self.depth.ready_bytes = 0
+        return lost
+
+    def recover(self, next_position: int, delivered: int, size: int) -> None:
+        """After a restart everything begins as delta."""
+        backing = self.backing
+        backing.next_position = next_position
+        backing.delivered = delivered
+        live = backing.index.live_in(0, next_position)
+        count = sum(map(len, live))
+        if count:
+            delta = backing.delta
+            delta.start, delta.end = live[0][0], live[-1][-1] + 1
+            delta.count = delta.persistent = count
+            delta.bytes = size
+            delta.references = True
+        self.depth.ready = self.depth.persistent = count
+        self.depth.ready_bytes = size if count else 0
+
+    def unsaved(self, upto: int) -> list[Chunk]:
+        """Persistent messages below position `upto` that the index may not have yet, wherever they
+        are. (A lot is looked at as a whole.)"""
+        backing = self.backing
+        chunks = [
+            chunk
+            for chunk in [*backing.in_ram(), *backing.outgoing]
+            if chunk.persistent and chunk.position + chunk.start < upto
+        ]
+        for lot in self.lots.values():
+            if lot.chunk.persistent and lot.positions[0] < upto:
+                chunks += lot.open_chunks()
+        return chunks
 
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""

@@ -61,13 +61,27 @@ class Confirm:
 
 
 class Write:
-    """Bodies for the message store; `receipt` comes back in Written, None: nobody waits."""
+    """Persistent messages, from `position` on; `receipt` comes back in Written, None: nobody
+    waits."""
 
-    __slots__ = ("batch", "receipt")
+    __slots__ = ("batch", "position", "receipt")
 
-    def __init__(self, batch: Batch, receipt: Receipt | None) -> None:
+    def __init__(self, batch: Batch, receipt: Receipt | None, position: int) -> None:
         self.batch = batch
         self.receipt = receipt
+        self.position = position
+
+
+class Remove:
+    """Messages have left the queue for good. `durable`: that must be remembered over a restart;
+    `ids`: these bodies in the message store are not needed here any more."""
+
+    __slots__ = ("durable", "ids", "positions")
+
+    def __init__(self, positions: range, durable: bool, ids: range | None) -> None:
+        self.positions = positions
+        self.durable = durable
+        self.ids = ids
 
 
 class Consumed:
@@ -158,5 +172,15 @@ class Refuse:
 
 
 Effect = (
-    Deliver | Confirm | Write | Consumed | Cancelled | Got | Inspected | Purged | Deleted | Refuse
+    Deliver
+    | Confirm
+    | Write
+    | Remove
+    | Consumed
+    | Cancelled
+    | Got
+    | Inspected
+    | Purged
+    | Deleted
+    | Refuse
 )

@@ -1,24 +1,42 @@
 """Lots: what is out at consumers and not settled, in the runs in which it was delivered.
 
 A lot keeps positions as a `range` (its step is the number of consumers dealt to) and contents as
-a list whose settled places are None. Settling n messages of a lot is one slice assignment.
+a list whose settled places are None. Settling n messages of a lot is one slice assignment. A lot
+whose messages are in the message store may let go of their bodies (spec 4.9, limit_ram_acks).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from sluicemq.queues.ready import Chunk
+from sluicemq.model.batch import footprint, size_of
+from sluicemq.queues.chunk import Chunk
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.consumers import Consumer
 
+PAGED = b""
+"""In place of a body that the lot has let go of."""
+
 
 class Lot:
-    """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements."""
+    """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements.
 
-    __slots__ = ("channel", "chunk", "consumer", "contents", "left", "positions")
+    `chunk` is kept for its kind only. `sizes` has the bytes of each message once the bodies are
+    gone; None: they are here.
+    """
+
+    __slots__ = (
+        "channel",
+        "chunk",
+        "consumer",
+        "contents",
+        "in_store",
+        "left",
+        "positions",
+        "sizes",
+    )
 
     def __init__(
         self,
@@ -31,45 +49,89 @@ class Lot:
         self.channel = channel
         self.consumer = consumer
         self.chunk = chunk
+        self.in_store = chunk.in_store
         self.contents: list[bytes | None] = list(contents)
+        self.sizes: list[int] | None = None
         self.positions = positions
         self.left = len(contents)
 
-    def settle(self, start: int, end: int) -> list[bytes]:
-        """Take contents [start, end) out; they must all be there."""
+    def take(self, start: int, end: int) -> list[bytes]:
+        """Settle contents [start, end); they must all be there."""
         taken = self.contents[start:end]
         assert len(taken) == end - start and None not in taken, "a message was settled twice"
         self.contents[start:end] = [None] * (end - start)
         self.left -= end - start
         return cast("list[bytes]", taken)
 
+    def size(self, start: int, end: int, taken: list[bytes]) -> int:
+        """Bytes of what was taken from [start, end)."""
+        if self.sizes is not None:
+            return sum(self.sizes[start:end])
+        return size_of(taken, self.chunk.even)
+
+    def footprint(self, taken: list[bytes]) -> int:
+        """Bytes of RAM of what was taken."""
+        return footprint(taken, self.chunk.even, self.chunk.copies) if self.sizes is None else 0
+
     def forget(self) -> None:
         """Let go of the messages; only their number matters from now on."""
-        self.contents = [None if content is None else b"" for content in self.contents]
+        self.contents = [None if content is None else PAGED for content in self.contents]
+        self.sizes = [0] * len(self.contents)
+
+    def ids(self, positions: range) -> range | None:
+        """Their ids in the message store, if they are there."""
+        base = self.chunk.id_base
+        if base is None or not self.in_store:
+            return None
+        return range(positions.start + base, positions.stop + base, positions.step)
+
+    def open_chunks(self) -> list[Chunk]:
+        """What is not settled, as chunks: for whoever must write it."""
+        chunks: list[Chunk] = []
+        for start, end in self.open_parts():
+            contents = cast("list[bytes]", self.contents[start:end])
+            chunks += self._chunks(start, end, contents)
+        return chunks
+
+    def drop_bodies(self) -> int:
+        """The bodies are in the message store. Returns the bytes of RAM this has freed."""
+        assert self.sizes is None and self.chunk.id_base is not None
+        bodies = [content for content in self.contents if content is not None]
+        freed = self.footprint(bodies)
+        self.sizes = [0 if content is None else len(content) for content in self.contents]
+        self.contents = [None if content is None else PAGED for content in self.contents]
+        self.in_store = True
+        return freed
 
     def give_back(self, start: int, end: int) -> list[Chunk]:
         """Take contents [start, end) out as ready chunks, marked redelivered."""
-        contents = self.settle(start, end)
+        return self._chunks(start, end, self.take(start, end))
+
+    def _chunks(self, start: int, end: int, contents: list[bytes]) -> list[Chunk]:
+        sizes = None if self.sizes is None else self.sizes[start:end]
         if self.positions.step == 1:
-            return [self.returned(contents, self.positions[start])]
+            return [self.returned(contents, self.positions[start], sizes)]
         positions = self.positions[start:end]
         return [
-            self.returned([content], position)
-            for content, position in zip(contents, positions, strict=True)
+            self.returned([content], position, None if sizes is None else [sizes[index]])
+            for index, (content, position) in enumerate(zip(contents, positions, strict=True))
         ]
 
-    def returned(self, contents: list[bytes], position: int) -> Chunk:
+    def returned(self, contents: list[bytes], position: int, sizes: list[int] | None) -> Chunk:
         """A ready chunk like the one the messages came from."""
         chunk = self.chunk
         return Chunk(
             chunk.address,
-            contents,
+            contents if sizes is None else [],
             chunk.even,
             chunk.persistent,
             chunk.number,
             chunk.copies,
             position,
             True,
+            chunk.id_base,
+            self.in_store,
+            sizes,
         )
 
     def open_parts(self) -> list[tuple[int, int]]:

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 
 
 class Depth:
-    """Counts (messages) and sizes (bytes) of a queue, for people and alarms."""
+    """Counts (messages) and sizes (bytes) of a queue, for people and alarms.
+
+    `footprint` is what its messages take of RAM; `ram_messages` are the ready ones whose bodies are
+    there, `ram_unacked` those at consumers.
+    """
 
     __slots__ = (
         "consumers",
         "footprint",
         "persistent",
+        "ram_messages",
+        "ram_unacked",
         "ready",
         "ready_bytes",
         "unacked",
@@ -34,6 +40,8 @@ class Depth:
         self.persistent = 0
         self.consumers = 0
         self.footprint = 0
+        self.ram_messages = 0
+        self.ram_unacked = 0
 
 
 class QueueMachine:

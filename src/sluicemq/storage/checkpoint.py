@@ -4,7 +4,7 @@
                     | next message id u64 | next queue id u64 | node id 16
                     | segment entry count u32 | definitions length u32 | definitions (JSON)
                     | queue states
-    queue state     id u64 | next position u64 | delivered u64 | segments u32 | segments
+    queue state     id u64 | next position u64 | delivered u64 | size u64 | segments u32 | segments
     segment         number u64 | length u64 | file id 16 | bits length u32 | bits
 
 All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
@@ -43,7 +43,7 @@ KEPT: Final = 2
 CLEAN: Final = 1
 
 HEAD: Final = Struct("<BBHIQQQ16sII")
-QUEUE: Final = Struct("<QQQI")
+QUEUE: Final = Struct("<QQQQI")
 SEGMENT: Final = Struct("<QQ16sI")
 U64: Final = Struct("<Q")
 
@@ -66,9 +66,10 @@ class SegmentState:
 
 class QueueState:
     """A durable queue: positions below `next_position` have been given, those below `delivered`
-    were delivered at least once."""
+    were delivered at least once. `size`: bytes of its live persistent messages, for people: what
+    a journal adds to it or takes away is estimated."""
 
-    __slots__ = ("delivered", "id", "next_position", "segments")
+    __slots__ = ("delivered", "id", "next_position", "segments", "size")
 
     def __init__(
         self,
@@ -76,11 +77,13 @@ class QueueState:
         next_position: int,
         delivered: int,
         segments: list[SegmentState],
+        size: int = 0,
     ) -> None:
         self.id = id
         self.next_position = next_position
         self.delivered = delivered
         self.segments = segments
+        self.size = size
 
 
 class Checkpoint:
@@ -132,7 +135,8 @@ def checkpoint_path(number: int) -> str:
 
 def encode_queue_state(state: QueueState) -> bytes:
     """One queue, as it stands in the file; it may be kept until the queue changes."""
-    parts = [QUEUE.pack(state.id, state.next_position, state.delivered, len(state.segments))]
+    head = (state.id, state.next_position, state.delivered, state.size, len(state.segments))
+    parts = [QUEUE.pack(*head)]
     for segment in state.segments:
         bits = encode_bits(segment.live)
         parts.append(SEGMENT.pack(segment.number, segment.length, segment.file_id, len(bits)))
@@ -206,14 +210,14 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 
 def decode_queue_state(data: bytes, at: int) -> tuple[QueueState, int]:
     """The queue at data[at:], and where it ends. Corrupt, struct.error."""
-    number, next_position, delivered, count = QUEUE.unpack_from(data, at)
+    number, next_position, delivered, total, count = QUEUE.unpack_from(data, at)
     at += QUEUE.size
     segments: list[SegmentState] = []
     for _ in range(count):
         segment, length, file_id, size = SEGMENT.unpack_from(data, at)
         bits, at = cut(data, at + SEGMENT.size, size)
         segments.append(SegmentState(segment, length, file_id, decode_bits(bits)))
-    return QueueState(number, next_position, delivered, segments), at
+    return QueueState(number, next_position, delivered, segments, total), at
 
 
 def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:

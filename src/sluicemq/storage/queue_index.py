@@ -99,6 +99,8 @@ class IndexRead(DiskJob):
         self.keep_bodies = keep_bodies
         """False: only what refers to the message store is of interest."""
         self.upto = end
+        self.epoch = 0
+        """For who asked: what it was about then."""
         self.runs: list[Run] = []
         self.places: list[BlockPlace] = []
         self.damaged: list[str] = []
@@ -154,6 +156,8 @@ class QueueIndex:
         self.segments: dict[int, Segment] = {}
         self.job: IndexWrite | IndexRead | None = None
         self.sequence = 0
+        self.has_empty = False
+        """A segment has nothing alive any more."""
         self.reads = 0
         self.writes = 0
         """Of segments, as queue_index_read and queue_index_write count them (spec 5.9)."""
@@ -237,8 +241,8 @@ class QueueIndex:
                     write.transient |= bits
         return write
 
-    def wrote(self, job: IndexWrite) -> list[str]:
-        """It is done. Returns the paths of segments in which nothing is alive."""
+    def wrote(self, job: IndexWrite) -> None:
+        """It is done."""
         assert job is self.job
         self.job = None
         for write in job.writes:
@@ -250,10 +254,10 @@ class QueueIndex:
                 segment.places += write.places
             segment.dirty = True
             self.writes += 1
-        empty: list[str] = []
+            if not write.segment.live:
+                self.has_empty = True
         for positions in job.gone:
-            empty += self.acknowledge(positions)
-        return empty
+            self.acknowledge(positions)
 
     def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
         """A job that reads from one segment: of [start, end) as much as `bytes_max` allows, at
@@ -285,24 +289,18 @@ class QueueIndex:
                 found += ranges_of(segment.live & bits_of(part, base), base)
         return found
 
-    def acknowledge(self, positions: range) -> list[str]:
-        """They are gone for good. Returns the paths of segments in which nothing is left alive;
-        the index has forgotten them."""
-        job = self.job
-        if isinstance(job, IndexWrite):
-            job.gone.append(positions)
+    def acknowledge(self, positions: range) -> None:
+        """They are gone for good. A segment in which nothing is left alive is `collect`ed later."""
+        if isinstance(self.job, IndexWrite):
+            self.job.gone.append(positions)
         if not self.segments:
-            return []
-        empty: list[str] = []
+            return
         for number, part in self.parts(positions):
             segment = self.segments.get(number)
-            if segment is None or not segment.live:
-                continue
-            segment.live &= ~bits_of(part, number * self.entry_count)
-            if not segment.live and not self._in_use(segment):
-                del self.segments[number]
-                empty.append(segment.path)
-        return empty
+            if segment is not None and segment.live:
+                segment.live &= ~bits_of(part, number * self.entry_count)
+                if not segment.live:
+                    self.has_empty = True
 
     def _in_use(self, segment: Segment) -> bool:
         """Is a job working on it?"""
@@ -312,10 +310,12 @@ class QueueIndex:
         return job is not None and job.segment is segment
 
     def collect(self) -> list[str]:
-        """Segments that became empty while a job was working on them."""
+        """Forget the segments in which nothing is alive; returns their paths, to be deleted. Called
+        when the acknowledgements are durable: until then a checkpoint may count on the files."""
         empty = [s for s in self.segments.values() if not s.live and not self._in_use(s)]
         for segment in empty:
             del self.segments[segment.number]
+        self.has_empty = False
         return [segment.path for segment in empty]
 
     def states(self) -> list[SegmentState]:

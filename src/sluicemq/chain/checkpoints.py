@@ -1,0 +1,212 @@
+"""Checkpoints: how old journal files become unnecessary.
+
+    rotate   the journal begins file c; files before c - 1 are to go
+    flush    queues with something in those files write what is alive and not in a segment yet
+    sync     all segment files that were written to, each in the lane of its queue
+    save     the checkpoint says what is durable where
+    delete   journal files that neither this checkpoint nor the one before needs
+
+One at a time; when the journal has rotated meanwhile, the next one begins at once. The last one of
+a broker's life flushes everything and says that it is clean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
+from sluicemq.storage.journal import DIRECTORY
+
+if TYPE_CHECKING:
+    from sluicemq.chain.message_store import MessageStore
+    from sluicemq.chain.queue import Queue
+
+EVERYTHING = 1 << 62
+"""A position behind all others."""
+
+
+class Flush:
+    """To a queue: write what is alive below position `upto` into segments; answer `Flushed`."""
+
+    __slots__ = ("upto",)
+
+    def __init__(self, upto: int) -> None:
+        self.upto = upto
+
+
+class Flushed:
+    """From a queue: done, or the queue is deleted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+
+class SegmentSync(DiskJob):
+    """Makes segment files of one queue durable."""
+
+    def __init__(self, directory: str, paths: list[str], lane: int) -> None:
+        self.directory = directory
+        self.paths = paths
+        self.lane = lane
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            if files.size(path) >= 0:  # it may have been deleted since
+                files.sync(path)
+        files.sync_directory(self.directory)
+
+
+class CheckpointSaved(DiskJob):
+    """Writes a checkpoint, then deletes what it makes unnecessary."""
+
+    def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
+        self.checkpoint = checkpoint
+        self.states = states
+        self.journal = journal
+
+    def run(self, files: Files) -> None:
+        write_checkpoint(files, self.checkpoint, self.states)
+        for path in self.journal:
+            files.delete(path)
+        if self.journal:
+            files.sync_directory(DIRECTORY)
+
+
+class Checkpoints:
+    """The procedure, for one message store."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+        self.number = 0
+        self.node_id = b""
+        self.count = 0
+        self.cut = 0
+        """The journal file that the checkpoint under way begins at; 0: none is under way."""
+        self.saved_cut = 0
+        """That of the last one."""
+        self.flushing: dict[Queue, None] = {}
+        self.syncing = 0
+        self.touched: dict[Queue, None] = {}
+        """Queues that have changed since the last snapshot."""
+        self.states: dict[int, bytes] = {}
+        """Of all durable queues, as of the last snapshot."""
+        self.definitions = b""
+        self.closing = False
+        self.closed = False
+
+    def touch(self, queue: Queue) -> None:
+        """Its state is not what it was at the last snapshot."""
+        self.touched[queue] = None
+
+    def begin(self) -> None:
+        """The journal has rotated. Two files stay as they are."""
+        store = self.store
+        cut = store.journal.number - 1
+        if self.cut or store.sealed or cut <= max(self.saved_cut, store.journal.first):
+            return
+        marks = store.journal.marks_before(cut)
+        self._start(cut, {queue: upto for queue, upto in marks.items() if upto})
+
+    def close(self) -> None:
+        """The broker stops, and everybody has left: flush everything."""
+        self.closing = True
+        self.store.group.urgent = True
+        self.store.schedule()
+
+    def close_when_idle(self) -> None:
+        """At the end of each turn of the store while the broker is closing."""
+        store = self.store
+        if self.closed:
+            return
+        if store.sealed:
+            self.closed = True
+        elif not self.cut and store.commit is None and store.group.is_empty():
+            queues = store.broker.durable_queues
+            marks = dict.fromkeys(queues, EVERYTHING)
+            self._start(store.journal.number + 1, marks)
+
+    def _start(self, cut: int, marks: dict[int, int]) -> None:
+        self.cut = cut
+        for queue_id, upto in marks.items():
+            queue = self.store.broker.durable_queues.get(queue_id)
+            if queue is not None:
+                self.flushing[queue] = None
+                queue.post(Flush(upto))
+        if not self.flushing:
+            self._sync()
+
+    def flushed(self, message: Flushed) -> None:
+        """One queue less to wait for."""
+        if self.flushing.pop(message.queue, self) is None and not self.flushing:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Take the snapshot, and make durable what it says."""
+        broker = self.store.broker
+        for queue in [*self.touched]:
+            index = queue.machine.backing.index
+            if queue.machine.deleted or not queue.definition.durable:
+                continue
+            self.states[queue.id] = encode_queue_state(state_of(queue))
+            paths = index.take_dirty()
+            if paths:
+                self.syncing += 1
+                self.store.submit(SegmentSync(index.directory, paths, queue.lane))
+        self.touched = {}
+        self.states = {
+            key: state for key, state in self.states.items() if key in broker.durable_queues
+        }
+        self.definitions = broker.definitions.encode()
+        if not self.syncing:
+            self._save()
+
+    def synced(self, _: SegmentSync) -> None:
+        """One file less to wait for."""
+        self.syncing -= 1
+        if not self.syncing:
+            self._save()
+
+    def _save(self) -> None:
+        store = self.store
+        self.number += 1
+        checkpoint = Checkpoint(
+            self.number,
+            self.closing and self.cut > store.journal.number,
+            self.cut,
+            store.broker.next_message_id,
+            store.broker.next_queue_id,
+            self.node_id,
+            self.definitions,
+            [],
+            store.broker.entry_count,
+        )
+        paths = store.journal.files_before(self.saved_cut)
+        store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))
+
+    def saved(self, job: CheckpointSaved) -> None:
+        """It counts from now on."""
+        self.count += 1
+        self.saved_cut = job.checkpoint.journal_first
+        self.store.journal.forget_before(self.saved_cut)
+        self.cut = 0
+        if job.checkpoint.clean:
+            self.closed = True
+        elif not self.closing:
+            self.begin()
+
+
+def state_of(queue: Queue) -> QueueState:
+    """What a checkpoint says about a queue."""
+    machine = queue.machine
+    backing = machine.backing
+    depth = machine.depth
+    return QueueState(
+        queue.id,
+        backing.next_position,
+        backing.delivered,
+        backing.index.states(),
+        depth.ready_bytes + depth.unacked_bytes,
+    )

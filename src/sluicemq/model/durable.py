@@ -1,0 +1,207 @@
+"""The definitions that survive a restart: durable exchanges, durable queues, and what binds them.
+
+Every change is one JSON object, which goes to the journal; all of them together are the JSON object
+that goes to checkpoints:
+
+    {"exchanges": [{"name", "type", "auto_delete", "internal", "arguments"}],
+     "queues": [{"id", "name", "auto_delete", "arguments"}],
+     "bindings": [{"source", "destination", "destination_type", "routing_key", "arguments"}]}
+
+`arguments` is the AMQP table in base64: JSON would not tell its types apart. A change has one of
+"exchange", "queue", "binding" with such an object, or "exchange_deleted" with a name, "unbinding"
+with a binding; that a queue is deleted is an entry of the journal by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any, cast
+
+from sluicemq.amqp.types import Malformed, decode_table, encode_table
+from sluicemq.errors import Corrupt
+from sluicemq.model.definitions import (
+    Arguments,
+    BindingDefinition,
+    ExchangeDefinition,
+    Identity,
+    QueueDefinition,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.types import Table
+
+
+class DurableDefinitions:
+    """All of them. The methods that change something return the change for the journal."""
+
+    def __init__(self, encoded: bytes = b"") -> None:
+        self.exchanges: dict[str, ExchangeDefinition] = {}
+        self.queues: dict[int, QueueDefinition] = {}
+        self.bindings: dict[Identity, BindingDefinition] = {}
+        self._encoded: bytes | None = None
+        if encoded:
+            self._read(encoded)
+
+    def _read(self, encoded: bytes) -> None:
+        try:
+            all_of_them = json.loads(encoded)
+            for each in all_of_them["exchanges"]:
+                self.apply_one("exchange", each)
+            for each in all_of_them["queues"]:
+                self.apply_one("queue", each)
+            for each in all_of_them["bindings"]:
+                self.apply_one("binding", each)
+        except (ValueError, KeyError, TypeError, Malformed) as error:
+            raise Corrupt(f"definitions that do not parse: {error}") from error
+
+    def encode(self) -> bytes:
+        """For a checkpoint; it is kept until something changes."""
+        if self._encoded is None:
+            all_of_them = {
+                "exchanges": list(map(exchange_fields, self.exchanges.values())),
+                "queues": [queue_fields(key, queue) for key, queue in self.queues.items()],
+                "bindings": list(map(binding_fields, self.bindings.values())),
+            }
+            self._encoded = json.dumps(all_of_them).encode()
+        return self._encoded
+
+    def apply(self, change: bytes) -> None:
+        """One change, from the journal. Corrupt when it is none."""
+        try:
+            for kind, value in json.loads(change).items():
+                self.apply_one(kind, value)
+        except (ValueError, KeyError, TypeError, Malformed) as error:
+            raise Corrupt(f"a change of the definitions that does not parse: {error}") from error
+
+    def apply_one(self, kind: str, value: Any) -> None:
+        """KeyError, ValueError, TypeError when it makes no sense."""
+        self._encoded = None
+        if kind == "exchange":
+            exchange = exchange_of(value)
+            self.exchanges[exchange.name] = exchange
+        elif kind == "queue":
+            self.queues[int(value["id"])] = queue_of(value)
+        elif kind == "binding":
+            binding = binding_of(value)
+            self.bindings[binding.identity] = binding
+        elif kind == "exchange_deleted":
+            self._drop_exchange(value)
+        elif kind == "unbinding":
+            self.bindings.pop(binding_of(value).identity, None)
+        else:
+            raise ValueError(f"unknown kind {kind}")
+
+    def add_exchange(self, exchange: ExchangeDefinition) -> bytes:
+        self.exchanges[exchange.name] = exchange
+        return self._changed("exchange", exchange_fields(exchange))
+
+    def delete_exchange(self, name: str) -> bytes:
+        """With its bindings."""
+        self._drop_exchange(name)
+        return self._changed("exchange_deleted", name)
+
+    def add_queue(self, queue_id: int, queue: QueueDefinition) -> bytes:
+        self.queues[queue_id] = queue
+        return self._changed("queue", queue_fields(queue_id, queue))
+
+    def delete_queue(self, queue_id: int) -> None:
+        """With its bindings."""
+        queue = self.queues.pop(queue_id, None)
+        if queue is not None:
+            self._encoded = None
+            self._unbind("queue", queue.name)
+
+    def add_binding(self, binding: BindingDefinition) -> bytes:
+        self.bindings[binding.identity] = binding
+        return self._changed("binding", binding_fields(binding))
+
+    def delete_binding(self, binding: BindingDefinition) -> bytes:
+        self.bindings.pop(binding.identity, None)
+        return self._changed("unbinding", binding_fields(binding))
+
+    def _drop_exchange(self, name: str) -> None:
+        self.exchanges.pop(name, None)
+        for identity in [i for i, binding in self.bindings.items() if binding.source == name]:
+            del self.bindings[identity]
+        self._unbind("exchange", name)
+
+    def _unbind(self, kind: str, name: str) -> None:
+        gone = [
+            identity
+            for identity, binding in self.bindings.items()
+            if binding.destination_type == kind and binding.destination == name
+        ]
+        for identity in gone:
+            del self.bindings[identity]
+
+    def _changed(self, kind: str, value: object) -> bytes:
+        self._encoded = None
+        return json.dumps({kind: value}).encode()
+
+
+def packed(arguments: Arguments) -> str:
+    """An AMQP table as text."""
+    return b64encode(encode_table(cast("Table", arguments))).decode()
+
+
+def unpacked(text: str) -> Arguments:
+    """The table again."""
+    table, _ = decode_table(b64decode(text), 0)
+    return table
+
+
+def exchange_fields(exchange: ExchangeDefinition) -> dict[str, Any]:
+    return {
+        "name": exchange.name,
+        "type": exchange.type,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal,
+        "arguments": packed(exchange.arguments),
+    }
+
+
+def exchange_of(fields: dict[str, Any]) -> ExchangeDefinition:
+    return ExchangeDefinition(
+        fields["name"],
+        fields["type"],
+        True,
+        fields["auto_delete"],
+        fields["internal"],
+        unpacked(fields["arguments"]),
+    )
+
+
+def queue_fields(queue_id: int, queue: QueueDefinition) -> dict[str, Any]:
+    return {
+        "id": queue_id,
+        "name": queue.name,
+        "auto_delete": queue.auto_delete,
+        "arguments": packed(queue.arguments),
+    }
+
+
+def queue_of(fields: dict[str, Any]) -> QueueDefinition:
+    return QueueDefinition(
+        fields["name"], True, False, fields["auto_delete"], unpacked(fields["arguments"])
+    )
+
+
+def binding_fields(binding: BindingDefinition) -> dict[str, Any]:
+    return {
+        "source": binding.source,
+        "destination": binding.destination,
+        "destination_type": binding.destination_type,
+        "routing_key": binding.routing_key,
+        "arguments": packed(binding.arguments),
+    }
+
+
+def binding_of(fields: dict[str, Any]) -> BindingDefinition:
+    return BindingDefinition(
+        fields["source"],
+        fields["destination"],
+        fields["destination_type"],
+        fields["routing_key"],
+        unpacked(fields["arguments"]),
+    )

@@ -1,0 +1,210 @@
+"""A chunk: consecutive messages of one queue that are alike; what sub-queues are made of.
+
+All messages of a chunk have the same address, kind and state. Its bodies are in RAM (`contents`),
+or, for those kept in the message store, only their lengths are (`sizes`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
+from sluicemq.model.batch import footprint, size_of
+
+if TYPE_CHECKING:
+    from sluicemq.model.batch import Batch
+
+
+class Chunk:
+    """Messages from position `position` on; the first `start` of the list have been taken.
+
+    `id_base` + position is a message's id in the message store; None: it is embedded in the queue
+    index. `in_store`: its body was handed to the message store.
+    """
+
+    __slots__ = (
+        "address",
+        "contents",
+        "copies",
+        "even",
+        "id_base",
+        "in_store",
+        "number",
+        "owned",
+        "persistent",
+        "position",
+        "reading",
+        "redelivered",
+        "sizes",
+        "start",
+    )
+
+    def __init__(
+        self,
+        address: bytes,
+        contents: list[bytes],
+        even: bool,
+        persistent: bool,
+        number: int,
+        copies: int,
+        position: int,
+        redelivered: bool,
+        id_base: int | None = None,
+        in_store: bool = False,
+        sizes: list[int] | None = None,
+    ) -> None:
+        self.address = address
+        self.contents = contents
+        self.even = even
+        self.persistent = persistent
+        self.number = number
+        self.copies = copies
+        self.position = position
+        self.redelivered = redelivered
+        self.id_base = id_base
+        self.in_store = in_store
+        self.sizes = sizes
+        self.start = 0
+        self.owned = False
+        self.reading = False
+
+    @property
+    def bodies(self) -> bool:
+        """Are the bodies in RAM?"""
+        return self.sizes is None
+
+    def left(self) -> int:
+        """Messages not taken yet."""
+        return len(self.contents if self.sizes is None else self.sizes) - self.start
+
+    def positions(self) -> range:
+        """Of what is left."""
+        first = self.position + self.start
+        return range(first, first + self.left())
+
+    def rest(self) -> list[bytes]:
+        """The contents not taken yet."""
+        return self.contents[self.start :] if self.start else self.contents
+
+    def rest_sizes(self) -> list[int]:
+        """The lengths of what is left, in bytes."""
+        if self.sizes is not None:
+            return self.sizes[self.start :]
+        return list(map(len, self.rest()))
+
+    def size(self) -> int:
+        """Bytes of what is left, wherever it is."""
+        if self.sizes is not None:
+            return sum(self.sizes[self.start :])
+        return size_of(self.rest(), self.even)
+
+    def footprint(self) -> int:
+        """Bytes of RAM it takes."""
+        return footprint(self.rest(), self.even, self.copies) if self.sizes is None else 0
+
+    def accepts_batch(self, batch: Batch) -> bool:
+        """May `batch` be appended here: same kind, not too many, ids going on."""
+        first_id = batch.first_id
+        if self.id_base is None:
+            if first_id:
+                return False
+        elif self.id_base + self.position + len(self.contents) != first_id:
+            return False
+        return (
+            self.address == batch.address
+            and not self.redelivered
+            and self.even
+            and batch.even
+            and len(self.contents) < CHUNK_MESSAGES
+            and len(self.contents[-1]) == len(batch.contents[0])
+            and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
+            and self.persistent == batch.persistent
+            and self.number == batch.number
+            and self.copies == batch.copies
+            and not self.in_store
+        )
+
+    def continues(self, other: Chunk) -> bool:
+        """May `other`, whose positions follow, be appended here?"""
+        return (
+            self.address == other.address
+            and self.sizes is None
+            and other.sizes is None
+            and self.id_base == other.id_base
+            and self.in_store == other.in_store
+            and self.redelivered == other.redelivered
+            and self.even
+            and other.even
+            and len(self.contents) < CHUNK_MESSAGES
+            and len(self.contents[-1]) == len(other.contents[0])
+            and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
+            and self.persistent == other.persistent
+            and self.number == other.number
+            and self.copies == other.copies
+        )
+
+    def append(self, contents: list[bytes]) -> None:
+        """Add at the end; the list is copied once, for it may belong to other queues too."""
+        if not self.owned:
+            self.contents = self.contents[self.start :]
+            self.position += self.start
+            self.start = 0
+            self.owned = True
+        self.contents.extend(contents)
+
+    def trim(self) -> None:
+        """Let go of what has been taken."""
+        if self.sizes is None:
+            self.contents = self.contents[self.start :]
+        else:
+            self.sizes = self.sizes[self.start :]
+        self.position += self.start
+        self.start = 0
+        self.owned = True
+
+    def split(self, count: int) -> Chunk:
+        """The first `count` messages stay, the others leave as a chunk of their own."""
+        assert 0 < count < self.left()
+        if self.start:
+            self.trim()
+        sizes = self.sizes
+        other = Chunk(
+            self.address,
+            self.contents[count:],
+            self.even,
+            self.persistent,
+            self.number,
+            self.copies,
+            self.position + count,
+            self.redelivered,
+            self.id_base,
+            self.in_store,
+            None if sizes is None else sizes[count:],
+        )
+        other.owned = True
+        if sizes is None:
+            self.contents = self.contents[:count]
+        else:
+            self.sizes = sizes[:count]
+        self.owned = True
+        return other
+
+    def drop_bodies(self) -> None:
+        """The bodies are elsewhere from now on; their lengths stay."""
+        assert self.id_base is not None, "an embedded body has no other place"
+        self.sizes = self.rest_sizes()
+        self.position += self.start
+        self.start = 0
+        self.contents = []
+
+    def set_bodies(self, contents: list[bytes]) -> None:
+        """They were read back."""
+        assert self.sizes is not None
+        self.contents = contents
+        self.sizes = None
+        self.owned = True
+
+
+def position_of(chunk: Chunk) -> int:
+    """Sort key: the position of the first message not taken."""
+    return chunk.position + chunk.start

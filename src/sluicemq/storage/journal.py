@@ -1,0 +1,156 @@
+"""The journal: one for all queues of a node. Its records are groups of entries.
+
+A group is one record, one write and one sync, and the next one is not written before that sync is
+over. So at any time at most the last record of the newest file is not durable, and only there may
+a record be torn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.entries import Entry, decode_entries
+from sluicemq.storage.message_writes import MessageWrites
+from sluicemq.storage.records import (
+    FILE_HEADER_SIZE,
+    GROUP,
+    FileHeader,
+    decode_header,
+    encode_record,
+    scan,
+)
+
+DIRECTORY: Final = "journal"
+NAME: Final = re.compile(r"(\d{8,19})\.jif")
+
+
+def journal_path(number: int) -> str:
+    """The file of that number."""
+    return f"{DIRECTORY}/{number:08d}.jif"
+
+
+class GroupCommit(DiskJob):
+    """Makes a group durable: first the bodies it refers to, then the group. It may be submitted
+    again after it has failed for want of space: it writes the same to the same places."""
+
+    def __init__(self, path: str, offset: int, data: bytes, allocate: int) -> None:
+        self.path = path
+        self.offset = offset
+        self.data = data
+        self.allocate = allocate
+        """Bytes to be reserved for a new file; 0: the file is there."""
+        self.messages: MessageWrites | None = None
+
+    def run(self, files: Files) -> None:
+        if self.messages is not None:
+            self.messages.run(files)
+        if self.allocate:
+            files.make_directory(DIRECTORY)
+            files.allocate(self.path, self.allocate)
+        if self.data:
+            files.write(self.path, self.offset, self.data)
+            files.sync(self.path)
+        if self.allocate:
+            files.sync_directory(DIRECTORY)
+
+
+class Journal:
+    """Where the next group goes. `marks` of a file: for each queue with something in it, the
+    position behind the last message that was published in it."""
+
+    def __init__(self, number: int, size_limit: int, new_file_id: Callable[[], bytes]) -> None:
+        self.size_limit = size_limit
+        self.new_file_id = new_file_id
+        self.first = number
+        """The oldest file that is still there."""
+        self.number = number
+        self.offset = 0
+        self.file_id = b""
+        self.sequence = 0
+        self.bytes = 0
+        self.marks: dict[int, dict[int, int]] = {number: {}}
+
+    def mark(self, queue: int, end: int) -> None:
+        """The group that is being gathered has something about this queue."""
+        marks = self.marks[self.number]
+        marks[queue] = max(end, marks.get(queue, 0))
+
+    def group(self, parts: list[bytes]) -> GroupCommit:
+        """The job that makes these entries durable."""
+        allocate = 0
+        header = b""
+        if not self.offset:
+            allocate = self.size_limit
+            self.file_id = self.new_file_id()
+            header = FileHeader("journal", self.file_id, self.number, 0).encode()
+            self.offset = FILE_HEADER_SIZE
+        start = self.offset - len(header)
+        self.sequence += 1
+        record = encode_record(self.file_id, self.offset, GROUP, self.sequence, parts)
+        self.offset += len(record)
+        self.bytes += len(record)
+        return GroupCommit(journal_path(self.number), start, header + record, allocate)
+
+    def rotate(self) -> bool:
+        """Begin a new file, if this one has reached its limit."""
+        if self.offset < self.size_limit:
+            return False
+        self.number += 1
+        self.offset = 0
+        self.marks[self.number] = {}
+        return True
+
+    def marks_before(self, number: int) -> dict[int, int]:
+        """What files before `number` have of each queue."""
+        found: dict[int, int] = {}
+        for file, marks in self.marks.items():
+            if file < number:
+                for queue, end in marks.items():
+                    found[queue] = max(end, found.get(queue, 0))
+        return found
+
+    def forget_before(self, number: int) -> None:
+        """These files are not needed any more."""
+        for file in [file for file in self.marks if file < number]:
+            del self.marks[file]
+
+    def files_before(self, number: int) -> list[str]:
+        """Paths of the oldest files, which are to be deleted in this order."""
+        paths = [journal_path(each) for each in range(self.first, number)]
+        self.first = max(self.first, number)
+        return paths
+
+
+class Replay:
+    """The entries of a journal file. `problems`: what is wrong with it; `torn`: the last group was
+    never finished, which is no problem in the newest file."""
+
+    def __init__(self, files: Files, number: int) -> None:
+        self.path = journal_path(number)
+        self.entries: list[Entry] = []
+        self.problems: list[str] = []
+        self.torn = False
+        data = files.read(self.path, 0, files.size(self.path))
+        try:
+            header = decode_header(data, "journal")
+        except Corrupt as error:
+            self.torn = True
+            if any(data):
+                self.problems.append(f"{self.path}: {error}")
+            return
+        found = scan(data, header.file_id)
+        self.torn = found.torn
+        for start, end in found.damaged:
+            self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
+        for record in found.records:
+            self.entries += decode_entries(record.payload)
+
+
+def journal_numbers(files: Files) -> list[int]:
+    """The files that are there, oldest first."""
+    matches = map(NAME.fullmatch, files.names(DIRECTORY))
+    return sorted(int(match[1]) for match in matches if match)

@@ -1,0 +1,362 @@
+"""From a data directory to a state: the newest checkpoint, then the journal behind it.
+
+Nothing old is deleted before a new checkpoint is durable, so a recovery that is cut off can begin
+again. Messages that only the journal has are written to the segments of their queues: afterwards
+every message is in a queue index, and the journal begins anew. Segments are not read, except for
+blocks that refer to the message store, whose reference counts are taken from there (spec 6.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sluicemq.errors import Refused
+from sluicemq.kernel.disk import Files
+from sluicemq.model.durable import DurableDefinitions
+from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.checkpoint import Checkpoint, QueueState, read_newest, write_checkpoint
+from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, QueueDeleted, Run
+from sluicemq.storage.journal import (
+    DIRECTORY as JOURNAL,
+)
+from sluicemq.storage.journal import (
+    Replay,
+    journal_numbers,
+    journal_path,
+)
+from sluicemq.storage.message_files import MessageFiles
+from sluicemq.storage.queue_index import IndexRead, QueueIndex
+
+QUEUES: Final = "queues"
+TRANSIENT_QUEUES: Final = "transient"
+QUARANTINE: Final = "quarantine"
+READ_BYTES: Final = 1 << 30
+PROGRESS_EVERY: Final = 1000
+"""Queues between two lines about the progress."""
+
+
+def queue_directory(queue_id: int, durable: bool) -> str:
+    """Where the index of a queue is."""
+    return f"{QUEUES if durable else TRANSIENT_QUEUES}/{queue_id}"
+
+
+class RecoveredQueue:
+    """A queue as it was left."""
+
+    def __init__(self, index: QueueIndex) -> None:
+        self.index = index
+        self.next_position = 0
+        self.delivered = 0
+        self.size = 0
+        self.runs: list[Run] = []
+        """Of the journal; some of their messages may be acknowledged or in segments."""
+        self.alive: dict[int, int] = {}
+        """Bits, by segment: published in the journal and not acknowledged there."""
+
+
+class Recovery:
+    """One start. `say` takes lines for the log: (level, text)."""
+
+    def __init__(
+        self,
+        files: Files,
+        entry_count: int,
+        new_file_id: Callable[[], bytes],
+        say: Callable[[str, str], None],
+    ) -> None:
+        self.files = files
+        self.entry_count = entry_count
+        self.new_file_id = new_file_id
+        self.say = say
+        self.queues: dict[int, RecoveredQueue] = {}
+        self.definitions = DurableDefinitions()
+        self.clean = True
+        self.is_new = True
+        self.checkpoint_number = 0
+        self.journal_number = 1
+        self.next_message_id = 1
+        self.next_queue_id = 1
+        self.node_id = b""
+        self.deleted: set[int] = set()
+
+    def run(self, persistent: MessageFiles, transient: MessageFiles) -> None:
+        """All of it. Refused: a newer version wrote this, or too much is lost to go on by itself."""
+        files = self.files
+        files.delete_tree(TRANSIENT_QUEUES)
+        transient.wipe(files)
+        checkpoint, problems = read_newest(files)
+        self.warn(problems)
+        numbers = journal_numbers(files)
+        if checkpoint is not None:
+            self.start_from(checkpoint, numbers)
+        elif problems:
+            raise Refused(f"no checkpoint can be read: {'; '.join(problems)}")
+        else:
+            self.node_id = self.new_file_id()
+        self.replay([number for number in numbers if number >= self.journal_number])
+        self.match_definitions()
+        self.write_back()
+        self.count_references(persistent)
+        self.drop_unknown()
+        self.journal_number = max([self.journal_number, *numbers], default=0) + 1
+        self.checkpoint_number += 1
+        write_checkpoint(files, self.checkpoint(clean=False))
+        for number in numbers:
+            files.delete(journal_path(number))
+        if numbers:
+            files.sync_directory(JOURNAL)
+
+    def warn(self, problems: list[str]) -> None:
+        for problem in problems:
+            self.say("error", f"recovery: {problem}")
+
+    # -- the checkpoint
+
+    def start_from(self, checkpoint: Checkpoint, numbers: list[int]) -> None:
+        """The state as of the checkpoint."""
+        self.is_new = False
+        self.checkpoint_number = checkpoint.number
+        self.node_id = checkpoint.node_id
+        self.definitions = DurableDefinitions(checkpoint.definitions)
+        self.next_message_id = checkpoint.next_message_id
+        self.next_queue_id = checkpoint.next_queue_id
+        if self.entry_count != checkpoint.segment_entry_count:
+            self.entry_count = checkpoint.segment_entry_count
+            text = f"segments have {self.entry_count} entries here, whatever the configuration says"
+            self.say("warning", text)
+        self.journal_number = checkpoint.journal_first
+        behind = [number for number in numbers if number >= checkpoint.journal_first]
+        if behind and behind[0] != checkpoint.journal_first:
+            missing = journal_path(checkpoint.journal_first)
+            raise Refused(f"{missing} is missing, which checkpoint {checkpoint.number} needs")
+        self.clean = checkpoint.clean and not behind
+        for state in checkpoint.queues:
+            self.adopt(state)
+
+    def adopt(self, state: QueueState) -> None:
+        """A queue of the checkpoint; its segments are cut to what was durable then."""
+        queue = self.queue(state.id)
+        queue.next_position = state.next_position
+        queue.delivered = state.delivered
+        queue.size = state.size
+        for segment in state.segments:
+            queue.index.adopt(segment)
+            path = queue.index.segments[segment.number].path
+            size = self.files.size(path)
+            if size > segment.length:
+                self.files.truncate(path, segment.length)
+            elif size < segment.length:
+                text = f"{path} has {max(size, 0)} of {segment.length} bytes"
+                self.say("error", f"recovery: {text}; what is missing is lost")
+
+    def queue(self, queue_id: int) -> RecoveredQueue:
+        """The queue of that id; a new one has nothing."""
+        known = self.queues.get(queue_id)
+        if known is None:
+            directory = queue_directory(queue_id, durable=True)
+            index = QueueIndex(queue_id, directory, self.entry_count, self.new_file_id)
+            known = self.queues[queue_id] = RecoveredQueue(index)
+        return known
+
+    # -- the journal
+
+    def replay(self, numbers: list[int]) -> None:
+        """Entries in the order in which they were written."""
+        for number in numbers:
+            found = Replay(self.files, number)
+            if found.torn and number != numbers[-1]:
+                found.problems.append(f"{found.path}: its end is damaged")
+            elif found.torn:
+                self.say("info", f"recovery: {found.path}: the last group was never finished")
+            if found.problems:
+                self.warn(found.problems)
+                self.put_aside(found.path)
+            for entry in found.entries:
+                self.apply(entry)
+
+    def put_aside(self, path: str) -> None:
+        """A copy for whoever wants to look at it."""
+        self.files.make_directory(QUARANTINE)
+        copy = f"{QUARANTINE}/{path.replace('/', '-')}"
+        self.files.write(copy, 0, self.files.read(path, 0, self.files.size(path)))
+        self.files.sync(copy)
+        self.say("error", f"recovery: {path} was damaged; a copy is {copy}")
+
+    def apply(self, entry: Entry) -> None:
+        if isinstance(entry, Run):
+            self.published(entry)
+        elif isinstance(entry, Ack):
+            if entry.queue not in self.deleted:
+                queue = self.queue(entry.queue)
+                for positions in entry.ranges:
+                    self.acknowledged(queue, positions)
+        elif isinstance(entry, Delivered):
+            if entry.queue not in self.deleted:
+                queue = self.queue(entry.queue)
+                queue.delivered = max(queue.delivered, entry.position)
+        elif isinstance(entry, Definition):
+            self.definitions.apply(entry.change)
+        else:
+            assert isinstance(entry, QueueDeleted)
+            self.deleted.add(entry.queue)
+            self.definitions.delete_queue(entry.queue)
+            self.queues.pop(entry.queue, None)
+
+    def published(self, run: Run) -> None:
+        if run.queue in self.deleted:
+            return
+        queue = self.queue(run.queue)
+        queue.runs.append(run)
+        positions = run.positions
+        for number, part in queue.index.parts(positions):
+            bits = bits_of(part, number * self.entry_count)
+            queue.alive[number] = queue.alive.get(number, 0) | bits
+        queue.next_position = max(queue.next_position, positions[-1] + 1)
+        self.next_queue_id = max(self.next_queue_id, run.queue + 1)
+        if run.contents is None:
+            self.next_message_id = max(self.next_message_id, run.ids[-1] + 1)
+
+    def acknowledged(self, queue: RecoveredQueue, positions: range) -> None:
+        queue.index.acknowledge(positions)
+        for number, part in queue.index.parts(positions):
+            if number in queue.alive:
+                queue.alive[number] &= ~bits_of(part, number * self.entry_count)
+        queue.next_position = max(queue.next_position, positions[-1] + 1)
+
+    def match_definitions(self) -> None:
+        """What is defined is there, and nothing else."""
+        defined = self.definitions.queues
+        self.queues = {key: queue for key, queue in self.queues.items() if key in defined}
+        for key in defined:
+            queue = self.queue(key)
+            self.next_queue_id = max(self.next_queue_id, key + 1)
+            if not self.clean:
+                queue.delivered = queue.next_position  # who knows what was delivered
+
+    # -- to the segments
+
+    def write_back(self) -> None:
+        """What only the journal has goes to segments, durably."""
+        for done, queue in enumerate(self.queues.values()):
+            if done and not done % PROGRESS_EVERY:
+                self.say("info", f"recovery: {done} of {len(self.queues)} queues")
+            runs = [part for run in queue.runs for part in self.unwritten(queue, run)]
+            queue.runs = []
+            queue.alive = {}
+            if runs:
+                queue.size += sum(sum(run.sizes) for run in runs)
+                job = queue.index.write(runs)
+                job.run(self.files)
+                queue.index.wrote(job)
+            dirty = queue.index.take_dirty()
+            for path in dirty:
+                self.files.sync(path)
+            if dirty:
+                self.files.sync_directory(queue.index.directory)
+
+    def unwritten(self, queue: RecoveredQueue, run: Run) -> list[Run]:
+        """The parts of a run that are alive and not in a segment; each position once."""
+        parts: list[Run] = []
+        for number, part in queue.index.parts(run.positions):
+            base = number * self.entry_count
+            segment = queue.index.segments.get(number)
+            wanted = queue.alive.get(number, 0) & bits_of(part, base)
+            if segment is not None:
+                wanted &= ~segment.live
+            queue.alive[number] = queue.alive.get(number, 0) & ~wanted
+            for positions in ranges_of(wanted, base):
+                if run.step == 1:
+                    first = positions[0] - run.first
+                    parts.append(run.part(first, first + len(positions)))
+                else:
+                    offsets = [(each - run.first) // run.step for each in positions]
+                    parts += [run.part(offset, offset + 1) for offset in offsets]
+        return parts
+
+    # -- the message store
+
+    def count_references(self, persistent: MessageFiles) -> None:
+        """How many queues refer to each body; those that nobody has any more are reported, and
+        the messages are gone."""
+        counts: dict[int, int] = {}
+        where: list[tuple[RecoveredQueue, Run]] = []
+        for queue in self.queues.values():
+            for run in self.references_of(queue):
+                where.append((queue, run))
+                for message_id in run.ids:
+                    counts[message_id] = counts.get(message_id, 0) + 1
+        found = persistent.recover(self.files, counts)
+        self.warn([f"{each.path}: {each.text}" for each in found.problems])
+        highest = max(persistent.highest_id, found.highest_id)
+        self.next_message_id = max(self.next_message_id, highest + 1)
+        missing = set(found.missing)
+        if missing:
+            self.say("error", f"recovery: {len(missing)} messages have no body and are dropped")
+            for queue, run in where:
+                for position, message_id in zip(run.positions, run.ids, strict=True):
+                    if message_id in missing:
+                        queue.index.acknowledge(range(position, position + 1))
+
+    def references_of(self, queue: RecoveredQueue) -> list[Run]:
+        """Entries of live messages whose bodies are in the message store."""
+        found: list[Run] = []
+        for segment in list(queue.index.segments.values()):
+            if not segment.live:
+                continue
+            base = segment.number * self.entry_count
+            end = base + self.entry_count
+            job = IndexRead(segment, base, end, READ_BYTES, keep_bodies=False)
+            job.run(self.files)
+            segment.places = job.places
+            self.warn(job.damaged)
+            seen = 0
+            for run in job.runs:
+                if run.contents is not None:
+                    continue
+                for index, position in enumerate(run.positions):
+                    bit = 1 << (position - base)
+                    if segment.live & bit and not seen & bit:
+                        seen |= bit
+                        found.append(run.part(index, index + 1))
+        return found
+
+    # -- the end
+
+    def drop_unknown(self) -> None:
+        """Directories of queues that are no more."""
+        for name in self.files.names(QUEUES):
+            if not name.isdigit() or int(name) not in self.queues:
+                self.files.delete_tree(f"{QUEUES}/{name}")
+        for queue in self.queues.values():
+            known = {segment.path for segment in queue.index.segments.values()}
+            for name in self.files.names(queue.index.directory):
+                path = f"{queue.index.directory}/{name}"
+                if path not in known:
+                    self.files.delete(path)
+            for path in queue.index.collect():
+                self.files.delete(path)
+
+    def checkpoint(self, clean: bool) -> Checkpoint:
+        """The state now."""
+        states = [
+            QueueState(
+                queue.index.queue_id,
+                queue.next_position,
+                queue.delivered,
+                queue.index.states(),
+                queue.size,
+            )
+            for queue in self.queues.values()
+        ]
+        return Checkpoint(
+            self.checkpoint_number,
+            clean,
+            self.journal_number,
+            self.next_message_id,
+            self.next_queue_id,
+            self.node_id,
+            self.definitions.encode(),
+            states,
+            self.entry_count,
+        )
