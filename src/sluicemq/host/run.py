@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes."""
 
-
 LOOKS_AT_DISK: Final = 4
 """How often within TURNS_PER_POLL. Measured under a flood: what is done waits 10 ms for the loop
 with one look, 1.5 ms with four; with 32 it is 0.3 ms, and a tenth of the throughput is gone."""

@@ -115,14 +115,14 @@ def test_what_is_done_together_wakes_the_loop_once(tmp_path: Path) -> None:
     async def scene() -> None:
         async with disk(tmp_path) as (made, _):
             wakes = 0
-            post_done = made._post_done
+            post_done = made.post_done
 
             def counting() -> None:
                 nonlocal wakes
                 wakes += 1
                 post_done()
 
-            made._post_done = counting  # type: ignore[method-assign]
+            made.post_done = counting  # type: ignore[method-assign]
             gate, inbox = Gate(), Inbox()
             made.submit(gate, inbox, 0)
             for number in range(50):
