@@ -1,8 +1,8 @@
 """A start: which files there are, and which of their records are still referred to.
 
 Nothing here changes a record. Files without a living record are deleted, and those that cannot be
-understood are put aside; both only after everything was read, so a start that is cut off can begin
-again.
+understood are put aside; both only after everything was read and what was found is durable, so a
+start that is cut off can begin again.
 """
 
 from __future__ import annotations
@@ -59,20 +59,29 @@ class Recovery:
         self.found = Recovered()
         self.dead: list[str] = []
         self.aside: list[str] = []
+        self.unsure: list[str] = []
+        """Files in use whose last job may have been cut off before it synced them."""
 
     def run(self) -> Recovered:
         """Fills the index, which must be empty."""
         found = self.found
-        for name in self.files.names(self.directory):
-            number = number_in(name)
-            if number is not None:
-                found.highest_number = max(found.highest_number, number)
-                self.open(f"{self.directory}/{name}", number)
+        for number, name in sorted(
+            (number, name)
+            for name in self.files.names(self.directory)
+            if (number := number_in(name)) is not None
+        ):
+            found.highest_number = number
+            self.open(f"{self.directory}/{name}", number)
         ids = list(self.references)
         entries = self.index.get_many(ids)
         found.missing = [
             message_id for message_id, entry in zip(ids, entries, strict=True) if not entry
         ]
+        unsure = [path for path in self.unsure if path not in (*self.dead, *self.aside)]
+        for path in unsure:
+            self.files.sync(path)
+        if unsure:
+            self.files.sync_directory(self.directory)
         for path in self.dead:
             self.files.delete(path)
         for path in self.aside:
@@ -105,6 +114,7 @@ class Recovery:
         listed = read_directory(self.files, file.path, file.file_id, file.size)
         if listed is not None:
             return listed
+        self.unsure.append(file.path)
         scanned = scan(self.files.read(file.path, 0, file.size), file.file_id)
         for start, end in scanned.damaged:
             text = "no valid record; what others refer to in there is missing"
@@ -135,9 +145,7 @@ class Recovery:
             file.ids = array("Q", ids)
             file.valid = sum(places[each][1] for each in ids)
             found.table[file.number] = file
-        elif file.damaged:
-            self.aside.append(file.path)
         else:
-            self.dead.append(file.path)
+            (self.aside if file.damaged else self.dead).append(file.path)
         # What the scan found is whole: it can be copied.
         file.damaged = False

@@ -275,7 +275,7 @@ class MessageMachine(RuleBasedStateMachine):
             self.disk.kill()
 
     def recover(self, wanted: dict[int, int], power: bool) -> None:
-        """What was safe and not removed must be found; what is found must be right."""
+        """What was safe and not removed must be found; what is found must be right, and is safe."""
         self.files = self.new_files()
         found = self.files.recover(self.disk, wanted)
         alive = set(self.alive())
@@ -283,7 +283,7 @@ class MessageMachine(RuleBasedStateMachine):
         assert not lost, f"{sorted(lost)} were safe"
         self.references = {each: n for each, n in wanted.items() if each not in found.missing}
         self.contents = {each: self.contents[each] for each in self.references}
-        self.safe = set(self.references) if power else self.safe & set(self.references)
+        self.safe = set(self.references)
         self.late = []
         self.next_id = self.files.highest_id + 1
         self.read_all()

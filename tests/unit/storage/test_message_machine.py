@@ -14,11 +14,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from sluicemq.host.lmdb_index import LmdbIndex
 from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log
+from sluicemq.sim.disk import SimFiles
 from sluicemq.storage import message_file, message_reads, message_writes
 from sluicemq.storage.compaction import Compaction
 from sluicemq.storage.message_files import TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import ONE, MessageIndex
 from sluicemq.storage.message_reads import ReadMessages
+from sluicemq.storage.message_recovery import Recovered, Recovery
 from sluicemq.storage.message_writes import MessageWrites
 
 from .message_machine import CANARY_SETTINGS, SETTINGS, MessageMachine
@@ -141,4 +143,25 @@ def test_canary_the_second_reference_is_not_counted(monkeypatch: pytest.MonkeyPa
             self.buffer[message_id] = content
 
     monkeypatch.setattr(MessageFiles, "_write_stored", write_stored)
+    must_fail()
+
+
+def test_canary_what_a_start_found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process was killed, its unsynced writes are still there; then the power fails."""
+    whole = Recovery.run
+
+    def run(self: Recovery) -> Recovered:
+        self.files = NoSync(self.files)
+        return whole(self)
+
+    class NoSync(SimFiles):
+        """The same files, without syncs."""
+
+        def __init__(self, files: Files) -> None:
+            self.__dict__ = files.__dict__
+
+        def sync(self, path: str) -> None:
+            """Not at all."""
+
+    monkeypatch.setattr(Recovery, "run", run)
     must_fail()
