@@ -1,7 +1,7 @@
 """The backing queue of a classic queue: q1, q2, delta, q3, q4, and how messages move between them.
 
-    publish -> q1 (alpha) -> q2 (beta, gamma) -> delta (disk) -> q3 (beta, gamma) -> q4 (alpha) -> fetch
-               newest                                                                oldest
+    publish -> q1 (alpha) -> q2 (beta) -> delta (on disk) -> q3 (beta) -> q4 (alpha) -> fetch
+               newest                                                     oldest
 
     alpha   body and position in RAM
     beta    body in the message store, position in RAM only
@@ -316,17 +316,17 @@ class Backing:
         returned: deque[Chunk] = deque()
         for chunk in sorted([*self.returned, *self.unsorted], key=position_of):
             last = returned[-1] if returned else chunk
-            if last is not chunk and last.positions().stop == position_of(chunk):
-                if last.continues(chunk):
-                    last.append(chunk.rest())
-                    continue
-            returned.append(chunk)
+            follows = last is not chunk and last.positions().stop == position_of(chunk)
+            if follows and last.continues(chunk):
+                last.append(chunk.rest())
+            else:
+                returned.append(chunk)
         self.returned = returned
         self.unsorted = []
 
     def clear(self) -> list[Chunk]:
-        """Drop everything; positions go on. Returns what is known of in RAM; what is on disk only is
-        `condemned` from now on, until the queue index knows no more of it."""
+        """Drop everything; positions go on. Returns what is known of in RAM; what is on disk only
+        is `condemned` from now on, until the queue index knows no more of it."""
         gone = [*self.in_ram(), *self.outgoing, *self.in_flight]
         if self.delta.count:
             self.condemned += self.index.live_in(self.delta.start, self.delta.end)

@@ -363,8 +363,8 @@ def pieces_of(run: Run) -> Iterable[Run]:
     if run.contents is None:
         yield run
         return
-    each = max(1, max(run.sizes))
-    count = max(1, BLOCK_BYTES // each)
+    largest = max(run.sizes)
+    count = max(1, BLOCK_BYTES // max(1, largest))
     if run.count <= count:
         yield run
         return

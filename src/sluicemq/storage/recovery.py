@@ -81,7 +81,7 @@ class Recovery:
         self.deleted: set[int] = set()
 
     def run(self, persistent: MessageFiles, transient: MessageFiles) -> None:
-        """All of it. Refused: a newer version wrote this, or too much is lost to go on by itself."""
+        """All of it. Refused: a newer version wrote this, or too much of it is lost."""
         files = self.files
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
