@@ -128,7 +128,7 @@ class Host:
         """With all clients gone: the node writes what makes the next start a clean one, then the
         disk finishes and ends."""
         self.node.close_storage()
-        while not self.node.storage_closed:
+        while not (self.node.storage_closed or self.exit_code):
             await asyncio.sleep(0.005)
         await self.disk.stop()
 
