@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from sluicemq.errors import DiskFailed
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.kernel.world import Clock, Dice, Disk, Memory, Net, World
+from sluicemq.kernel.disk import Disk, DiskJob
+from sluicemq.kernel.world import Clock, Dice, Memory, Net, World
+
+from .storage.files import DictFiles
 
 
 class FakeClock(Clock):
@@ -38,18 +42,28 @@ class FakeDice(Dice):
 
 
 class FakeDisk(Disk):
-    """Syncs end when the test says so."""
+    """Files in a dict. Jobs are done when the test says so, in the order in which they came."""
+
+    files: DictFiles
 
     def __init__(self) -> None:
-        self.syncs: list[tuple[Actor, object]] = []
+        self.files = DictFiles()
+        self.jobs: list[tuple[DiskJob, Actor]] = []
 
-    def sync(self, actor: Actor, message: object) -> None:
-        self.syncs.append((actor, message))
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        self.jobs.append((job, actor))
 
     def finish(self) -> None:
-        """The oldest sync is through."""
-        actor, message = self.syncs.pop(0)
-        actor.post(message)
+        """The oldest job is done."""
+        job, actor = self.jobs.pop(0)
+        try:
+            job.run(self.files)
+        except DiskFailed as failure:
+            job.failure = failure
+        actor.post(job)
+
+    def counters(self) -> dict[str, int]:
+        return {}
 
 
 class FakeNet(Net):

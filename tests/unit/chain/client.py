@@ -40,9 +40,9 @@ class Broker:
         self.clients = 0
 
     def run(self) -> None:
-        """Until nothing is left to do; syncs end at once."""
-        while self.node.run(1000) or self.world.disk.syncs:
-            while self.world.disk.syncs:
+        """Until nothing is left to do; the disk is done at once."""
+        while self.node.run(1000) or self.world.disk.jobs:
+            while self.world.disk.jobs:
                 self.world.disk.finish()
 
     def connect(self) -> Client:
