@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.message_file import Directory, MessageFile
 from sluicemq.storage.message_index import size_of
+from sluicemq.storage.message_reads import Span, spans_of
 from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, pieces_of_records
-
-if TYPE_CHECKING:
-    from sluicemq.storage.message_reads import Span
 
 GARBAGE_FRACTION: Final = 0.5
 """Above this share of garbage files are combined (RabbitMQ's GARBAGE_FRACTION)."""
@@ -46,8 +44,8 @@ def choose(
 
 
 class Compaction(DiskJob):
-    """Copies the records of `spans` into `target`, a span each time it is run, and completes the
-    target with a last run. A run that failed is simply run again.
+    """Copies `wanted`, (id, entry) in the two `sources`, into `target`: a span each time it is run,
+    and completes the target with a last run. A run that failed is simply run again.
 
     `moved` are (id, entry it was copied from, offset in the target). Damage is not copied: when a
     span is `damaged` the copy ends, and the target is to be deleted.
@@ -59,13 +57,15 @@ class Compaction(DiskJob):
         sync: bool,
         target: MessageFile,
         sources: tuple[MessageFile, MessageFile],
-        spans: list[Span],
+        wanted: list[tuple[int, int]],
     ) -> None:
+        assert wanted, "a file with nothing alive is deleted, not copied"
         self.directory = directory
         self.sync = sync
         self.target = target
         self.sources = sources
-        self.spans = spans
+        self.wanted = wanted
+        self.spans: list[Span] = []
         self.next_span = 0
         self.end = FILE_HEADER_SIZE
         self.moved: list[tuple[int, int, int]] = []
@@ -74,6 +74,8 @@ class Compaction(DiskJob):
 
     def run(self, files: Files) -> None:
         """One step."""
+        if not self.spans:
+            self.spans = spans_of(self.wanted, {file.number: file for file in self.sources})
         if self.next_span < len(self.spans):
             self.copy(files, self.spans[self.next_span])
         else:

@@ -33,7 +33,7 @@ from sluicemq.storage.message_index import (
     offset_of,
     size_of,
 )
-from sluicemq.storage.message_reads import ReadMessages, Span, spans_of
+from sluicemq.storage.message_reads import ReadMessages, Span
 from sluicemq.storage.message_recovery import Recovered, Recovery
 from sluicemq.storage.message_writes import MessageWrites, Part, parts_of
 from sluicemq.storage.records import ALIGNMENT, RECORD_HEAD_SIZE
@@ -269,20 +269,20 @@ class MessageFiles:
         entries = self.index.get_many(stored)
         unknown = [each for each, entry in zip(stored, entries, strict=True) if not entry]
         wanted = [each for each in zip(stored, entries, strict=True) if each[1]]
-        spans = spans_of(wanted, self.table)
-        for span in spans:
-            span.file.readers += 1
+        table = {number: self.table[number] for number in {number_of(each[1]) for each in wanted}}
+        for file in table.values():
+            file.readers += 1
         self.reads += len(wanted)
-        return contents, ReadMessages(spans, unknown)
+        return contents, ReadMessages(wanted, table, unknown)
 
     def done_reading(self, job: ReadMessages) -> None:
         """The job will not read any more, whether it has succeeded, failed, or was never run."""
-        for span in job.spans:
-            span.file.readers -= 1
-            assert span.file.readers >= 0
-            if span.problem:
-                span.file.damaged = True
-                self.problems.append(span.problem)
+        for file in job.table.values():
+            file.readers -= 1
+            assert file.readers >= 0
+        for span in job.damage:
+            span.file.damaged = True
+            self.problems.append(span.problem)
 
     # -- garbage
 
@@ -337,9 +337,8 @@ class MessageFiles:
             each for file in (left, right) for each in self._entries_in(file) if each[1] >= ONE
         ]
         left.combined = right.combined = True
-        spans = spans_of(wanted, self.table)
         target = self._new_file()
-        self.compaction_job = Compaction(self.directory, self.sync, target, (left, right), spans)
+        self.compaction_job = Compaction(self.directory, self.sync, target, (left, right), wanted)
         return self.compaction_job
 
     def compacted(self, job: Compaction | Deletion) -> Compaction | None:

@@ -82,18 +82,25 @@ def place_of(wanted: tuple[int, int]) -> int:
 
 
 class ReadMessages(DiskJob):
-    """Fills `contents`. `missing` are the ids that nothing is known of, and those that could not be
-    read. Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants
-    the contents any more."""
+    """Fills `contents` with those of `wanted`, (id, entry) in the files of `table`. `missing` are
+    the ids that nothing is known of, and those that could not be read; then `damage` says where.
+    Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants the
+    contents any more."""
 
-    def __init__(self, spans: list[Span], unknown: list[int]) -> None:
-        self.spans = spans
+    def __init__(
+        self, wanted: list[tuple[int, int]], table: dict[int, MessageFile], unknown: list[int]
+    ) -> None:
+        self.wanted = wanted
+        self.table = table
         self.missing = unknown
         self.contents: dict[int, bytes] = {}
+        self.damage: list[Span] = []
 
     def run(self, files: Files) -> None:
         """One read a span."""
-        for span in self.spans:
+        for span in spans_of(self.wanted, self.table):
             contents, missing = span.read(files)
             self.contents.update(contents)
             self.missing += missing
+            if missing:
+                self.damage.append(span)

@@ -106,8 +106,8 @@ def test_canary_a_file_is_deleted_while_it_is_read(monkeypatch: pytest.MonkeyPat
 
     def find(self: MessageFiles, ids: list[int]) -> tuple[dict[int, bytes], ReadMessages | None]:
         contents, job = whole(self, ids)
-        for span in job.spans if job else []:
-            span.file.readers -= 1
+        for file in job.table.values() if job else ():
+            file.readers -= 1
         return contents, job
 
     def done_reading(self: MessageFiles, job: ReadMessages) -> None:
