@@ -39,7 +39,8 @@ def chain(node: Node) -> dict[str, Any]:
         drawing.add_queue(queue)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:
-        drawing.add_other(DISK, "disk", "a sync is running")
+        state = "no space, tried again" if broker.store.retrying else "a sync is running"
+        drawing.add_other(DISK, "disk", state)
         drawing.add_gate(STORE, DISK, broker.store.full)
     for source, reason in broker.alarms.reasons.items():
         drawing.add_other(alarm_id(source), "alarm", reason, f"{source} alarm")

@@ -30,11 +30,14 @@ from sluicemq.config import Config
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
 from sluicemq.kernel.actor import Actor
-from sluicemq.kernel.world import Clock, Dice, Disk, Memory, Net, Received, World
+from sluicemq.kernel.disk import DiskJob
+from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 from sluicemq.manage.views import rows
 from sluicemq.node import Node
+
+from ..fakes import FakeDice, FakeDisk
 
 MS = 1_000_000
 
@@ -53,23 +56,22 @@ class StillClock(Clock):
         """No timer ever comes."""
 
 
-class SlowDisk(Disk):
-    """A sync is done at once, or when the test says so."""
+class SlowDisk(FakeDisk):
+    """A job is done at once, or when the test says so."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.slow = False
-        self.waiting: list[tuple[Actor, object]] = []
 
-    def sync(self, actor: Actor, message: object) -> None:
-        if self.slow:
-            self.waiting.append((actor, message))
-        else:
-            actor.post(message)
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        super().submit(job, actor, lane)
+        if not self.slow:
+            self.finish()
 
-    def finish(self) -> None:
+    def catch_up(self) -> None:
         self.slow = False
-        for actor, message in self.waiting:
-            actor.post(message)
+        while self.jobs:
+            self.finish()
 
 
 class Deaf(Net):
@@ -103,7 +105,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = StillClock()
         self.disk = SlowDisk()
-        world = World(self.clock, Dice(), self.disk, Deaf(), Roomy())
+        world = World(self.clock, FakeDice(), self.disk, Deaf(), Roomy())
         self.node = Node(world, Config.tiny())
         self.reader = self.connect(40312)
 
@@ -131,6 +133,7 @@ class Bench:
 
     def hold_up(self) -> None:
         """A sync runs and runs, and what waits for the next one is more than the store takes."""
+        self.say(ConfirmSelect().frame(1))  # nobody waits for a sync otherwise
         self.disk.slow = True
         self.publish("orders", 1)
         self.node.broker.store.full.shut()
@@ -184,6 +187,29 @@ def test_list_queues_counts_messages(bench: Bench) -> None:
     (memory,) = bench.rows("list_queues", "memory", "message_bytes", "message_bytes_ready")
     assert memory["memory"] == bench.node.broker.accounted_bytes
     assert memory["message_bytes"] == 3 * int(str(memory["message_bytes_ready"]))
+
+
+def test_list_queues_tells_where_the_messages_are(bench: Bench) -> None:
+    bench.publish("orders", 3)
+    bench.say(BasicQos(prefetch_count=2).frame(1))
+    bench.say(BasicConsume(queue="orders", consumer_tag="c").frame(1))
+    wanted = "messages_ram messages_ready_ram messages_unacknowledged_ram messages_paged_out"
+    assert bench.rows("list_queues", *wanted.split()) == [
+        {
+            "messages_ram": 3,
+            "messages_ready_ram": 1,
+            "messages_unacknowledged_ram": 2,
+            "messages_paged_out": 0,
+        }
+    ]
+    (sizes,) = bench.rows("list_queues", "message_bytes", "message_bytes_ram")
+    assert sizes["message_bytes_ram"] == sizes["message_bytes"]
+    (row,) = bench.rows("list_queues", "backing_queue_status", "message_bytes_persistent")
+    assert row["message_bytes_persistent"] == sizes["message_bytes"]
+    status = row["backing_queue_status"]
+    assert isinstance(status, dict)
+    assert (status["mode"], status["len"], status["next_seq_id"]) == ("default", 1, 3)
+    assert status["target_ram_count"] == "infinity"
 
 
 def test_list_connections_tells_who_and_what_was_agreed(bench: Bench) -> None:
@@ -271,6 +297,11 @@ def test_status_has_totals_limits_and_alarms(bench: Bench) -> None:
     assert (totals["connections"], totals["queues"], totals["messages_ready"]) == (1, 1, 3)
     assert (since["published"], since["dropped"]) == (5, 2)
     assert status["Alarms"] == {"none": ""}
+    assert status["Disk"] == {"free_bytes": 1 << 40, "limit_bytes": 50_000_000, "data_dir": "none"}
+    memory = status["Memory"]
+    assert isinstance(memory, dict)
+    assert memory["paging_bytes"] == memory["limit_bytes"] // 2
+    assert memory["queue_duration_seconds"] == "infinity"
     bench.node.broker.alarms.raise_alarm(MEMORY, "low on memory (of course)")
     assert bench.rows("status")[0]["Alarms"] == {"memory": "low on memory (of course)"}
 
@@ -313,7 +344,7 @@ def test_chain_shows_credit_running_out_link_by_link(bench: Bench) -> None:
     assert isinstance(stored, int)
     assert 0 < waiting + stored <= 60
 
-    bench.disk.finish()
+    bench.disk.catch_up()
     bench.settle()
     (chain,) = bench.rows("chain")
     assert shut_links(chain) == set()
