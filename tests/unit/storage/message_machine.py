@@ -1,6 +1,6 @@
 """Hypothesis plays broker: MessageFiles against a dict, on a disk that may fill up, crash and lose
-what was not synced. Jobs of the store's lane run in order, and each of queueing, running and
-telling the outcome is a step of its own, so that everything happens in between.
+what was not synced. Jobs that are under way together run in any order, and each of submitting,
+running and telling the outcome is a step of its own, so that everything happens in between.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MessageMachine(RuleBasedStateMachine):
 
     def new_files(self) -> MessageFiles:
         """A store that knows nothing, and nothing under way."""
-        self.lane: deque[MessageWrites | Compaction | Deletion] = deque()
+        self.lane: list[MessageWrites | Compaction | Deletion] = []
         self.over: deque[MessageWrites | Compaction | Deletion] = deque()
         self.readings: list[Reading] = []
         return MessageFiles(self.kind, self.index, LIMIT, self.new_file_id)
@@ -152,10 +152,10 @@ class MessageMachine(RuleBasedStateMachine):
             self.lane.append(job)
 
     @precondition(lambda self: self.lane)
-    @rule(full_after=st.none() | st.integers(0, 4))
-    def run_job(self, full_after: int | None) -> None:
-        """The first job of the lane; it may find the disk full, and is then done again later."""
-        job = self.lane[0]
+    @rule(which=st.integers(0, 2), full_after=st.none() | st.integers(0, 4))
+    def run_job(self, which: int, full_after: int | None) -> None:
+        """One of those under way; it may find the disk full, and is then done again later."""
+        job = self.lane[which % len(self.lane)]
         left = full_after
 
         def before(number: int, action: str, _path: str) -> None:
@@ -169,7 +169,8 @@ class MessageMachine(RuleBasedStateMachine):
         run(job, self.disk)
         self.disk.rest()
         if job.failure is None:
-            self.over.append(self.lane.popleft())
+            self.lane.remove(job)
+            self.over.append(job)
         assert job.failure is None or job.failure.is_full, job.failure
         job.failure = None
 
@@ -204,7 +205,7 @@ class MessageMachine(RuleBasedStateMachine):
             elif act == 4 and self.references:
                 self.write_once_more(random.choice(list(self.references)))
             elif self.lane:
-                self.run_job(None)
+                self.run_job(random.randrange(3), None)
             elif self.over:
                 self.tell()
 
@@ -242,8 +243,8 @@ class MessageMachine(RuleBasedStateMachine):
         for _ in range(20):
             if not self.lane:
                 self.work(random.randrange(1 << 32), 5)
-        if self.lane:
-            self.interrupt(self.lane[0], random)
+        for job in self.lane:
+            self.interrupt(job, random)
         self.lose(random, power)
         wanted = {each: references for each, references in self.references.items() if references}
         for message_id, references in self.references.items():
@@ -312,7 +313,7 @@ class MessageMachine(RuleBasedStateMachine):
             if not self.lane and not self.over:
                 break
             while self.lane:
-                self.run_job(None)
+                self.run_job(0, None)
             while self.over:
                 self.tell()
         table = self.files.table.values()
