@@ -14,6 +14,7 @@ from sluicemq.errors import Refused
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
     "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker."),
+    "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
         "sluicemq.cli.inspect", "inspect", "Print what is in a file of a data directory."
     ),

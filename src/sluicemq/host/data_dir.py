@@ -56,6 +56,28 @@ def held(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def unheld(path: Path) -> Iterator[None]:
+    """No broker has the directory, and none takes it while inside. Nothing is written."""
+    if not path.is_dir():
+        raise Refused(f"{path}: there is no such directory")
+    try:
+        descriptor = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield  # a copy of a data directory need not have one
+        return
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        holder = os.read(descriptor, 32).decode(errors="replace").strip()
+        raise Refused(f"{path}: a broker has it, process {holder}; stop it first") from None
+    finally:
+        os.close(descriptor)
+
+
 def _lock(descriptor: int, path: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -183,6 +183,7 @@ def described_queue(queue: QueueState, entry_count: int) -> list[Description]:
             "queue": queue.id,
             "next_position": queue.next_position,
             "delivered": queue.delivered,
+            "bytes": queue.size,
             "segments": len(queue.segments),
         }
     ]

@@ -36,7 +36,7 @@ NODE_ID = bytes(range(16))
 U64 = st.integers(0, 2**64 - 1)
 BITS = st.integers(0, 2**80 - 1) | st.integers(0, 2**14).map(lambda n: (1 << n) - 1)
 SEGMENTS = st.builds(SegmentState, U64, U64, st.binary(min_size=16, max_size=16), BITS)
-QUEUES = st.builds(QueueState, U64, U64, U64, st.lists(SEGMENTS, max_size=3))
+QUEUES = st.builds(QueueState, U64, U64, U64, st.lists(SEGMENTS, max_size=3), U64)
 CHECKPOINTS = st.builds(
     Checkpoint,
     U64,

@@ -85,7 +85,7 @@ def messages() -> bytes:
 
 
 def checkpoint() -> bytes:
-    queue = QueueState(5, 100, 50, [SegmentState(1, 4096, bytes(16), 0b101110)])
+    queue = QueueState(5, 100, 50, [SegmentState(1, 4096, bytes(16), 0b101110)], 4000)
     return encode_checkpoint(Checkpoint(9, True, 3, 1000, 6, FILE_ID, b'{"a":1}', [queue], 8))
 
 
@@ -140,7 +140,14 @@ def test_a_checkpoint() -> None:
             "queues": 1,
             "definitions": {"a": 1},
         },
-        {"entry": "queue", "queue": 5, "next_position": 100, "delivered": 50, "segments": 1},
+        {
+            "entry": "queue",
+            "queue": 5,
+            "next_position": 100,
+            "delivered": 50,
+            "bytes": 4000,
+            "segments": 1,
+        },
         {
             "entry": "segment",
             "queue": 5,

@@ -1,0 +1,31 @@
+"""The files of a data directory for who only looks: everything that would change one is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sluicemq.host.files import told
+from sluicemq.kernel.disk import Files
+
+
+class ReadOnlyFiles(Files):
+    """Below `root`; opened anew for each read, which is enough for a check."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def names(self, directory: str) -> list[str]:
+        place = self.root / directory
+        with told("list", directory):
+            return sorted(os.listdir(place)) if place.is_dir() else []
+
+    def size(self, path: str) -> int:
+        place = self.root / path
+        with told("look at", path):
+            return place.stat().st_size if place.exists() else -1
+
+    def read(self, path: str, offset: int, size: int) -> bytes:
+        with told("read", path), (self.root / path).open("rb") as file:
+            file.seek(offset)
+            return file.read(size)

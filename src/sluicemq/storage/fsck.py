@@ -1,0 +1,417 @@
+"""Is everything in a data directory that should be there? Read-only, and all of it is read.
+
+This does what a start does (`recovery`), but in its own words and without mending anything: what
+the newest checkpoint and the journal behind it say is alive is looked for, position by position.
+Everything read on the way is checked too, alive or not.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.model.durable import DurableDefinitions
+from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
+from sluicemq.storage.checkpoint import UNFINISHED, Checkpoint, QueueState, read_newest
+from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, Run, decode_entries
+from sluicemq.storage.inspection import range_text
+from sluicemq.storage.journal import journal_numbers, journal_path
+from sluicemq.storage.message_file import decode_directory, number_in
+from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.records import (
+    DIRECTORY,
+    FILE_HEADER_SIZE,
+    GROUP,
+    MESSAGE,
+    decode_header,
+    scan,
+)
+from sluicemq.storage.segments import read_block, scan_places, segment_path
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+    from sluicemq.storage.checkpoint import SegmentState
+    from sluicemq.storage.records import FileHeader, Scan
+
+QUEUES: Final = "queues"
+MESSAGES: Final = "messages/persistent"
+QUARANTINE: Final = "quarantine"
+
+RANGES_SHOWN: Final = 8
+
+
+class Finding(NamedTuple):
+    """Something about a file; `path` may also be a directory."""
+
+    path: str
+    text: str
+
+
+class Verdict:
+    """`findings` mean that something is lost or damaged, `notes` do not. `counted` says how much
+    was looked at."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.notes: list[Finding] = []
+        self.counted: dict[str, int] = dict.fromkeys(
+            (
+                "journal_files",
+                "groups",
+                "queues",
+                "segments",
+                "blocks",
+                "message_files",
+                "messages",
+                "live_messages",
+            ),
+            0,
+        )
+
+
+class QueueLook:
+    """A queue: what is alive by what has been read so far, and where that may be."""
+
+    def __init__(self, index: QueueIndex) -> None:
+        self.index = index
+        self.segments: dict[int, SegmentState] = {}
+        self.live: dict[int, int] = {}
+        """Bits, by segment: not acknowledged."""
+        self.readable: dict[int, int] = {}
+        """Bits: found in the journal, or in a block of a segment."""
+        self.references: list[tuple[range, range]] = []
+        """(positions, ids) of what refers to the message store."""
+
+    def adopt(self, state: QueueState) -> None:
+        """As the checkpoint has it."""
+        for segment in state.segments:
+            self.segments[segment.number] = segment
+            self.live[segment.number] = segment.live
+
+    def found(self, run: Run) -> None:
+        """These entries can be read."""
+        for number, part in self.index.parts(run.positions):
+            bits = bits_of(part, number * self.index.entry_count)
+            self.readable[number] = self.readable.get(number, 0) | bits
+        if run.contents is None:
+            self.references.append((run.positions, run.ids))
+
+    def published(self, run: Run) -> None:
+        """The journal has them."""
+        self.found(run)
+        for number, part in self.index.parts(run.positions):
+            bits = bits_of(part, number * self.index.entry_count)
+            self.live[number] = self.live.get(number, 0) | bits
+
+    def acknowledged(self, positions: range) -> None:
+        """They are gone."""
+        for number, part in self.index.parts(positions):
+            if number in self.live:
+                self.live[number] &= ~bits_of(part, number * self.index.entry_count)
+
+    def lost(self) -> list[range]:
+        """Positions that are alive and in nothing that can be read."""
+        count = self.index.entry_count
+        return [
+            positions
+            for number, live in sorted(self.live.items())
+            for positions in ranges_of(live & ~self.readable.get(number, 0), number * count)
+        ]
+
+    def needed(self) -> set[int]:
+        """The ids of bodies that live messages refer to."""
+        ids: set[int] = set()
+        for positions, run_ids in self.references:
+            offset = 0
+            for number, part in self.index.parts(positions):
+                base = number * self.index.entry_count
+                live = self.live.get(number, 0)
+                some = run_ids[offset : offset + len(part)]
+                offset += len(part)
+                if live & bits_of(part, base):
+                    ids.update(i for p, i in zip(part, some, strict=True) if live >> p - base & 1)
+        return ids
+
+
+class Check:
+    """One look at one directory. Refused when a newer version wrote something in it."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.verdict = Verdict()
+        self.queues: dict[int, QueueLook] = {}
+        self.deleted: set[int] = set()
+        self.definitions = DurableDefinitions()
+        self.entry_count = 0
+        self.sequence = 0
+        """Of the group before; 0: there was none."""
+
+    def run(self) -> Verdict:
+        """All of it."""
+        checkpoint = self.checkpoint()
+        if checkpoint is not None:
+            self.adopt(checkpoint)
+        self.journal(checkpoint)
+        defined = self.definitions.queues
+        self.queues = {key: queue for key, queue in self.queues.items() if key in defined}
+        for queue in self.queues.values():
+            self.queue(queue)
+        self.bodies(self.message_files())
+        for name in self.files.names(QUARANTINE):
+            self.note(f"{QUARANTINE}/{name}", "was put aside because it was damaged")
+        return self.verdict
+
+    def finding(self, path: str, text: str) -> None:
+        self.verdict.findings.append(Finding(path, text))
+
+    def note(self, path: str, text: str) -> None:
+        self.verdict.notes.append(Finding(path, text))
+
+    def count(self, what: str, more: int = 1) -> None:
+        self.verdict.counted[what] += more
+
+    # The checkpoint
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The one that counts."""
+        checkpoint, problems = read_newest(self.files)
+        for problem in problems:
+            path, _, text = problem.partition(": ")
+            self.finding(path, text)
+        for name in self.files.names(CHECKPOINTS):
+            if name.endswith(UNFINISHED):
+                self.note(f"{CHECKPOINTS}/{name}", "was not finished")
+        if checkpoint is None:
+            if problems or self.files.names(QUEUES) or self.files.names(MESSAGES):
+                self.finding(CHECKPOINTS, "there is no checkpoint that can be read")
+            return None
+        return checkpoint
+
+    def adopt(self, checkpoint: Checkpoint) -> None:
+        """What it says."""
+        self.entry_count = checkpoint.segment_entry_count
+        try:
+            self.definitions = DurableDefinitions(checkpoint.definitions)
+        except Corrupt as error:
+            self.finding(CHECKPOINTS, f"checkpoint {checkpoint.number} has {error}")
+        for state in checkpoint.queues:
+            self.look(state.id).adopt(state)
+
+    def look(self, queue: int) -> QueueLook:
+        """The queue of that id."""
+        known = self.queues.get(queue)
+        if known is None:
+            index = QueueIndex(queue, f"{QUEUES}/{queue}", self.entry_count, bytes)
+            known = self.queues[queue] = QueueLook(index)
+        return known
+
+    # The journal
+
+    def journal(self, checkpoint: Checkpoint | None) -> None:
+        """Every file that counts, in order."""
+        numbers = journal_numbers(self.files)
+        first = checkpoint.journal_first if checkpoint else min(numbers, default=1)
+        behind = [number for number in numbers if number >= first]
+        missing = sorted(set(range(first, max(behind, default=first - 1) + 1)) - set(behind))
+        for number in missing:
+            self.finding(journal_path(number), "is missing, though there is a newer one")
+        if checkpoint and checkpoint.clean and behind:
+            self.note(journal_path(behind[0]), "is there, though the broker stopped in order")
+        for number in behind:
+            self.journal_file(number, is_last=number == behind[-1])
+
+    def journal_file(self, number: int, is_last: bool) -> None:
+        """One file, and what it changes."""
+        path = journal_path(number)
+        self.count("journal_files")
+        data = self.all_of(path)
+        if data is None:
+            return
+        if is_last and not any(data):
+            self.note(path, "was made and never written to")
+            return
+        header = self.header(path, data, "journal", number)
+        if header is None:
+            return
+        found = scan(data, header.file_id)
+        self.ranges(path, found, torn_is_fine=is_last)
+        if not found.records and not is_last:
+            self.finding(path, "holds no group, though there is a newer file")
+        for record in found.records:
+            self.count("groups")
+            if self.sequence and record.sequence != self.sequence + 1:
+                gap = f"group {record.sequence} follows group {self.sequence}"
+                self.finding(path, f"record at {record.offset}: {gap}")
+            self.sequence = record.sequence
+            try:
+                if record.type != GROUP:
+                    raise Corrupt(f"a record of type {record.type}")
+                for entry in decode_entries(record.payload):
+                    self.apply(entry)
+            except Corrupt as error:
+                self.finding(path, f"record at {record.offset}: {error}")
+
+    def apply(self, entry: Entry) -> None:
+        """One entry. Corrupt."""
+        if isinstance(entry, Definition):
+            self.definitions.apply(entry.change)
+        elif not self.entry_count or entry.queue in self.deleted:
+            return
+        elif isinstance(entry, Run):
+            self.look(entry.queue).published(entry)
+        elif isinstance(entry, Ack):
+            look = self.look(entry.queue)
+            for positions in entry.ranges:
+                look.acknowledged(positions)
+        elif not isinstance(entry, Delivered):
+            self.deleted.add(entry.queue)
+            self.definitions.delete_queue(entry.queue)
+            self.queues.pop(entry.queue, None)
+
+    # Queues
+
+    def queue(self, queue: QueueLook) -> None:
+        """All segments of the checkpoint, then what is missing."""
+        self.count("queues")
+        directory = queue.index.directory
+        for number, segment in sorted(queue.segments.items()):
+            path = segment_path(directory, number)
+            try:
+                self.segment(queue, segment, path)
+            except DiskFailed as error:
+                self.finding(path, str(error))
+        self.count("live_messages", sum(live.bit_count() for live in queue.live.values()))
+        lost = queue.lost()
+        if lost:
+            name = self.definitions.queues[queue.index.queue_id].name
+            total = sum(map(len, lost))
+            shown = ", ".join(map(range_text, lost[:RANGES_SHOWN]))
+            more = f" and {len(lost) - RANGES_SHOWN} more ranges" * (len(lost) > RANGES_SHOWN)
+            self.finding(
+                directory,
+                f"{total} live messages of queue {name!r} cannot be read: positions {shown}{more}",
+            )
+
+    def segment(self, queue: QueueLook, state: SegmentState, path: str) -> None:
+        """One segment, as far as it counts. DiskFailed."""
+        live = queue.live[state.number]
+        size = self.files.size(path)
+        if size < 0:
+            if live:  # without, it was deleted after the checkpoint
+                self.finding(path, f"is missing, with {live.bit_count()} live messages")
+            return
+        data = self.files.read(path, 0, FILE_HEADER_SIZE)
+        header = self.header(path, data, "segment", state.number)
+        if header and (header.file_id, header.queue) != (state.file_id, queue.index.queue_id):
+            if live:  # without, it was deleted and made anew
+                self.finding(path, "is not the file that the checkpoint means")
+            return
+        self.count("segments")
+        if size < state.length:
+            self.finding(path, f"has {size} of {state.length} bytes")
+        places, damaged = scan_places(self.files, path, state.file_id, state.length)
+        for start, end in damaged:
+            self.finding(path, f"bytes {start} to {end} are no block")
+        first = state.number * self.entry_count
+        for place in places:
+            self.count("blocks")
+            try:
+                runs = read_block(self.files, path, state.file_id, place)
+                if any(run.first < first or run.queue != queue.index.queue_id for run in runs):
+                    raise Corrupt(f"the block at {place.offset} belongs to another segment")
+            except Corrupt as error:
+                self.finding(path, str(error).removeprefix(f"{path}: "))
+                continue
+            for run in runs:
+                queue.found(run)
+
+    # The message store
+
+    def message_files(self) -> set[int]:
+        """Every file; returns the ids whose bodies can be read."""
+        present: set[int] = set()
+        for name in self.files.names(MESSAGES):
+            number = number_in(name)
+            if number is None:
+                continue
+            path = f"{MESSAGES}/{name}"
+            self.count("message_files")
+            data = self.all_of(path)
+            if data is None:
+                continue
+            if not any(data):
+                self.note(path, "was made and never written to")
+                continue
+            header = self.header(path, data, "messages", number)
+            if header is not None:
+                present.update(self.messages(path, scan(data, header.file_id)))
+        return present
+
+    def messages(self, path: str, found: Scan) -> array[int]:
+        """The ids in one file."""
+        self.ranges(path, found, torn_is_fine=True)
+        ids = array("Q")
+        places: set[tuple[int, int, int]] = set()
+        for record in found.records:
+            if record.type == MESSAGE:
+                ids.append(record.sequence)
+                places.add((record.sequence, record.offset, record.end - record.offset))
+            elif record.type == DIRECTORY:
+                try:
+                    listed = set(decode_directory(record.payload, record.sequence))
+                except struct.error as error:
+                    self.finding(path, f"its directory does not parse: {error}")
+                    continue
+                if not listed <= places:
+                    text = f"its directory lists {len(listed - places)} messages that are not there"
+                    self.finding(path, text)
+            else:
+                self.finding(path, f"record at {record.offset}: of type {record.type}")
+        self.count("messages", len(ids))
+        return ids
+
+    def bodies(self, present: set[int]) -> None:
+        """Is every body there that a live message refers to?"""
+        for queue in self.queues.values():
+            missing = queue.needed() - present
+            if missing:
+                name = self.definitions.queues[queue.index.queue_id].name
+                some = ", ".join(map(str, sorted(missing)[:RANGES_SHOWN]))
+                more = ", …" * (len(missing) > RANGES_SHOWN)
+                text = f"{len(missing)} bodies of queue {name!r} are missing: ids {some}{more}"
+                self.finding(MESSAGES, text)
+
+    # Any file
+
+    def all_of(self, path: str) -> bytes | None:
+        """A whole file; None, and a finding, when it cannot be read."""
+        try:
+            return self.files.read(path, 0, self.files.size(path))
+        except DiskFailed as error:
+            self.finding(path, str(error))
+            return None
+
+    def header(self, path: str, data: bytes, kind: str, number: int) -> FileHeader | None:
+        """The header; None, and a finding, when it is none."""
+        try:
+            header = decode_header(data, kind)
+        except Corrupt as error:
+            self.finding(path, str(error))
+            return None
+        except Refused as refused:
+            raise Refused(f"{path}: {refused}") from None
+        if header.number != number:
+            self.finding(path, f"its header is that of file {header.number}")
+        return header
+
+    def ranges(self, path: str, found: Scan, torn_is_fine: bool) -> None:
+        """Damage, and the tail."""
+        for start, end in found.damaged:
+            self.finding(path, f"bytes {start} to {end} hold no valid record, though one follows")
+        if found.torn and torn_is_fine:
+            self.note(path, f"has a torn tail from byte {found.end} on")
+        elif found.torn:
+            self.finding(path, f"its end is damaged, from byte {found.end} on")
