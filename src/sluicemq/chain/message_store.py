@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.effects import Deleted
     from sluicemq.storage.message_files import MessageFiles
 
 MESSAGES_LANE: Final = 1
@@ -85,19 +86,21 @@ class StorePaged:
 
 
 class StoreRemove:
-    """Messages that have left a queue: `ranges` must be remembered over a restart, `delivered` with
-    them; `persistent` and `transient` are ids of bodies. `collect`: tell the queue when this is
-    durable."""
+    """Messages that have left a queue: `ranges` and `indexed` must be remembered over a restart,
+    `delivered` with them; of the first only the journal can know, the others are in the queue's
+    index. `persistent` and `transient` are ids of bodies. `empty`: the queue wants these back when
+    all this is durable."""
 
-    __slots__ = ("collect", "delivered", "persistent", "queue", "ranges", "transient")
+    __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
 
-    def __init__(self, queue: Queue, delivered: int, collect: bool) -> None:
+    def __init__(self, queue: Queue, delivered: int) -> None:
         self.queue = queue
         self.ranges: list[range] = []
+        self.indexed: list[range] = []
         self.persistent: list[range] = []
         self.transient: list[range] = []
         self.delivered = delivered
-        self.collect = collect
+        self.empty: list[tuple[int, int]] = []
 
 
 class StoreRead:
@@ -122,13 +125,14 @@ class StoreDefinition:
 
 
 class StoreQueueDeleted:
-    """A durable queue is gone."""
+    """A durable queue is gone; `answer` goes to its channel, if any, when that is durable."""
 
-    __slots__ = ("channel", "queue_id")
+    __slots__ = ("answer", "channel", "queue_id")
 
-    def __init__(self, queue_id: int) -> None:
+    def __init__(self, queue_id: int, answer: Deleted) -> None:
         self.queue_id = queue_id
-        self.channel: Actor | None = None
+        self.answer = answer
+        self.channel = answer.channel
 
 
 class Defined:
@@ -151,9 +155,13 @@ class BodiesRead:
 
 
 class Collect:
-    """To a queue: what it acknowledged before is durable, so empty segments may go."""
+    """To a queue: what it acknowledged before is durable, so segments that were empty then may
+    go."""
 
-    __slots__ = ()
+    __slots__ = ("empty",)
+
+    def __init__(self, empty: list[tuple[int, int]]) -> None:
+        self.empty = empty
 
 
 class Hurry:
@@ -176,7 +184,7 @@ class Group:
         self.acks: dict[Queue, list[range]] = {}
         self.delivered: dict[Queue, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
-        self.collect: dict[Queue, None] = {}
+        self.collect: list[StoreRemove] = []
         self.bytes = 0
         self.urgent = False
         """Somebody waits for it."""
@@ -278,18 +286,18 @@ class MessageStore(FlowActor):
         """What has not been written yet need not be."""
         group = self.group
         ranges = message.ranges
+        if ranges and group.writes:
+            ranges = self.overtake(message.queue, ranges)
+        ranges = ranges + message.indexed
         if ranges:
-            if group.writes:
-                ranges = self.overtake(message.queue, ranges)
-            if ranges:
-                group.acks.setdefault(message.queue, []).extend(ranges)
-                group.delivered[message.queue] = message.delivered
+            group.acks.setdefault(message.queue, []).extend(ranges)
+            group.delivered[message.queue] = message.delivered
         for ids in message.persistent:
             self.persistent.remove(ids)
         for ids in message.transient:
             self.transient.remove(ids)
-        if message.collect:
-            group.collect[message.queue] = None
+        if message.empty:
+            group.collect.append(message)
 
     def overtake(self, queue: Queue, ranges: list[range]) -> list[range]:
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
@@ -396,10 +404,13 @@ class MessageStore(FlowActor):
         for queue, receipts in by_queue.items():
             queue.post(Written(receipts))
         for definition in group.definitions:
-            if definition.channel is not None:
-                definition.channel.post(Defined())
-        for queue in group.collect:
-            queue.post(Collect())
+            if isinstance(definition, StoreDefinition):
+                if definition.channel is not None:
+                    definition.channel.post(Defined())
+            elif definition.channel is not None:
+                definition.channel.post(definition.answer)
+        for removed in group.collect:
+            removed.queue.post(Collect(removed.empty))
         if self.journal.rotate():
             self.checkpoints.begin()
 

@@ -146,7 +146,7 @@ class Queue(FlowActor):
         elif isinstance(message, Flush):
             self.flush_upto = message.upto
         elif isinstance(message, Collect):
-            self.collect()
+            self.collect(message.empty)
         elif isinstance(message, TryAgain):
             self.broker.world.disk.submit(message.job, self, self.lane)
         elif isinstance(message, FilesGone):
@@ -193,7 +193,8 @@ class Queue(FlowActor):
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
         elif isinstance(effect, Deleted):
-            self.go()
+            self.go(effect)
+            return
         if effect.channel is not None:
             effect.channel.post(effect)
 
@@ -201,10 +202,10 @@ class Queue(FlowActor):
         """Gathered, neighbours joined, and posted once at the end of the turn."""
         removed = self.removed
         if removed is None:
-            removed = self.removed = StoreRemove(self, self.machine.backing.delivered, False)
+            removed = self.removed = StoreRemove(self, self.machine.backing.delivered)
         if effect.durable:
             positions = effect.positions
-            ranges = removed.ranges
+            ranges = removed.indexed if effect.indexed else removed.ranges
             last = ranges[-1] if ranges else positions
             if last.stop == positions.start and last.step == positions.step == 1:
                 positions = range(ranges.pop().start, positions.stop)
@@ -299,7 +300,7 @@ class Queue(FlowActor):
 
     def sought(self, job: IndexRead) -> None:
         """What was purged on disk has these bodies in the message store."""
-        removed = StoreRemove(self, self.machine.backing.delivered, False)
+        removed = StoreRemove(self, self.machine.backing.delivered)
         for run in self.machine.backing.sought(job):
             (removed.persistent if run.persistent else removed.transient).append(run.ids)
         self.broker.store.post(removed)
@@ -317,17 +318,17 @@ class Queue(FlowActor):
     def let_segments_go(self) -> None:
         """Nothing in them is alive; the last checkpoint may count on them until the
         acknowledgements are durable."""
-        index = self.machine.backing.index
-        index.has_empty = False
+        empty = self.machine.backing.index.empty()
         if self.definition.durable:
-            removed = StoreRemove(self, self.machine.backing.delivered, True)
+            removed = StoreRemove(self, self.machine.backing.delivered)
+            removed.empty = empty
             self.broker.store.post(removed)
         else:
-            self.collect()
+            self.collect(empty)
 
-    def collect(self) -> None:
-        """Delete segments in which nothing is alive."""
-        paths = self.machine.backing.index.collect()
+    def collect(self, empty: list[tuple[int, int]]) -> None:
+        """Delete these segments, if nothing is alive in them."""
+        paths = self.machine.backing.index.collect(empty)
         if paths and not self.machine.deleted:
             self.broker.store.checkpoints.touch(self)
             self.broker.world.disk.submit(FilesGone(paths), self, self.lane)
@@ -368,8 +369,9 @@ class Queue(FlowActor):
         if self.definition.auto_delete and self.machine.is_unused() and not self.machine.deleted:
             self.replicator.submit(Delete(None, False, False), self.effects)
 
-    def go(self) -> None:
-        """Deleted: leave the broker's tables and free those who hold credit here."""
+    def go(self, answer: Deleted) -> None:
+        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
+        until it is durable."""
         self.broker.forget_queue(self)
         for channel in self.upstream:
             channel.post(QueueGone(self))
@@ -378,6 +380,8 @@ class Queue(FlowActor):
             self.flush_upto = 0
             self.broker.store.post(Flushed(self))
         if self.definition.durable:
-            self.broker.store.post(StoreQueueDeleted(self.id))
+            self.broker.store.post(StoreQueueDeleted(self.id, answer))
+        elif answer.channel is not None:
+            answer.channel.post(answer)
         if not self.machine.backing.condemned:
             self.delete_files()

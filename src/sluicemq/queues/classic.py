@@ -223,10 +223,11 @@ class ClassicQueue(QueueMachine):
         durable = persistent and self.durable
         if durable:
             self.depth.persistent -= len(positions)
+        indexed = False
         if index.segments:
-            index.acknowledge(positions)
+            indexed = index.acknowledge(positions)
         if durable or ids is not None:
-            effects.append(Remove(positions, durable, ids))
+            effects.append(Remove(positions, durable, indexed, ids))
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
@@ -374,7 +375,7 @@ class ClassicQueue(QueueMachine):
                 ids = range(positions.start + base, positions.stop + base)
             self.remove(positions, chunk.persistent, ids, effects)
         if self.durable:
-            effects.extend(Remove(positions, True, None) for positions in backing.condemned)
+            effects.extend(Remove(positions, True, True, None) for positions in backing.condemned)
         if not backing.seek_references:
             for positions in backing.condemned:
                 backing.index.acknowledge(positions)

@@ -74,13 +74,15 @@ class Write:
 
 class Remove:
     """Messages have left the queue for good. `durable`: that must be remembered over a restart;
-    `ids`: these bodies in the message store are not needed here any more."""
+    `indexed`: the queue index may say that they are there; `ids`: these bodies in the message store
+    are not needed here any more."""
 
-    __slots__ = ("durable", "ids", "positions")
+    __slots__ = ("durable", "ids", "indexed", "positions")
 
-    def __init__(self, positions: range, durable: bool, ids: range | None) -> None:
+    def __init__(self, positions: range, durable: bool, indexed: bool, ids: range | None) -> None:
         self.positions = positions
         self.durable = durable
+        self.indexed = indexed
         self.ids = ids
 
 

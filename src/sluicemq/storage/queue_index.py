@@ -35,7 +35,17 @@ BLOCK_BYTES: Final = 256 * 1024
 class Segment:
     """One file of the index. `length` is what has been written; `places` None: not known yet."""
 
-    __slots__ = ("dirty", "file_id", "length", "live", "number", "path", "places", "transient")
+    __slots__ = (
+        "dirty",
+        "emptied",
+        "file_id",
+        "length",
+        "live",
+        "number",
+        "path",
+        "places",
+        "transient",
+    )
 
     def __init__(self, number: int, path: str, file_id: bytes) -> None:
         self.number = number
@@ -47,6 +57,8 @@ class Segment:
         """Positions written here that must not outlive the process."""
         self.places: list[BlockPlace] | None = []
         self.dirty = False
+        self.emptied = 0
+        """How often it has come to have nothing alive."""
 
 
 class SegmentWrite:
@@ -254,8 +266,8 @@ class QueueIndex:
                 segment.places += write.places
             segment.dirty = True
             self.writes += 1
-            if not write.segment.live:
-                self.has_empty = True
+            if not segment.live:
+                self._emptied(segment)
         for positions in job.gone:
             self.acknowledge(positions)
 
@@ -289,18 +301,32 @@ class QueueIndex:
                 found += ranges_of(segment.live & bits_of(part, base), base)
         return found
 
-    def acknowledge(self, positions: range) -> None:
-        """They are gone for good. A segment in which nothing is left alive is `collect`ed later."""
+    def acknowledge(self, positions: range) -> bool:
+        """They are gone for good. A segment in which nothing is left alive is `collect`ed later.
+        False: the disk knows nothing of them."""
+        known = isinstance(self.job, IndexWrite)
         if isinstance(self.job, IndexWrite):
             self.job.gone.append(positions)
         if not self.segments:
-            return
+            return known
         for number, part in self.parts(positions):
             segment = self.segments.get(number)
             if segment is not None and segment.live:
-                segment.live &= ~bits_of(part, number * self.entry_count)
+                live = segment.live
+                segment.live = live & ~bits_of(part, number * self.entry_count)
+                known |= segment.live != live
                 if not segment.live:
-                    self.has_empty = True
+                    self._emptied(segment)
+        return known
+
+    def _emptied(self, segment: Segment) -> None:
+        segment.emptied += 1
+        self.has_empty = True
+
+    def empty(self) -> list[tuple[int, int]]:
+        """Segments in which nothing is alive now, for `collect`."""
+        self.has_empty = False
+        return [(s.number, s.emptied) for s in self.segments.values() if not s.live]
 
     def _in_use(self, segment: Segment) -> bool:
         """Is a job working on it?"""
@@ -309,14 +335,21 @@ class QueueIndex:
             return any(write.segment is segment for write in job.writes)
         return job is not None and job.segment is segment
 
-    def collect(self) -> list[str]:
-        """Forget the segments in which nothing is alive; returns their paths, to be deleted. Called
-        when the acknowledgements are durable: until then a checkpoint may count on the files."""
-        empty = [s for s in self.segments.values() if not s.live and not self._in_use(s)]
-        for segment in empty:
-            del self.segments[segment.number]
-        self.has_empty = False
-        return [segment.path for segment in empty]
+    def collect(self, asked: list[tuple[int, int]]) -> list[str]:
+        """Forget segments that were `empty` and still are; returns their paths, to be deleted.
+        Called when the acknowledgements of then are durable: until that a checkpoint may count on
+        the files."""
+        paths: list[str] = []
+        for number, emptied in asked:
+            segment = self.segments.get(number)
+            if segment is None or segment.live or segment.emptied != emptied:
+                continue
+            if self._in_use(segment):
+                self._emptied(segment)  # later
+                continue
+            del self.segments[number]
+            paths.append(segment.path)
+        return paths
 
     def states(self) -> list[SegmentState]:
         """For the checkpoint: what will be there after a restart."""
