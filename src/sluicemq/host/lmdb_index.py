@@ -132,7 +132,9 @@ class LmdbIndex(MessageIndex):
                     if not entry:
                         transaction.delete(message_id.to_bytes(KEY_BYTES, "big"))
         except self.error as error:
-            self.log.write("warning", f"the message store's index stays in memory: {error}")
+            if self.flush_at == self.changes_max:
+                text = f"the message store's index stays in memory for now: {error}"
+                self.log.write("warning", text)
             self.flush_at = len(changes) + self.changes_max
         else:
             self.changes = {}
