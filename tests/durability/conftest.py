@@ -8,7 +8,6 @@ import pytest
 
 from sluicemq.host import run
 
-
 if hasattr(run, "MemoryDisk"):
     collect_ignore = ["test_canaries.py"]
 

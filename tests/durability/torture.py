@@ -60,7 +60,10 @@ LIFE_MAX_S: Final = 1.0
 TRACED_LIFE_S: Final = 3.0
 STOP_PERCENT: Final = 5
 START_UP_PERCENT: Final = 20
-COMPLAINT: Final = re.compile(r"\[error\]|\[critical\]|Traceback")
+EXPECTED: Final = "404 NOT_FOUND - no queue|320 CONNECTION_FORCED"
+"""Errors that clients caused: what an audit asks for, what is said as the broker stops."""
+
+COMPLAINT: Final = re.compile(rf"\[(error|critical)\](?!.*({EXPECTED}))|Traceback")
 CALL_PERCENT: Final = 20
 """Cycles that end at a system call, when strace is there. Slow."""
 

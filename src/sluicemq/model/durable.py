@@ -120,6 +120,15 @@ class DurableDefinitions:
         self.bindings.pop(binding.identity, None)
         return self._changed("unbinding", binding_fields(binding))
 
+    def drop_loose_bindings(self) -> None:
+        """Those of a queue that is not there. When a snapshot knows already that it was deleted,
+        an older change of the journal may still bind it."""
+        names = {queue.name for queue in self.queues.values()}
+        for identity, binding in [*self.bindings.items()]:
+            if binding.destination_type == "queue" and binding.destination not in names:
+                del self.bindings[identity]
+                self._encoded = None
+
     def _drop_exchange(self, name: str) -> None:
         self.exchanges.pop(name, None)
         for identity in [i for i, binding in self.bindings.items() if binding.source == name]:

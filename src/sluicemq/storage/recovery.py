@@ -11,11 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sluicemq.errors import Refused
+from sluicemq.errors import Corrupt, Refused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of, ranges_of
-from sluicemq.storage.checkpoint import Checkpoint, QueueState, read_newest, write_checkpoint
+from sluicemq.storage.checkpoint import (
+    Checkpoint,
+    QueueState,
+    SegmentState,
+    read_newest,
+    write_checkpoint,
+)
 from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import (
     DIRECTORY as JOURNAL,
@@ -27,6 +33,7 @@ from sluicemq.storage.journal import (
 )
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.queue_index import IndexRead, QueueIndex
+from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header
 
 QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
@@ -51,6 +58,8 @@ class RecoveredQueue:
         self.size = 0
         self.runs: list[Run] = []
         """Of the journal; some of their messages may be acknowledged or in segments."""
+        self.gone: list[int] = []
+        """Segments of the checkpoint whose files are not there."""
         self.alive: dict[int, int] = {}
         """Bits, by segment: published in the journal and not acknowledged there."""
 
@@ -144,11 +153,33 @@ class Recovery:
             queue.index.adopt(segment)
             path = queue.index.segments[segment.number].path
             size = self.files.size(path)
-            if size > segment.length:
+            if not self.is_same(path, segment):
+                queue.gone.append(segment.number)
+            elif size > segment.length:
                 self.files.truncate(path, segment.length)
             elif size < segment.length:
                 text = f"{path} has {max(size, 0)} of {segment.length} bytes"
                 self.say("error", f"recovery: {text}; what is missing is lost")
+
+    def is_same(self, path: str, segment: SegmentState) -> bool:
+        """Is this the file that the checkpoint means? When nothing in it was alive any more it was
+        deleted, and there may be another one in its place."""
+        head = self.files.read(path, 0, FILE_HEADER_SIZE) if self.files.size(path) > 0 else b""
+        try:
+            return decode_header(head, "segment").file_id == segment.file_id
+        except Corrupt:
+            return False
+
+    def renew(self, queue: RecoveredQueue) -> None:
+        """Segments that are gone begin anew. The journal has all that was in a newer file, and that
+        everything in the old one was acknowledged."""
+        for number in queue.gone:
+            segment = queue.index.segments[number]
+            if segment.live:
+                text = f"{segment.path} is missing, {segment.live.bit_count()} messages are lost"
+                self.say("error", f"recovery: {text}")
+            self.files.delete(segment.path)
+            del queue.index.segments[number]
 
     def queue(self, queue_id: int) -> RecoveredQueue:
         """The queue of that id; a new one has nothing."""
@@ -226,6 +257,7 @@ class Recovery:
 
     def match_definitions(self) -> None:
         """What is defined is there, and nothing else."""
+        self.definitions.drop_loose_bindings()
         defined = self.definitions.queues
         self.queues = {key: queue for key, queue in self.queues.items() if key in defined}
         for key in defined:
@@ -239,6 +271,7 @@ class Recovery:
     def write_back(self) -> None:
         """What only the journal has goes to segments, durably."""
         for done, queue in enumerate(self.queues.values()):
+            self.renew(queue)
             if done and not done % PROGRESS_EVERY:
                 self.say("info", f"recovery: {done} of {len(self.queues)} queues")
             runs = [part for run in queue.runs for part in self.unwritten(queue, run)]
@@ -334,7 +367,7 @@ class Recovery:
                 path = f"{queue.index.directory}/{name}"
                 if path not in known:
                     self.files.delete(path)
-            for path in queue.index.collect():
+            for path in queue.index.collect(queue.index.empty()):
                 self.files.delete(path)
 
     def checkpoint(self, clean: bool) -> Checkpoint:
