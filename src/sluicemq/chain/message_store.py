@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.checkpoints import Checkpoints, CheckpointSaved, Flushed, SegmentSync
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.reserve import GiveUp, LayAside, Reserve
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
@@ -212,6 +213,7 @@ class MessageStore(FlowActor):
         self.persistent = persistent
         self.transient = transient
         self.checkpoints = Checkpoints(self)
+        self.reserve = Reserve(self, broker.config.storage.reserve_bytes)
         self.group = Group()
         self.committing = Group()
         self.commit: GroupCommit | None = None
@@ -411,6 +413,7 @@ class MessageStore(FlowActor):
                 definition.channel.post(definition.answer)
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
+        self.reserve.look()
         if self.journal.rotate():
             self.checkpoints.begin()
 
@@ -438,6 +441,9 @@ class MessageStore(FlowActor):
         """A job has come back."""
         if isinstance(job, ReadMessages):
             self.was_read(job)
+            return
+        if isinstance(job, LayAside | GiveUp):
+            self.reserve.done(job)
             return
         if job.failure is not None:
             self.failed(job)
@@ -471,6 +477,7 @@ class MessageStore(FlowActor):
             job.failure = None
             self.retrying += 1
             self.broker.disk_full(True)
+            self.reserve.give_up()
             self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
         else:
             self.seal(str(failure))
