@@ -455,6 +455,30 @@ def test_a_file_of_a_newer_version_stops_the_start() -> None:
         Store(store.disk, {1: 1})
 
 
+def test_no_flipped_bit_is_ever_delivered() -> None:
+    """Each byte of a full file and its directory: one message is missing, or, when it is in the
+    header, all of the file; nothing else. What the directory hides a read finds."""
+    store = Store()
+    store.write(range(1, A_FILE + 1))
+    store.write(range(20, 21))
+    path = store.path(0)
+    wanted = dict.fromkeys(range(1, A_FILE + 1), 1)
+    for offset in range(store.disk.size(path)):
+        disk = SimFiles()
+        disk.make_directory("messages/persistent")
+        disk.write(path, 0, store.disk.read(path, 0, 1 << 16))
+        disk.flip(path, offset, 1 << offset % 8)
+        again = Store(disk, wanted)
+        read = again.read(*(each for each in wanted if each not in again.found.missing))
+        if offset < FILE_HEADER_SIZE:
+            assert read == {} and len(again.found.problems) == 1
+        elif offset < FILE_HEADER_SIZE + A_FILE * RECORD:
+            hit = (offset - FILE_HEADER_SIZE) // RECORD + 1
+            assert read == dict.fromkeys([each for each in wanted if each != hit], BODY)
+        else:
+            assert read == dict.fromkeys(wanted, BODY)
+
+
 def test_small_files_of_many_starts_are_combined() -> None:
     """A start never appends to an old file."""
     disk = SimFiles()
