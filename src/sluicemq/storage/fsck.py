@@ -80,6 +80,8 @@ class QueueLook:
         self.segments: dict[int, SegmentState] = {}
         self.live: dict[int, int] = {}
         """Bits, by segment: not acknowledged."""
+        self.promised: dict[int, int] = {}
+        """Those of them that the checkpoint says are in the segment's file."""
         self.readable: dict[int, int] = {}
         """Bits: found in the journal, or in a block of a segment."""
         self.references: list[tuple[range, range]] = []
@@ -89,7 +91,7 @@ class QueueLook:
         """As the checkpoint has it."""
         for segment in state.segments:
             self.segments[segment.number] = segment
-            self.live[segment.number] = segment.live
+            self.live[segment.number] = self.promised[segment.number] = segment.live
 
     def found(self, run: Run) -> None:
         """These entries can be read."""
@@ -109,8 +111,9 @@ class QueueLook:
     def acknowledged(self, positions: range) -> None:
         """They are gone."""
         for number, part in self.index.parts(positions):
-            if number in self.live:
-                self.live[number] &= ~bits_of(part, number * self.index.entry_count)
+            left = ~bits_of(part, number * self.index.entry_count)
+            self.live[number] = self.live.get(number, 0) & left
+            self.promised[number] = self.promised.get(number, 0) & left
 
     def lost(self) -> list[range]:
         """Positions that are alive and in nothing that can be read."""
@@ -297,7 +300,7 @@ class Check:
 
     def segment(self, queue: QueueLook, state: SegmentState, path: str) -> None:
         """One segment, as far as it counts. DiskFailed."""
-        live = queue.live[state.number]
+        live = queue.promised[state.number]
         size = self.files.size(path)
         if size < 0:
             if live:  # without, it was deleted after the checkpoint

@@ -206,6 +206,7 @@ def test_a_segment_without_a_living_message_may_be_gone_or_another_one() -> None
     files = directory()
     parts = entries((encode_ack, 5, [range(1, 8)]))
     files.put(journal_path(3), journal(3, 12, [parts]))
+    files.put(journal_path(2), journal(2, 11, [entries((encode_run, embedded(7, 4)))]))
     files.delete(SEGMENT)
     assert findings(files) == []
     files.put(SEGMENT, FileHeader("segment", bytes(16), 0, 5).encode() + b"newer")
