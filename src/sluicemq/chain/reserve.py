@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.flow.alarm import DISK
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import RESERVE_PAUSE_NS
 
 if TYPE_CHECKING:
     from sluicemq.chain.message_store import MessageStore
@@ -22,11 +23,15 @@ class LayAside(DiskJob):
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.is_there = False
 
     def run(self, files: Files) -> None:
-        if files.size(PATH) != self.size and files.free_bytes() > 2 * self.size:
+        if files.size(PATH) != self.size:
+            if files.free_bytes() <= 2 * self.size:
+                return
             files.delete(PATH)
             files.allocate(PATH, self.size)
+        self.is_there = True
 
 
 class GiveUp(DiskJob):
@@ -44,11 +49,18 @@ class Reserve:
         self.size = size
         self.is_there = False
         self.working = False
+        self.not_before_ns = 0
 
     def look(self) -> None:
         """Lay it aside when it is missing and the disk is well."""
-        calm = DISK not in self.store.broker.alarms.reasons and not self.store.sealed
-        if self.size and calm and not self.is_there and not self.working:
+        if self.is_there or self.working or not self.size or self.store.sealed:
+            return
+        broker = self.store.broker
+        if DISK in broker.alarms.reasons:
+            return
+        now_ns = broker.world.clock.now_ns()
+        if now_ns >= self.not_before_ns:
+            self.not_before_ns = now_ns + RESERVE_PAUSE_NS
             self.working = True
             self.store.submit(LayAside(self.size))
 
@@ -59,6 +71,6 @@ class Reserve:
             self.store.submit(GiveUp())
 
     def done(self, job: LayAside | GiveUp) -> None:
-        """A job has come back. One that failed did no harm: it is asked for again."""
+        """A job has come back. One that failed did no harm: it is tried again after a while."""
         self.working = False
-        self.is_there = isinstance(job, LayAside) and job.failure is None
+        self.is_there = isinstance(job, LayAside) and job.is_there
