@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.errors import Refused
 from sluicemq.storage.message_index import MessageIndex
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ ENTRY_BYTES: Final = 16
 
 def open_lmdb_index(data_directory: Path, log: Log, kind: str) -> LmdbIndex:
     """An empty index for the messages of one kind, in `messages/index.lmdb/<kind>` of the data
-    directory; what is there is deleted. ImportError without the package lmdb."""
+    directory; what is there is deleted. Refused without the package lmdb."""
     return LmdbIndex(data_directory / "messages" / "index.lmdb" / kind, log)
 
 
@@ -51,8 +52,11 @@ class LmdbIndex(MessageIndex):
         self._open()
 
     def _open(self) -> None:
-        import lmdb  # noqa: PLC0415  only who configures it needs to have it
-
+        try:
+            import lmdb  # noqa: PLC0415 (optional)
+        except ImportError:
+            needed = "message_store.index = lmdb needs a package: pip install 'sluicemq[lmdb]'"
+            raise Refused(needed) from None
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.environment = lmdb.open(

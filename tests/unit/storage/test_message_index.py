@@ -4,6 +4,7 @@ one in LMDB in transactions of a few changes, and with a disk that refuses some 
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import lmdb
 import pytest
 from hypothesis import given, settings
 
+from sluicemq.errors import Refused
 from sluicemq.host.lmdb_index import CHANGES_MAX, LmdbIndex, open_lmdb_index
 from sluicemq.kernel.world import Log
 from sluicemq.storage.message_index import (
@@ -125,6 +127,12 @@ def test_lmdb_index_keeps_in_memory_what_a_full_disk_refuses(
     assert index.changes == {}
     assert index.get_many(range(1, 11)) == [0, 0, 13, 14, 15, 16, 17, 18, 19, 20]
     index.close()
+
+
+def test_lmdb_index_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    with pytest.raises(Refused, match=r"sluicemq\[lmdb\]"):
+        open_lmdb_index(tmp_path, Log(), "transient")
 
 
 @given(
