@@ -50,6 +50,8 @@ class HostDisk(disk.Disk):
         self.done: deque[tuple[DiskJob, Actor]] = deque()
         self.woken = False
         """The loop is to look at `done` soon."""
+        self.succeeded = 0
+        """Jobs that came back without a failure."""
         self.is_broken = False
         self.is_stopped = False
         self.sync_queue = Jobs()
@@ -78,6 +80,7 @@ class HostDisk(disk.Disk):
         done = self.done
         while done:
             job, actor = done.popleft()
+            self.succeeded += job.failure is None
             actor.post(job)
 
     async def stop(self) -> None:

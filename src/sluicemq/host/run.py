@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import Refused
+from sluicemq.errors import DiskFailed, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import HostDisk
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes."""
+
+CLOSE_SECONDS: Final = 5.0
+"""How long the disk may finish nothing while the storage is being closed: longer than a bad disk
+takes for a sync, shorter than service managers wait."""
 
 LOOKS_AT_DISK: Final = 4
 """How often within TURNS_PER_POLL. Measured under a flood: what is done waits 10 ms for the loop
@@ -126,16 +130,27 @@ class Host:
 
     async def close_storage(self) -> None:
         """With all clients gone: the node writes what makes the next start a clean one, then the
-        disk finishes and ends."""
+        disk finishes and ends. On a full disk that cannot be; the next start is as after a kill."""
         self.node.close_storage()
+        deadline, succeeded = 0.0, -1
         while not (self.node.storage_closed or self.exit_code):
+            if succeeded != self.disk.succeeded:
+                succeeded = self.disk.succeeded
+                deadline = self.loop.time() + CLOSE_SECONDS
+            if self.loop.time() > deadline:
+                self.log.write("warning", "the storage was not closed: the disk makes no progress")
+                break
             await asyncio.sleep(0.005)
         await self.disk.stop()
 
 
 async def run_until_signal(config: Config, directory: Path) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
-    host = Host(config, directory)
+    try:
+        host = Host(config, directory)
+    except DiskFailed as failure:
+        advice = "; make space on that disk" if failure.is_full else ""
+        raise Refused(f"data_dir {directory}: cannot start on it: {failure}{advice}") from failure
     await host.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
