@@ -15,7 +15,14 @@ from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
-from sluicemq.storage.checkpoint import UNFINISHED, Checkpoint, QueueState, read_newest
+from sluicemq.storage.checkpoint import (
+    UNFINISHED,
+    Checkpoint,
+    QueueState,
+    decode_checkpoint,
+    numbered,
+    read_newest,
+)
 from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, Run, decode_entries
 from sluicemq.storage.inspection import range_text
 from sluicemq.storage.journal import journal_numbers, journal_path
@@ -184,14 +191,26 @@ class Check:
         for problem in problems:
             path, _, text = problem.partition(": ")
             self.finding(path, text)
-        for name in self.files.names(CHECKPOINTS):
+        names = self.files.names(CHECKPOINTS)
+        for name in names:
             if name.endswith(UNFINISHED):
                 self.note(f"{CHECKPOINTS}/{name}", "was not finished")
+        for number, name in numbered(names):
+            if checkpoint is not None and number < checkpoint.number:
+                self.older_checkpoint(f"{CHECKPOINTS}/{name}")
         if checkpoint is None:
             if problems or self.files.names(QUEUES) or self.files.names(MESSAGES):
                 self.finding(CHECKPOINTS, "there is no checkpoint that can be read")
             return None
         return checkpoint
+
+    def older_checkpoint(self, path: str) -> None:
+        """One that is kept in case the newest is damaged."""
+        data = self.all_of(path)
+        try:
+            decode_checkpoint(data or b"")
+        except Corrupt as error:
+            self.finding(path, str(error))
 
     def adopt(self, checkpoint: Checkpoint) -> None:
         """What it says."""

@@ -174,6 +174,17 @@ def test_a_missing_file_is_found(path: str) -> None:
     assert findings(files)
 
 
+def test_the_checkpoint_before_is_looked_at_too() -> None:
+    files = directory()
+    older = encode_checkpoint(Checkpoint(3, False, 1, 1, 1, NODE_ID, b"", [], 8))
+    files.put(checkpoint_path(3), older)
+    assert findings(files) == []
+    files.put(checkpoint_path(3), older[:-8])
+    assert findings(files) == [
+        Finding(checkpoint_path(3), "the record is damaged: its CRC is wrong"),
+    ]
+
+
 def test_what_is_lost_is_named() -> None:
     files = directory()
     data = bytearray(files.content(SEGMENT))
