@@ -343,9 +343,9 @@ class Check:
             try:
                 runs = read_block(self.files, path, state.file_id, place)
                 if any(run.first < first or run.queue != queue.index.queue_id for run in runs):
-                    raise Corrupt(f"the block at {place.offset} belongs to another segment")
+                    raise Corrupt("it belongs to another segment")
             except Corrupt as error:
-                self.finding(path, str(error).removeprefix(f"{path}: "))
+                self.finding(path, f"block at {place.offset}: {error}")
                 continue
             for run in runs:
                 queue.found(run)

@@ -146,19 +146,16 @@ def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> li
     data = files.read(path, place.offset, place.length)
     record = read_record(data, 0, file_id, place.offset)
     if record is None:
-        raise Corrupt(f"{path}: the block at {place.offset} is damaged: its CRC is wrong")
-    try:
-        return runs_of(record.payload)
-    except Corrupt as error:
-        raise Corrupt(f"{path}: the block at {place.offset}: {error}") from None
+        raise Corrupt("its CRC is wrong")
+    return runs_of(record.payload)
 
 
 def runs_of(payload: memoryview) -> list[Run]:
     """The runs of a block's payload. Corrupt."""
     if len(payload) < BLOCK_HEAD.size:
-        raise Corrupt("a block that ends within its head")
+        raise Corrupt("it ends within its head")
     entries = decode_entries(payload[BLOCK_HEAD.size :])
     runs = [entry for entry in entries if isinstance(entry, Run)]
     if len(runs) != len(entries):
-        raise Corrupt("a block with entries other than runs")
+        raise Corrupt("it has entries other than runs")
     return runs

@@ -191,7 +191,7 @@ def test_what_is_lost_is_named() -> None:
     data[120] ^= 1
     files.put(SEGMENT, bytes(data))
     assert findings(files) == [
-        Finding(SEGMENT, "the block at 64 is damaged: its CRC is wrong"),
+        Finding(SEGMENT, "block at 64: its CRC is wrong"),
         Finding("queues/5", "3 live messages of queue 'q5' cannot be read: positions 2-4"),
     ]
     files = directory()

@@ -115,7 +115,7 @@ def test_every_bit_flip_is_noticed() -> None:
         if damaged:
             assert damaged == [(offsets[hit], offsets[hit + 1])]
         else:
-            with pytest.raises(Corrupt, match=f"block at {offsets[hit]} is damaged"):
+            with pytest.raises(Corrupt, match="its CRC is wrong"):
                 read_block(files, PATH, FILE_ID, places.pop(hit))
         assert contents_of(files, places) == good[:hit] + good[hit + 1 :]
 
@@ -169,5 +169,5 @@ def test_a_block_of_something_else_than_runs_is_corrupt() -> None:
     encode_deliver(parts, 5, 7)
     for size in (4, len(b"".join(parts))):
         data = encode_record(FILE_ID, 0, BLOCK, 1, [b"".join(parts)[:size]])
-        with pytest.raises(Corrupt, match="the block at 0: a block"):
+        with pytest.raises(Corrupt, match="it ends within its head|it has entries other than runs"):
             read_block(files_with(data), PATH, FILE_ID, BlockPlace(0, len(data), 0, 0, False))
