@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
+from sluicemq.errors import DiskFailed
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.message_file import Directory, MessageFile
 from sluicemq.storage.message_index import size_of
@@ -66,11 +67,15 @@ class Compaction(DiskJob):
         self.sources = sources
         self.wanted = wanted
         self.spans: list[Span] = []
+        self.damaged: Span | None = None
+        self.is_complete = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing is copied yet."""
         self.next_span = 0
         self.end = FILE_HEADER_SIZE
         self.moved: list[tuple[int, int, int]] = []
-        self.damaged: Span | None = None
-        self.is_complete = False
 
     def run(self, files: Files) -> None:
         """One step."""
@@ -107,7 +112,11 @@ class Compaction(DiskJob):
     def complete(self, files: Files) -> None:
         """The copies are made durable before anybody is told to read them."""
         if self.sync:
-            files.sync(self.target.path)
+            try:
+                files.sync(self.target.path)
+            except DiskFailed:
+                self.begin()  # what was written may be lost, whatever a second sync says
+                raise
             files.sync_directory(self.directory)
         listed = self.contents()
         files.write(self.target.path, self.end, listed.encode(self.target.file_id, self.end))

@@ -65,6 +65,8 @@ class Recovery:
     def run(self) -> Recovered:
         """Fills the index, which must be empty."""
         found = self.found
+        # What an earlier life deleted must not come back later, with ids that are used again now.
+        self.files.sync_directory(self.directory)
         for number, name in sorted(
             (number, name)
             for name in self.files.names(self.directory)
@@ -80,8 +82,6 @@ class Recovery:
         unsure = [path for path in self.unsure if path not in (*self.dead, *self.aside)]
         for path in unsure:
             self.files.sync(path)
-        if unsure:
-            self.files.sync_directory(self.directory)
         for path in self.dead:
             self.files.delete(path)
         for path in self.aside:

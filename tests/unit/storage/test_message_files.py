@@ -5,6 +5,7 @@ once; hypothesis looks for what nobody thought of in test_message_machine.py.
 from __future__ import annotations
 
 from itertools import accumulate
+from random import Random
 
 import hypothesis.strategies as st
 import pytest
@@ -90,6 +91,7 @@ class Store:
 
 
 def test_one_job_takes_everything_and_syncs_it_once() -> None:
+    """And the directory, which the start synced too, for a new file only."""
     store = Store()
     store.files.write_run(range(1, 4), [BODY] * 3)
     store.files.write(9, b"")
@@ -97,11 +99,11 @@ def test_one_job_takes_everything_and_syncs_it_once() -> None:
     assert job is not None and store.files.take_job() is None
     store.do(job)
     counts = store.disk.counts
-    assert (counts["write"], counts["sync"], counts["sync_directory"]) == (1, 1, 1)
+    assert (counts["write"], counts["sync"], counts["sync_directory"]) == (1, 1, 2)
     store.files.finished(job)
     assert store.read(1, 9) == {1: BODY, 9: b""}
     store.write(range(10, 12))
-    assert (counts["write"], counts["sync"], counts["sync_directory"]) == (2, 2, 1)
+    assert (counts["write"], counts["sync"], counts["sync_directory"]) == (2, 2, 2)
 
 
 def test_a_message_is_found_in_memory_until_its_job_is_over() -> None:
@@ -305,6 +307,44 @@ def test_a_file_goes_only_when_nobody_reads_from_it() -> None:
     store.files.done_reading(reading)
     store.compact()
     assert "00000000.rdq" not in store.names()
+
+
+def test_a_copy_whose_sync_failed_is_made_anew() -> None:
+    """The system counts its pages as clean after that, and a second sync would say all is well."""
+    store = three_sparse_files()
+    job = store.files.compaction()
+    assert isinstance(job, Compaction)
+    while job.next_span == 0 or job.next_span < len(job.spans):
+        assert store.step(job) is job
+    store.disk.sync_failures = 1
+    run(job, store.disk)
+    assert job.failure is not None and not job.is_complete
+    job.failure = None
+    following: Compaction | None = job
+    while following is not None:
+        following = store.step(following)
+    store.compact()
+    store.disk.crash(Random(1))
+    again = Store(store.disk, dict.fromkeys(ALIVE, 1))
+    assert again.found.missing == []
+    assert again.read(*ALIVE) == dict.fromkeys(ALIVE, BODY)
+
+
+def test_a_deleted_file_does_not_come_back_with_ids_that_are_used_again() -> None:
+    """A deletion is cut off before it is durable; the next life does not see the file, gives its
+    ids to other messages, and then the power fails."""
+    for seed in range(20):
+        store = Store()
+        store.write(range(1, A_FILE + 1))
+        store.write(range(A_FILE + 1, A_FILE + 2))
+        store.disk.delete(store.path(0))
+        store.disk.delete(store.path(1))
+        second = Store(store.disk)
+        assert second.files.highest_id == 0
+        second.files.write(1, b"another")
+        second.flush()
+        store.disk.crash(Random(seed))
+        assert Store(store.disk, {1: 1}).read(1) == {1: b"another"}
 
 
 def test_what_happens_to_messages_while_they_are_copied() -> None:
