@@ -114,7 +114,8 @@ class Monitor(Actor):
         """Compare both figures with the limit; tell the board of a change."""
         accounted = self.broker.accounted_bytes
         limit = self.alarm.limit_bytes
-        self.broker.memory_pressure = accounted / limit if limit else math.inf
+        used = max(accounted, self.resident_bytes)
+        self.broker.memory_pressure = used / limit if limit else math.inf
         self.peak_bytes = max(self.peak_bytes, accounted)
         self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes))
 
