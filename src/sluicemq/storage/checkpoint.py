@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import Corrupt
+from sluicemq.errors import Corrupt, Refused
 from sluicemq.storage.bits import decode_bits, encode_bits
 from sluicemq.storage.records import (
     CHECKPOINT,
@@ -274,5 +274,7 @@ def read_newest(files: Files) -> tuple[Checkpoint | None, list[str]]:
         except Corrupt as error:
             problems.append(f"{path}: {error}")
             continue
+        except Refused as refused:
+            raise Refused(f"{path}: {refused}") from None
         return checkpoint, problems
     return None, problems
