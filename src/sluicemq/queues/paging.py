@@ -479,8 +479,8 @@ class Backing:
             return self._seek()
         if hungry and self._runs_low():
             self._recall()
-            if self.delta.count and not self.outgoing and self._runs_low():
-                return self._load()
+            if self._runs_low() and (job := self._load()) is not None:
+                return job
         return self._write() if self.outgoing and writing else None
 
     def _runs_low(self) -> bool:
@@ -586,8 +586,14 @@ class Backing:
             self.index.acknowledge(positions)
         return found
 
-    def _load(self) -> IndexRead:
-        job = self.index.read(self.delta.start, self.delta.end, LOAD_BYTES)
+    def _load(self) -> IndexRead | None:
+        """What is next in delta. None: it must be written first."""
+        delta = self.delta
+        end = min([delta.end, *map(position_of, self.outgoing)])
+        first = self.index.first_live(delta.start, end)
+        if first is None:
+            return None
+        job = self.index.read(first, end, LOAD_BYTES)
         job.epoch = self.epoch
         return job
 

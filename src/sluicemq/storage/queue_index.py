@@ -291,6 +291,23 @@ class QueueIndex:
         if job.segment.places is None and not job.failure:
             job.segment.places = job.places
 
+    def first_live(self, start: int, end: int) -> int | None:
+        """The lowest live position of [start, end)."""
+        count = self.entry_count
+        for number in sorted(self.segments):
+            base = number * count
+            if base + count <= start:
+                continue
+            if base >= end:
+                break
+            live = self.segments[number].live
+            if start > base:
+                live &= -1 << (start - base)
+            if live:
+                first = base + (live & -live).bit_length() - 1
+                return first if first < end else None
+        return None
+
     def live_in(self, start: int, end: int) -> list[range]:
         """The live positions of [start, end), in order."""
         found: list[range] = []
