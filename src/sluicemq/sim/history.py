@@ -21,7 +21,7 @@ A crash ends all connections at once. Of what was sent before it:
     duplicates   what was acknowledged (or sent to a no-ack consumer) may come again, flagged,
                  unless that was on the disk: it was dealt with before a persistent publish to the
                  same queue that was confirmed before another one that was confirmed in the end
-                 (an acknowledgement may be one group behind)
+                 (an acknowledgement may be one group behind), neither of them taken before that
     order        the first deliveries since then are in order again, until something is given back;
                  everything may be flagged
 """
@@ -218,6 +218,10 @@ class QueueHistory:
         self.on_disk_at_crash: list[int] = []
         """`on_disk` at each crash."""
 
+    def is_taken(self, message: MessageId) -> bool:
+        """Somebody is done with it: it may be confirmed without ever having been on the disk."""
+        return any(each.state in (ACKED, NO_ACK) for each in self.seen.get(message, ()))
+
 
 class History:
     """All streams and queues of a run."""
@@ -292,7 +296,11 @@ class History:
             sent.confirmed = True
             for target, behind in zip(sent.targets, sent.behind, strict=True):
                 queue = self.queues[target]
-                if sent.persistent and queue.durable:
+                if (
+                    sent.persistent
+                    and queue.durable
+                    and not queue.is_taken((stream.number, each - 1))
+                ):
                     queue.confirmed = max(queue.confirmed, sent.at)
                     queue.on_disk = max(queue.on_disk, behind)
                 if self.told_what_is_safe and queue.promise not in PASSING:
