@@ -4,9 +4,12 @@ Method: a process of its own, with a disk job that has a mistake.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import sluicemq
 
 PROGRAM = """
 import resource, sys
@@ -34,7 +37,10 @@ sys.exit(run.serve(Config(net=NetConfig(port=0)), Path(sys.argv[1])))
 
 def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    environment = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
+    run = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=environment
+    )
     assert run.returncode == 70
     assert f"[info] data directory {tmp_path}\n" in run.stderr
     assert "a disk job failed in a way it must not" in run.stderr
