@@ -43,8 +43,10 @@ MEMORY_LIMIT: Final = 48 * KIB
 EVENTS_MAX: Final = 60_000
 """What does not happen within so many events never happens."""
 
+TINY: Final = Config.tiny()
 CONFIG: Final = replace(
-    Config.tiny(),
+    TINY,
+    storage=replace(TINY.storage, journal_file_size_limit=KIB),
     memory=MemoryConfig(vm_memory_high_watermark_absolute=MEMORY_LIMIT, check_interval_ms=20),
 )
 
@@ -244,6 +246,7 @@ class Bench:
         self.net.node = self.node
         self.cpu.attach(self.node)
         self.peers: list[Peer] = []
+        self.storage_may_fail = False
 
     # -- what a Peer wants of its workload
 

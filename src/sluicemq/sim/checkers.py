@@ -29,7 +29,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import Publishes
-from sluicemq.chain.message_store import StoreWrite
+from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
 from sluicemq.flow.budget import AdaptiveInflow
@@ -37,7 +37,8 @@ from sluicemq.flow.credit import Grant
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.sim.history import PromiseBroken, promise
-from sluicemq.sim.model import Spy, SyncedWrites
+from sluicemq.sim.model import Spy
+from sluicemq.sim.platter import Platter
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
@@ -46,9 +47,13 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.node import Node
+    from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
 
 READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
+FULL: Final = "full"
+"""The gate of the store itself."""
+KINDS: Final = (READER, CHANNEL, STORE, DELIVERIES, FULL)
 
 DEPTH_EVERY: Final = 8
 CONTENTS_EVERY: Final = 64
@@ -89,6 +94,8 @@ class Waiting:
                 outflow, n = inflow.outflow, len(message.contents)
             elif isinstance(message, StoreWrite):
                 outflow, n = message.inflow.outflow, len(message.batch.contents)
+            elif isinstance(message, StorePaged):
+                outflow, n = message.inflow.outflow, message.chunk.left()
             elif isinstance(message, Deliver):
                 outflow, n = message.consumer.window, message.cost
             else:
@@ -101,10 +108,21 @@ def held_by(channel: Channel) -> int:
     return sum(len(each.contents) for each in channel.held if isinstance(each, Publishes))
 
 
-class Peaks:
-    """The highest figures of a run, to show that the bounds were neared."""
+class Totals:
+    """Figures of a run over all its nodes: the highest ones show that the bounds were neared."""
 
-    __slots__ = ("alarms", "backlog_bytes", "chain", "queue_inbox", "store_inbox")
+    __slots__ = (
+        "alarms",
+        "backlog_bytes",
+        "blocked_ns",
+        "chain",
+        "checks",
+        "failed_starts",
+        "queue_inbox",
+        "quiet",
+        "shut",
+        "store_inbox",
+    )
 
     def __init__(self) -> None:
         self.chain = 0
@@ -112,6 +130,17 @@ class Peaks:
         self.store_inbox = 0
         self.backlog_bytes = 0
         self.alarms = 0
+        self.checks = 0
+        self.quiet = 0
+        self.failed_starts = 0
+        self.shut = dict.fromkeys(KINDS, 0)
+        """How often gates have been shut, by kind; of nodes that are no more."""
+        self.blocked_ns = dict.fromkeys(KINDS, 0)
+
+    def add(self, shut: dict[str, int], blocked_ns: dict[str, int]) -> None:
+        for kind in KINDS:
+            self.shut[kind] += shut[kind]
+            self.blocked_ns[kind] += blocked_ns[kind]
 
 
 class Checkers:
@@ -121,15 +150,17 @@ class Checkers:
         self,
         node: Node,
         book: History,
-        disk: SyncedWrites,
+        disk: SimDisk,
         body_bytes_max: int,
         publishes: Callable[[int], bool],
+        totals: Totals,
     ) -> None:
         """`publishes`: does the client of a connection ever publish?"""
         self.node = node
         self.broker = node.broker
         self.book = book
         self.disk = disk
+        self.platter = Platter(disk.files)
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
@@ -138,26 +169,32 @@ class Checkers:
         """Every sender's half there ever was, by kind."""
         self.held_up: dict[Outflow, tuple[int, int]] = {}
         """Links whose receiver has a shut gate: since when, and what the sender had then."""
-        self.peaks = Peaks()
+        self.totals = totals
         self.checks = 0
-        self.quiet = 0
         self.alarmed = False
         self.waiting = Waiting()
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self._declare = self.broker.declare_queue
         self.broker.declare_queue = self.declare_queue  # type: ignore[method-assign]
+        for queue in self.broker.queues.values():
+            self.watch(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
         """In the broker's place: every new queue gets its model."""
         queue = self._declare(definition)
-        spy = Spy(queue.replicator, queue.machine, queue.name, self.book, self.disk)
+        self.watch(queue)
+        return queue
+
+    def watch(self, queue: Queue) -> None:
+        """Put a model beside it."""
+        spy = Spy(queue, self.book, self.platter)
         queue.replicator = spy
         self.queues[queue] = spy
-        return queue
 
     def check(self) -> None:
         """After an event that touched the node."""
         self.checks += 1
+        self.totals.checks += 1
         self.discover()
         self.waiting = Waiting()
         for reader in self.broker.connections.values():
@@ -174,12 +211,18 @@ class Checkers:
         self.readers()
         if self.checks % DEPTH_EVERY == 0:
             self.machines(self.checks % CONTENTS_EVERY == 0)
-        if self.waiting.empty and not self.node.scheduler.ready:
-            self.quiet += 1
+        if self.waiting.empty and not self.node.scheduler.ready and not self.waits_for_disk():
+            self.totals.quiet += 1
             self.nothing_on_its_way()
         alarmed = bool(self.broker.alarms.reasons)
-        self.peaks.alarms += alarmed and not self.alarmed
+        self.totals.alarms += alarmed and not self.alarmed
         self.alarmed = alarmed
+
+    def waits_for_disk(self) -> bool:
+        """Has somebody asked the disk for something, or will again when there is space?"""
+        if self.disk.busy() or self.broker.store.retrying:
+            return True
+        return any(queue.machine.backing.index.busy for queue in self.queues)
 
     def discover(self) -> None:
         """New channels; those and queues that are no more."""
@@ -192,6 +235,20 @@ class Checkers:
             for queue in [q for q in self.queues if q.machine.deleted and not q.inbox]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
+
+    def gate_figures(self) -> tuple[dict[str, int], dict[str, int]]:
+        """By kind: how often gates have been shut, and for how long."""
+        now_ns = self.broker.world.clock.now_ns()
+        shut = dict.fromkeys(KINDS, 0)
+        blocked_ns = dict.fromkeys(KINDS, 0)
+        for gate, kind in [*self.gates.items(), (self.broker.store.full, FULL)]:
+            shut[kind] += gate.shut_count
+            blocked_ns[kind] += gate.blocked_ns(now_ns)
+        return shut, blocked_ns
+
+    def over(self) -> None:
+        """The node is no more."""
+        self.totals.add(*self.gate_figures())
 
     # -- links
 
@@ -294,13 +351,13 @@ class Checkers:
         waiting = sum(
             len(each.publish.batch.contents) for each in queue.inbox if isinstance(each, Enqueue)
         )
-        peaks = self.peaks
-        peaks.queue_inbox = max(peaks.queue_inbox, waiting)
-        peaks.store_inbox = max(peaks.store_inbox, self.waiting.messages.get(outflow, 0))
+        totals = self.totals
+        totals.queue_inbox = max(totals.queue_inbox, waiting)
+        totals.store_inbox = max(totals.store_inbox, self.waiting.messages.get(outflow, 0))
 
     def budget(self) -> None:
         """`adaptive`: one bound for the whole chain."""
-        self.peaks.chain = max(self.peaks.chain, self.in_chain)
+        self.totals.chain = max(self.totals.chain, self.in_chain)
         budget = self.broker.budget
         if budget is None:
             return
@@ -322,7 +379,7 @@ class Checkers:
                 for outflow, _ in channel.consuming.windows.values():
                     limit += (outflow.initial + self.cost_max) * (4096 + FRAME_OVERHEAD)
             promise(backlog <= limit, reader.name, "has a backlog of", backlog, "of", limit)
-            self.peaks.backlog_bytes = max(self.peaks.backlog_bytes, backlog)
+            self.totals.backlog_bytes = max(self.totals.backlog_bytes, backlog)
             promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
 
     def machines(self, contents: bool) -> None:
@@ -345,7 +402,7 @@ class Checkers:
         promise(accounted == told, "accounted bytes", told, "are", accounted)
 
     def nothing_on_its_way(self) -> None:
-        """All inboxes are empty: the two ends agree."""
+        """All inboxes are empty, and the disk rests: the two ends agree."""
         for reader in self.broker.connections.values():
             if reader.phase == RUNNING:
                 self.reader_at_rest(reader)

@@ -32,6 +32,8 @@ class Taker(Role):
         self.held: dict[int, Delivery] = {}
         self.last_tag = 0
         self.acting = False
+        self.asked: list[int] = []
+        """When the questions were asked that are not answered yet."""
         self.recovering = 0
         """basic.recover is under way: what still comes has gone back to its queue already."""
         self.pause_ns = work.dice.choice((MS // 10, 2 * MS, 30 * MS))
@@ -48,6 +50,18 @@ class Taker(Role):
         delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack)
         if not no_ack:
             self.held[tag] = delivery
+
+    def ask(self, method: Method) -> None:
+        """Send what will be answered."""
+        self.asked.append(self.work.book.now())
+        self.send(method)
+
+    def answered(self) -> None:
+        """The oldest question has been: all that was acknowledged before it has arrived."""
+        self.work.book.answered(self.holder, self.asked.pop(0))
+
+    def closed(self) -> None:
+        self.work.book.answered(self.holder)
 
     def wake(self) -> None:
         """Act soon, if not yet planned."""
@@ -85,7 +99,7 @@ class Taker(Role):
             if several == 0:
                 self.recovering += 1
                 self.work.book.give_back_unseen(self.holder)
-                self.send(m.BasicRecover(requeue=True))
+                self.ask(m.BasicRecover(requeue=True))
             else:
                 self.send(m.BasicNack(delivery_tag=tag, multiple=True, requeue=True))
             return
@@ -139,14 +153,14 @@ class Consumer(Taker):
 
     def opened(self) -> None:
         if self.work.book.queue(self.queue).promise != WORK:
-            self.send(self.work.declaration(self.queue))
+            self.ask(self.work.declaration(self.queue))
         else:
             self.begin()
 
     def begin(self) -> None:
         """Set the limits, then consume."""
         if self.prefetch:
-            self.send(m.BasicQos(prefetch_count=self.prefetch))
+            self.ask(m.BasicQos(prefetch_count=self.prefetch))
         if self.limit:
             self.set_limit(self.limit)
         for _ in range(self.consumers):
@@ -154,7 +168,7 @@ class Consumer(Taker):
 
     def set_limit(self, limit: int) -> None:
         """For all consumers of the channel together; it is only ever raised, or taken away."""
-        self.send(m.BasicQos(prefetch_count=limit, global_=True))
+        self.ask(m.BasicQos(prefetch_count=limit, global_=True))
         self.holder.limit = limit
 
     def consume(self) -> None:
@@ -164,13 +178,15 @@ class Consumer(Taker):
         limit = 0 if self.no_ack else self.prefetch
         self.consumptions[tag] = Consumption(self.holder, self.queue, limit)
         arguments: Table = {"x-priority": self.priority} if self.priority else {}
-        self.send(
+        self.ask(
             m.BasicConsume(
                 queue=self.queue, consumer_tag=tag, no_ack=self.no_ack, arguments=arguments
             )
         )
 
     def on_method(self, method: Method) -> None:
+        if not isinstance(method, m.BasicCancel):
+            self.answered()
         if isinstance(method, m.QueueDeclareOk):
             self.begin()
         elif isinstance(method, m.BasicRecoverOk):
@@ -242,7 +258,7 @@ class Consumer(Taker):
         for tag in self.consumptions:
             if tag not in self.cancelling:
                 self.cancelling[tag] = None
-                self.send(m.BasicCancel(consumer_tag=tag))
+                self.ask(m.BasicCancel(consumer_tag=tag))
                 return
 
     def heal(self) -> None:
@@ -263,6 +279,7 @@ class Getter(Taker):
         self.wake()
 
     def on_method(self, method: Method) -> None:
+        self.answered()
         if isinstance(method, m.BasicRecoverOk):
             self.recovering -= 1
             return
@@ -273,6 +290,7 @@ class Getter(Taker):
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         promise(isinstance(method, m.BasicGetOk) and self.asking, self.holder, "gets", method)
         assert isinstance(method, m.BasicGetOk)
+        self.answered()
         self.asking = False
         raw = (properties, body)
         self.take(method.delivery_tag, self.by, method.redelivered, self.no_ack, raw)
@@ -293,7 +311,7 @@ class Getter(Taker):
                 self.wake()
         elif not self.asking:
             self.asking = True
-            self.send(m.BasicGet(queue=self.by.queue, no_ack=self.no_ack))
+            self.ask(m.BasicGet(queue=self.by.queue, no_ack=self.no_ack))
 
     def is_done(self) -> bool:
         return super().is_done() and (self.over or not self.asking)

@@ -3,7 +3,11 @@
 `Spy` sits where a replicator sits, between the queue actor and its machine, sees each command and
 the effects that answer it, and applies the same to the model. Whatever differs is a broken promise:
 what is delivered is the head of the list, what is requeued goes back to its position, what is
-confirmed is safe, and the counters are the sums.
+confirmed is durable or gone again, what has left is said to be removed, and the counters are the
+sums. Where a message is, in RAM or on disk, is no matter to the model.
+
+Of a queue that was recovered only the positions are known at first; a message is known when it has
+been seen.
 """
 
 from __future__ import annotations
@@ -11,7 +15,6 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import (
     Cancel,
     Command,
@@ -22,7 +25,6 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Receipt,
     Serve,
     Settle,
     Written,
@@ -38,46 +40,48 @@ from sluicemq.queues.effects import (
     Inspected,
     Purged,
     Refuse,
+    Remove,
     Write,
 )
-from sluicemq.queues.ready import position_of
 from sluicemq.replication.replicator import Replicator
 from sluicemq.sim.history import History, promise
 from sluicemq.sim.messages import MessageId, id_of_content
 
 if TYPE_CHECKING:
-    from sluicemq.chain.message_store import MessageStore
+    from sluicemq.chain.queue import Queue
     from sluicemq.kernel.actor import Actor
-    from sluicemq.model.batch import Batch
-    from sluicemq.queues.classic import ClassicQueue
     from sluicemq.queues.machine import Depth
+    from sluicemq.sim.platter import Platter
 
-DEAL_FIRST: Final = (Serve, Get, Inspect, Purge, Delete)
 ANSWERS: Final[dict[type, tuple[type, ...]]] = {
     Publish: (Write, Confirm),
     Written: (Confirm,),
-    Get: (Got, Refuse),
-    Inspect: (Inspected,),
-    Purge: (Purged,),
-    Delete: (Cancelled, Deleted, Refuse),
+    Serve: (Deliver, Got, Remove),
+    Settle: (Remove,),
+    Get: (Deliver, Got, Refuse, Remove),
+    Inspect: (Deliver, Got, Inspected, Remove),
+    Purge: (Deliver, Got, Purged, Remove),
+    Delete: (Deliver, Got, Cancelled, Deleted, Refuse, Remove),
     Consume: (Consumed, Refuse),
     Cancel: (Cancelled,),
 }
-"""What each command may be answered with, after deliveries."""
+"""What each command may be answered with. basic.gets may wait for the disk, so that their answers
+come with a later command."""
 
 
 class Entry:
-    """One message of the queue."""
+    """One message of the queue; `content` None: not seen yet."""
 
-    __slots__ = ("address", "content", "delivered", "id", "persistent", "position", "share")
+    __slots__ = ("address", "content", "delivered", "id", "persistent", "position")
 
-    def __init__(self, content: bytes, position: int, batch: Batch) -> None:
-        self.id = id_of_content(content)
+    def __init__(
+        self, content: bytes | None, position: int, address: bytes, persistent: bool
+    ) -> None:
+        self.id: MessageId | None = None if content is None else id_of_content(content)
         self.content = content
         self.position = position
-        self.address = batch.address
-        self.persistent = batch.persistent
-        self.share = OVERHEAD_BYTES + len(content) // batch.copies
+        self.address = address
+        self.persistent = persistent
         self.delivered = False
 
     def __lt__(self, other: Entry) -> bool:
@@ -94,45 +98,33 @@ class ModelLot:
         self.entries: list[Entry | None] = list(entries)
 
 
-class SyncedWrites:
-    """Which writes are covered by a sync that is over."""
-
-    def __init__(self, store: MessageStore) -> None:
-        self.store = store
-        self.covered: list[Receipt] = []
-        self.durable: dict[int, Receipt] = {}
-
-    def sync_begins(self) -> None:
-        """All that the store has received until now."""
-        self.covered = [receipt for _, receipt in [*self.store.syncing, *self.store.group]]
-
-    def sync_ends(self) -> None:
-        self.durable.update((id(receipt), receipt) for receipt in self.covered)
-        self.covered = []
-
-    def take(self, receipt: Receipt) -> bool:
-        """Is it durable? It is asked for once."""
-        return self.durable.pop(id(receipt), None) is not None
-
-
 class Spy(Replicator):
     """Takes the place of a queue's replicator, hands everything on, and watches."""
 
-    def __init__(
-        self, inner: Replicator, machine: ClassicQueue, name: str, book: History, disk: SyncedWrites
-    ) -> None:
-        self.inner = inner
-        self.machine = machine
-        self.name = name
+    def __init__(self, queue: Queue, book: History, platter: Platter) -> None:
+        self.inner = queue.replicator
+        self.queue_id = queue.id
+        self.machine = queue.machine
+        self.name = queue.name
         self.book = book
-        self.disk = disk
-        self.ready: list[Entry] = []
+        self.platter = platter
         self.lots: dict[int, ModelLot] = {}
-        self.next_position = 0
-        self.writes: dict[int, list[MessageId]] = {}
+        self.writes: dict[int, tuple[range, list[MessageId]]] = {}
+        """Positions and ids by receipt."""
+        self.gets: list[Actor] = []
+        self.left: dict[int, Entry] = {}
+        """What has left the queue for good with the command that is watched."""
         self.deleted = False
         self.senders: dict[Actor, None] = {}
         """Who published here, since somebody last cleared this."""
+        backing = queue.machine.backing
+        self.next_position = backing.next_position
+        live = backing.index.live_in(0, backing.next_position)
+        self.ready = [Entry(None, at, b"", True) for positions in live for at in positions]
+        for entry in self.ready:
+            entry.delivered = entry.position < backing.delivered
+        self.there = {entry.position: entry for entry in self.ready}
+        """All messages, ready or out, by position."""
 
     def submit(self, command: Command, effects: list[Effect]) -> None:
         """See Replicator."""
@@ -143,11 +135,7 @@ class Spy(Replicator):
         self.watch(command, effects[before:])
 
     def watch(self, command: Command, effects: list[Effect]) -> None:
-        """Do the same to the model; compare. Some commands deal first, then answer."""
-        if isinstance(command, DEAL_FIRST):
-            delivers = [each for each in effects if isinstance(each, Deliver)]
-            self.serve(delivers)
-            effects = effects[len(delivers) :]
+        """Do the same to the model; compare."""
         for effect in effects:
             allowed = ANSWERS.get(type(command), ())
             promise(isinstance(effect, allowed), self.name, "answers", command, "with", effect)
@@ -158,26 +146,85 @@ class Spy(Replicator):
         elif isinstance(command, Written):
             self.written(command, effects)
         elif isinstance(command, Down):
+            self.gets = [channel for channel in self.gets if channel is not command.channel]
             for number in [n for n, lot in self.lots.items() if lot.channel is command.channel]:
                 lot = self.lots.pop(number)
                 if not self.deleted:
                     self.requeue(lot.entries)
-        elif isinstance(command, Get | Inspect | Purge | Delete):
-            self.answer(effects[-1])
+        else:
+            if isinstance(command, Get):
+                self.gets.append(command.channel)
+            self.answers(command, effects)
+        self.compare_removed(effects)
 
-    def answer(self, answer: Effect) -> None:
+    def answers(self, command: Command, effects: list[Effect]) -> None:
+        """Deliveries, and what was asked for, in order."""
+        delivers: list[Deliver] = []
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                delivers.append(effect)
+            elif not isinstance(effect, Remove):
+                self.serve(delivers)
+                delivers = []
+                self.answer(command, effect)
+        self.serve(delivers)
+
+    def answer(self, command: Command, answer: Effect) -> None:
         """Is it true?"""
         if isinstance(answer, Got):
+            self.answers_get(answer.channel)
             self.get(answer)
         elif isinstance(answer, Inspected):
             self.is_depth(answer.ready, "inspected")
         elif isinstance(answer, Purged):
             self.is_depth(answer.count, "purged")
-            self.ready.clear()
+            self.drop(self.ready)
         elif isinstance(answer, Deleted):
             self.is_depth(answer.count, "deleted")
-            self.ready.clear()
+            self.drop(self.ready)
+            if not self.deleted:
+                for lot in self.lots.values():
+                    self.drop(lot.entries)
             self.deleted = True
+        elif isinstance(answer, Refuse) and self.machine.deleted and self.gets:
+            self.answers_get(answer.channel)
+
+    def answers_get(self, channel: Actor) -> None:
+        """basic.gets are answered in order, each once."""
+        promise(bool(self.gets) and self.gets[0] is channel, self.name, "answers no basic.get")
+        del self.gets[0]
+
+    def drop(self, entries: list[Entry] | list[Entry | None]) -> None:
+        """They leave for good."""
+        for entry in entries:
+            if entry is not None:
+                self.leave(entry)
+        if entries is self.ready:
+            self.ready = []
+
+    def leave(self, entry: Entry) -> None:
+        """For good."""
+        del self.there[entry.position]
+        self.left[entry.position] = entry
+
+    def compare_removed(self, effects: list[Effect]) -> None:
+        """What has left is said to be removed, if it would be there after a restart; once. (Of what
+        was purged on disk it is not known, so all of it is said to be.)"""
+        said: list[int] = []
+        for effect in effects:
+            if isinstance(effect, Remove) and effect.durable:
+                said += effect.positions
+        kept = [at for at, entry in self.left.items() if self.is_kept(entry)]
+        missing = set(kept).difference(said)
+        promise(not missing, self.name, "does not say that it removes", *sorted(missing))
+        invented = set(said).difference(self.left)
+        promise(not invented, self.name, "removes what is still there:", *sorted(invented))
+        promise(len(said) == len(set(said)), self.name, "removes twice of", *sorted(said))
+        self.left = {}
+
+    def is_kept(self, entry: Entry) -> bool:
+        """Over a restart?"""
+        return self.machine.durable and entry.persistent
 
     def is_depth(self, count: int, word: str) -> None:
         promise(count == len(self.ready), self.name, word, count, "of", len(self.ready))
@@ -186,19 +233,23 @@ class Spy(Replicator):
         """To the tail; what must be written is safe later, the rest now."""
         batch = command.batch
         ids = [id_of_content(content) for content in batch.contents]
+        first = self.next_position
         if not self.deleted:
             for message, content in zip(ids, batch.contents, strict=True):
                 self.book.accept(self.name, message)
-                self.ready.append(Entry(content, self.next_position, batch))
+                entry = Entry(content, self.next_position, batch.address, batch.persistent)
+                self.ready.append(entry)
+                self.there[entry.position] = entry
                 self.next_position += 1
         writes = self.machine.durable and batch.persistent and not self.deleted
         if writes:
             (write,) = effects
             assert isinstance(write, Write)
+            promise(write.position == first, self.name, "writes", write.position, "not", first)
             wanted = command.first_seq > 0
             promise((write.receipt is not None) == wanted, self.name, "receipt of", ids)
             if write.receipt is not None:
-                self.writes[id(write.receipt)] = ids
+                self.writes[id(write.receipt)] = (range(first, self.next_position), ids)
         else:
             for message in ids:
                 self.book.make_safe(self.name, message)
@@ -215,13 +266,17 @@ class Spy(Replicator):
         promise(right, self.name, "confirms", effect.first_seq, "not", first_seq)
 
     def written(self, command: Written, effects: list[Effect]) -> None:
-        """Each receipt was asked for once and is covered by a sync."""
+        """Each receipt was asked for once. Its messages are on the platter, or have left again."""
         promise(len(effects) == len(command.receipts), self.name, "confirms", effects)
+        self.platter.look()
         for receipt, effect in zip(command.receipts, effects, strict=True):
-            ids = self.writes.pop(id(receipt), None)
-            promise(ids is not None, self.name, "hears twice of", receipt.first_seq)
-            promise(self.disk.take(receipt), self.name, "hears before the sync of", ids)
-            for message in ids or ():
+            known = self.writes.pop(id(receipt), None)
+            promise(known is not None, self.name, "hears twice of", receipt.first_seq)
+            assert known is not None
+            for position, message in zip(*known, strict=True):
+                if position in self.there:
+                    durable = self.platter.has(self.queue_id, position)
+                    promise(durable, self.name, "hears before the sync of", message)
                 self.book.make_safe(self.name, message)
             self.is_confirm(effect, receipt.sender, receipt.first_seq, receipt.count)
 
@@ -229,20 +284,48 @@ class Spy(Replicator):
         """What is dealt out is the head of the list, to each consumer in order."""
         count = sum(len(deliver.contents) for deliver in delivers)
         promise(count <= len(self.ready), self.name, "deals", count, "of", len(self.ready))
-        head = {entry.id: entry for entry in self.ready[:count]}
+        head = {entry.position: entry for entry in self.ready[:count]}
         del self.ready[:count]
+        self.recognise(head, delivers)
+        known = {entry.id: entry.position for entry in head.values()}
         for deliver in delivers:
             entries = []
             last = -1
             for content in deliver.contents:
-                entry = head.pop(id_of_content(content), None)
-                promise(entry is not None, self.name, "deals what is not its head")
-                assert entry is not None
-                promise(entry.position > last, self.name, "deals", entry.id, "out of order")
-                last = entry.position
+                position = known.pop(id_of_content(content), -1)
+                promise(position >= 0, self.name, "deals what is not its head")
+                entry = head[position]
+                promise(position > last, self.name, "deals", entry.id, "out of order")
+                last = position
                 self.compare(entry, content, deliver.address, deliver.redelivered)
                 entries.append(entry)
             self.hand_out(deliver.lot, deliver.channel, deliver.consumer.no_ack, entries)
+
+    def recognise(self, head: dict[int, Entry], delivers: list[Deliver]) -> None:
+        """Messages of the head that are seen for the first time since the restart. Where those of
+        no-ack deliveries were is not told; they leave, so that it does not matter."""
+        unknown = {at: entry for at, entry in head.items() if entry.content is None}
+        if not unknown:
+            return
+        known = {entry.id for entry in head.values() if entry.content is not None}
+        for deliver in sorted(delivers, key=lambda each: not each.lot):
+            lot = self.machine.lots[deliver.lot].positions if deliver.lot else None
+            for index, content in enumerate(deliver.contents):
+                if lot is not None:
+                    position = lot[index]
+                elif unknown and id_of_content(content) not in known:
+                    position = next(iter(unknown))
+                else:
+                    continue
+                entry = unknown.pop(position, None)
+                if entry is not None:
+                    self.learn(entry, content, deliver.address)
+
+    def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
+        """This is what is there."""
+        entry.content = content
+        entry.id = id_of_content(content)
+        entry.address = address
 
     def compare(self, entry: Entry, content: bytes, address: bytes, redelivered: bool) -> None:
         """Is the message what was published, and flagged if it was out before?"""
@@ -257,6 +340,9 @@ class Spy(Replicator):
         if lot:
             promise(lot not in self.lots, self.name, "uses lot", lot, "twice")
             self.lots[lot] = ModelLot(channel, entries)
+        else:
+            for entry in entries:
+                self.leave(entry)
 
     def get(self, answer: Got) -> None:
         """The head, if there is one."""
@@ -265,6 +351,8 @@ class Spy(Replicator):
             return
         promise(bool(self.ready), self.name, "gives what it has not")
         entry = self.ready.pop(0)
+        if entry.content is None:
+            self.learn(entry, answer.content, answer.address)
         self.compare(entry, answer.content, answer.address, answer.redelivered)
         self.is_depth(answer.ready, "has left")
         self.hand_out(answer.lot, answer.channel, answer.lot == 0, [entry])
@@ -280,8 +368,11 @@ class Spy(Replicator):
             there = None not in part and len(part) == end - start > 0
             promise(there, self.name, "settles", start, end, "of lot", number)
             lot.entries[start:end] = [None] * (end - start)
-            if command.requeue and not self.deleted:
-                self.requeue(part)
+            if not self.deleted:
+                if command.requeue:
+                    self.requeue(part)
+                else:
+                    self.drop(part)
             if not any(lot.entries):
                 del self.lots[number]
 
@@ -299,35 +390,76 @@ class Spy(Replicator):
             return
         depth: Depth = self.machine.depth
         out = [e for lot in self.lots.values() for e in lot.entries if e is not None]
-        both = [*self.ready, *out]
-        kept = sum(e.persistent for e in both) if self.machine.durable else 0
         counted = {
             "ready": len(self.ready),
             "unacked": len(out),
-            "ready_bytes": sum(len(e.content) for e in self.ready),
-            "unacked_bytes": sum(len(e.content) for e in out),
-            "footprint": sum(e.share for e in both),
-            "persistent": kept,
+            "persistent": sum(map(self.is_kept, self.there.values())),
+            "footprint": self.footprint(),
+            "ram_messages": sum(c.left() for c in self.machine.backing.in_ram() if c.bodies),
         }
+        if all(entry.content is not None for entry in self.there.values()):
+            counted["ready_bytes"] = sum(len(e.content or b"") for e in self.ready)
+            counted["unacked_bytes"] = sum(len(e.content or b"") for e in out)
         for word, value in counted.items():
             told = getattr(depth, word)
             promise(told == value, self.name, "counts", word, told, "not", value)
+        promise(len(self.there) == len(self.ready) + len(out), self.name, "has lost count")
+
+    def footprint(self) -> int:
+        """What the machine has in RAM, recounted."""
+        backing = self.machine.backing
+        chunks = [*backing.in_ram(), *backing.outgoing, *backing.in_flight]
+        total = sum(chunk.footprint() for chunk in chunks)
+        for lot in self.machine.lots.values():
+            total += lot.footprint([body for body in lot.contents if body is not None])
+        return total
 
     def compare_contents(self) -> None:
-        """The machine's list is the model's, message by message; so are its lots."""
+        """The machine's messages are the model's, position by position; so are its lots."""
         if self.deleted:
             return
-        ready = self.machine.ready
-        back = sorted([*ready.returned, *ready.unsorted], key=position_of)
-        there = [
-            (chunk.position + index, chunk.contents[index])
-            for chunk in [*back, *ready.chunks]
-            for index in range(chunk.start, len(chunk.contents))
-        ]
-        here = [(entry.position, entry.content) for entry in self.ready]
-        promise(there == here, self.name, "holds", len(there), "ready, which are not the model's")
+        backing = self.machine.backing
+        there: dict[int, bytes | None] = {}
+        for chunk in backing.in_ram():
+            contents = chunk.rest() if chunk.bodies else [None] * chunk.left()
+            there.update(zip(chunk.positions(), contents, strict=True))
+        paged = self.paged() - there.keys()
+        promise(len(paged) == backing.delta.count, self.name, "counts delta", backing.delta.count)
+        there.update(dict.fromkeys(paged))
+        here = [entry.position for entry in self.ready]
+        promise(sorted(there) == here, self.name, "holds", sorted(there), "the model", here)
+        for entry in self.ready:
+            content = there[entry.position]
+            same = None in (content, entry.content) or content == entry.content
+            promise(same, self.name, "has another message at", entry.position)
+        self.compare_lots()
+
+    def paged(self) -> set[int]:
+        """Positions of delta: on disk, or on their way there, and not out at consumers."""
+        backing = self.machine.backing
+        delta = backing.delta
+        found: set[int] = set()
+        if delta.count:
+            for positions in backing.index.live_in(delta.start, delta.end):
+                found.update(positions)
+            for chunk in [*backing.outgoing, *backing.in_flight]:
+                found.update(chunk.positions())
+        for lot in self.machine.lots.values():
+            for start, end in lot.open_parts():
+                found.difference_update(lot.positions[start:end])
+        return found
+
+    def compare_lots(self) -> None:
+        """What is out."""
         promise(list(self.machine.lots) == list(self.lots), self.name, "has other lots")
         for number, lot in self.machine.lots.items():
             entries = self.lots[number].entries
-            contents = [entry and entry.content for entry in entries]
-            promise(lot.contents == contents, self.name, "lot", number, "differs")
+            positions = [entry and entry.position for entry in entries]
+            out = [
+                None if content is None else at
+                for at, content in zip(lot.positions, lot.contents, strict=True)
+            ]
+            promise(out == positions, self.name, "lot", number, "differs")
+            if lot.sizes is None:
+                contents = [entry and entry.content for entry in entries]
+                promise(lot.contents == contents, self.name, "lot", number, "has other bodies")

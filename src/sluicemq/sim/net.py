@@ -218,6 +218,14 @@ class SimNet(Net):
         self.refusals = 0
         self.node: Node
 
+    def crash(self) -> None:
+        """The node is no more: every connection is cut, what was on its way is lost."""
+        for socket in self.sockets.values():
+            socket.left = socket.gone = True
+            socket.inbound.clear()
+            socket.outbound.clear()
+        self.sockets.clear()
+
     def connect(self, client: Client) -> Socket:
         """A client connects."""
         self.opened += 1

@@ -29,9 +29,16 @@ ANSWERS: Final = (
 class Installer(Role):
     """Declares what the run needs, one after the other, then says so."""
 
-    def __init__(self, steps: list[Method], done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        steps: list[Method],
+        done: Callable[[], None],
+        may_break: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.steps = steps
         self.done = done
+        self.may_break = may_break
+        """Is the node down?"""
 
     def opened(self) -> None:
         self.next()
@@ -51,7 +58,7 @@ class Installer(Role):
         promise(False, "the installer gets", method)
 
     def ended(self, how: str) -> None:
-        promise(how == ENDED_WELL, "the installer's connection breaks")
+        promise(how == ENDED_WELL or self.may_break(), "the installer's connection breaks")
 
 
 class Operator(Role):

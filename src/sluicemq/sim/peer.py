@@ -60,6 +60,9 @@ class Role:
         """The channel is over: closed orderly, or broken."""
         raise NotImplementedError
 
+    def closed(self) -> None:
+        """The broker has answered that the channel is closed: it has done all that was asked."""
+
     def may_be_refused(self, code: int) -> bool:
         """Can the broker close the channel with this code, by no fault of either?"""
         return False
@@ -186,11 +189,14 @@ class Peer:
             return
         role = self.roles.get(channel)
         if isinstance(method, m.ChannelCloseOk):
+            if role is not None:
+                role.closed()
             self.channel_closed(channel)
         elif isinstance(method, m.ChannelClose):
             self.send(m.ChannelCloseOk().frame(channel))
             allowed = role is not None and (role.over or role.may_be_refused(method.reply_code))
-            promise(allowed, self.name, "is told", method)
+            failed = self.work.storage_may_fail and "storage has failed" in method.reply_text
+            promise(allowed or failed, self.name, "is told", method)
             if role is not None and not role.over:
                 role.over = True
                 role.ended(ENDED_WELL)
@@ -244,6 +250,8 @@ class Peer:
             self.blocked = False
         elif isinstance(method, m.ConnectionCloseOk):
             promise(self.leaving, self.name, "hears close-ok unasked")
+            for role in self.roles.values():
+                role.closed()
         else:
             promise(False, self.name, "is told", method)
 
@@ -279,6 +287,13 @@ class Peer:
             self.over = True
             self.end_roles(BROKEN)
             self.socket.leave(kept_bytes)
+            self.work.gone(self)
+
+    def cut_off(self) -> None:
+        """The node is no more."""
+        if not self.over:
+            self.over = True
+            self.end_roles(BROKEN)
             self.work.gone(self)
 
     def fall_silent(self) -> None:

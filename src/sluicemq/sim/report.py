@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.events import Publishes
 from sluicemq.chain.message_store import StoreWrite
 from sluicemq.chain.queue import Enqueue
-from sluicemq.sim.checkers import CHANNEL, DELIVERIES, READER, STORE
+from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def line_of(simulation: Simulation) -> str:
     return (
         f"{timeline.happened:7} {at_ns / MS:11.3f}  {who:14.14} {what:16.16}"
         f" {f'{stopped}/{len(readers)}':>7} {f'{in_channels} {gates}':>9}"
-        f" {f'{in_queues} {ready} {unacked}':>14} {f'{in_store} {len(store.group)}':>9}"
+        f" {f'{in_queues} {ready} {unacked}':>14} {f'{in_store} {len(store.group.writes)}':>9}"
         f" {f'{backlog} {choked}':>9} {'yes' if broker.alarms.reasons else ''}"
     )
 
@@ -111,20 +111,16 @@ class Report:
 def figures_of(simulation: Simulation) -> dict[str, int]:
     """What happened, in numbers: above all, that flow control had to do something."""
     book = simulation.work.book
-    broker = simulation.node.broker
     checkers = simulation.checkers
-    now_ns = simulation.timeline.now_ns
-    shut = dict.fromkeys((READER, CHANNEL, STORE, DELIVERIES), 0)
-    blocked_ns = dict.fromkeys((READER, CHANNEL, STORE, DELIVERIES), 0)
-    for gate, kind in checkers.gates.items():
-        shut[kind] += gate.shut_count
-        blocked_ns[kind] += gate.blocked_ns(now_ns)
-    faults = simulation.work.faults
+    totals = simulation.totals
+    totals.add(*checkers.gate_figures())
+    shut, blocked_ns = totals.shut, totals.blocked_ns
+    faults = simulation.fate.faults
     return {
         "events": simulation.timeline.happened,
         "runs of the node": simulation.cpu.runs,
-        "checks": checkers.checks,
-        "quiet moments": checkers.quiet,
+        "checks": totals.checks,
+        "quiet moments": totals.quiet,
         "connections": simulation.net.opened,
         "published": book.published,
         "confirmed": book.confirmed,
@@ -139,16 +135,17 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "gate channel>queue": shut[CHANNEL],
         "gate queue>store": shut[STORE],
         "gate deliveries": shut[DELIVERIES],
-        "gate store full": broker.store.full.shut_count,
+        "gate store full": shut[FULL],
         "blocked ms reader": blocked_ns[READER] // MS,
         "blocked ms channel": blocked_ns[CHANNEL] // MS,
         "blocked ms queue": blocked_ns[STORE] // MS,
-        "blocked ms store": broker.store.full.blocked_ns(now_ns) // MS,
-        "alarms": checkers.peaks.alarms,
+        "blocked ms store": blocked_ns[FULL] // MS,
+        "alarms": totals.alarms,
         "clients told blocked": simulation.work.blocked_count(),
-        "most in the chain": checkers.peaks.chain,
-        "most in a queue inbox": checkers.peaks.queue_inbox,
-        "most in store inbox": checkers.peaks.store_inbox,
-        "largest backlog bytes": checkers.peaks.backlog_bytes,
+        "most in the chain": totals.chain,
+        "most in a queue inbox": totals.queue_inbox,
+        "most in store inbox": totals.store_inbox,
+        "largest backlog bytes": totals.backlog_bytes,
+        "failed starts": totals.failed_starts,
         **{f"fault {name}": getattr(faults, name) for name in faults.__slots__},
     }

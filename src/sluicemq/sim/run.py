@@ -1,6 +1,7 @@
 """One run: the node on its simulated World, the loop, the checkers, the verdict.
 
-safety     clients and faults, for so many events; every promise is checked after every event
+safety     clients and faults, for so many events; every promise is checked after every event;
+           when the node has crashed, another goes on with what is left on the disk
 liveness   the faults are over: everything must drain within a bounded virtual time
 leaving    all clients close; the broker must have forgotten them
 """
@@ -12,18 +13,20 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.kernel.world import World
 from sluicemq.node import Node
-from sluicemq.sim.checkers import Checkers
-from sluicemq.sim.history import promise
-from sluicemq.sim.model import SyncedWrites
+from sluicemq.sim.checkers import Checkers, Totals
+from sluicemq.sim.disk import Crashed, SimDisk, SimFiles, stop_at
+from sluicemq.sim.fate import Fate
+from sluicemq.sim.history import POWER, promise
 from sluicemq.sim.net import SimNet
 from sluicemq.sim.report import Report, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.workload import Workload
-from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimDisk, SimMemory
+from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimMemory
 
 STEPS: Final = 4000
 """Events of the safety phase."""
@@ -37,6 +40,12 @@ EVENTS_MAX: Final = 200_000
 """A run that is not over by then goes in circles."""
 
 MEMORY_BYTES: Final = 1 << 40
+
+DOWN_NS_MAX: Final = 300 * MS
+"""How long there is no node after a crash."""
+
+RECOVERY_CRASH_MAX: Final = 40
+"""A crash while the node starts comes at one of its first so many primitives."""
 
 
 def simulate(
@@ -57,31 +66,77 @@ class Simulation:
         self.steps = steps
         self.log = log
         seed = swarm.seed
+        self.random = Random(f"crash {seed}")
         self.timeline = Timeline()
         self.net = SimNet(self.timeline, Random(f"net {seed}"), swarm)
-        self.disk = SimDisk(self.timeline, Random(f"disk {seed}"), swarm)
+        files = SimFiles()
+        self.disk = SimDisk(self.timeline, Random(f"disk {seed}"), files, swarm.sync_ns_max)
         self.memory = SimMemory(MEMORY_BYTES)
         self.cpu = Cpu(self.timeline, Random(f"cpu {seed}"), swarm)
         dice = SimDice(Random(f"node {seed}"))
-        world = World(SimClock(self.timeline), dice, self.disk, self.net, self.memory)
-        self.node = Node(world, swarm.config())
-        self._shrink()
-        self.net.node = self.node
-        synced = SyncedWrites(self.node.broker.store)
-        self.disk.sync_begins = synced.sync_begins
-        self.disk.sync_ends = synced.sync_ends
-        self.cpu.attach(self.node)
-        self.work = Workload(swarm, self.timeline, self.net, self.disk, self.memory, self.cpu)
-        self.checkers = Checkers(
-            self.node, self.work.book, synced, swarm.body_bytes_max, self.work.publishes
-        )
+        self.world = World(SimClock(self.timeline), dice, self.disk, self.net, self.memory)
+        self.totals = Totals()
         self.phase = "safety"
+        self.node = self._start()
+        self.work = Workload(swarm, self.timeline, self.net, self._begin_faults)
+        self.fate = Fate(self.work, self.disk, self.memory, self.cpu, self.crash)
+        self.checkers = self._checkers()
 
-    def _shrink(self) -> None:
+    def _begin_faults(self) -> None:
+        self.fate.plan()
+
+    def _start(self) -> Node:
+        """A node, on what is on the disk."""
+        node = Node(self.world, self.swarm.config())
+        self._shrink(node)
+        self.net.node = node
+        self.cpu.attach(node)
+        return node
+
+    def _checkers(self) -> Checkers:
+        return Checkers(
+            self.node,
+            self.work.book,
+            self.disk,
+            self.swarm.body_bytes_max,
+            self.work.publishes,
+            self.totals,
+        )
+
+    def crash(self, kind: str) -> None:
+        """The node is no more. Another one starts after a while."""
+        self.checkers.over()
+        self.cpu.detach()
+        self.net.crash()
+        self.work.crash(kind)
+        self.disk.crash(power=kind == POWER)
+        delay_ns = 1 + self.random.randrange(DOWN_NS_MAX)
+        self.timeline.after(delay_ns, "operator", "starts", self._start_again)
+
+    def _start_again(self, _: object) -> None:
+        """Sometimes it crashes while it starts. Without space on the disk it gives up, and whoever
+        started it tries again."""
+        files = self.disk.files
+        if self.random.randrange(4) == 0:
+            last = files.number + 1 + self.random.randrange(RECOVERY_CRASH_MAX)
+            files.before = stop_at(last, self.random.random())
+        try:
+            self.node = self._start()
+        except (Crashed, DiskFailed) as failure:
+            promise(not isinstance(failure, DiskFailed) or failure.is_full, failure)
+            self.totals.failed_starts += 1
+            self.disk.crash(power=self.random.randrange(2) == 0)
+            self.timeline.after(100 * MS, "operator", "starts", self._start_again)
+            return
+        files.before = None
+        self.checkers = self._checkers()
+        self.work.started()
+
+    def _shrink(self, node: Node) -> None:
         """Bounds of the chain that nobody sets, small enough to be met."""
-        broker = self.node.broker
+        broker = node.broker
         swarm = self.swarm
-        self.node.scheduler.turn_max = swarm.turn_messages
+        node.scheduler.turn_max = swarm.turn_messages
         broker.delivery_window = LinkSpec(*swarm.delivery_window)
         broker.held_methods_max = swarm.held_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
@@ -94,6 +149,8 @@ class Simulation:
             while self.timeline.happened < self.steps and not self.is_idle():
                 self.step()
             self.phase = "liveness"
+            self.fate.end()
+            self.until_nothing(self.down)
             self.work.heal()
             self.until_nothing(self.undrained)
             self.checkers.all_is_still()
@@ -110,7 +167,7 @@ class Simulation:
     def step(self) -> None:
         """One event, then the checks; only runs of the node change what they look at."""
         self.timeline.step()
-        if self.timeline.last[1] == "node":
+        if self.timeline.last[1] == "node" and self.cpu.node is not None:
             self.checkers.check()
         if self.log is not None:
             self.log.write(self)
@@ -128,15 +185,21 @@ class Simulation:
         timeline = self.timeline
         return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and not self.undrained()
 
+    def down(self) -> str:
+        """Is there no node? "" when clients can connect."""
+        return "" if self.work.up else "the node is down"
+
     def undrained(self) -> str:
         """What is not over yet; "" when publishers have closed, queues are empty, and nothing is on
         its way anywhere."""
         broker = self.node.broker
-        if self.node.scheduler.ready or broker.store.sync_runs or broker.alarms.reasons:
+        if not self.work.up:
+            return "the node is down"
+        if self.node.scheduler.ready or self.disk.busy() or broker.alarms.reasons:
             return "the node is busy, or there is an alarm"
         for queue in broker.queues.values():
             depth = queue.machine.depth
-            if depth.footprint:
+            if depth.ready or depth.unacked or depth.footprint:
                 return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
         for socket in self.net.sockets.values():
             if socket.outbound or socket.inbound or socket.reader.writer.pending:

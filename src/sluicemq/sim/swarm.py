@@ -10,7 +10,16 @@ from dataclasses import dataclass, fields
 from random import Random
 from typing import Final
 
-from sluicemq.config import KIB, MIB, PROFILES, Config, FlowConfig, MemoryConfig, NetConfig
+from sluicemq.config import (
+    KIB,
+    MIB,
+    PROFILES,
+    Config,
+    FlowConfig,
+    MemoryConfig,
+    NetConfig,
+    StorageConfig,
+)
 from sluicemq.sim.history import LOSSY, VOLATILE, WORK
 from sluicemq.sim.world import MS
 
@@ -66,6 +75,9 @@ class Swarm:
     prefetch_max: int
     stall_percent: int
     break_percent: int
+    crash_percent: int
+    disk_full_percent: int
+    disk_failure_percent: int
     fault_interval_ns: int
     turn_messages: int
     turns_max: int
@@ -76,6 +88,13 @@ class Swarm:
     high_water_bytes: int
     low_water_bytes: int
     sync_ns_max: int
+    paging_ratio: float
+    monitor_interval_ms: int
+    embed_below: int
+    segment_entries: int
+    journal_file_bytes: int
+    store_file_bytes: int
+    io_batch: int
 
     def config(self) -> Config:
         """The node's settings."""
@@ -98,6 +117,16 @@ class Swarm:
             memory=MemoryConfig(
                 vm_memory_high_watermark_absolute=self.memory_limit_bytes,
                 check_interval_ms=self.check_interval_ms,
+                vm_memory_high_watermark_paging_ratio=self.paging_ratio,
+                memory_monitor_interval=self.monitor_interval_ms,
+            ),
+            storage=StorageConfig(
+                queue_index_embed_msgs_below=self.embed_below,
+                queue_index_segment_entry_count=self.segment_entries,
+                journal_file_size_limit=self.journal_file_bytes,
+                msg_store_file_size_limit=self.store_file_bytes,
+                msg_store_io_batch_size=self.io_batch,
+                reserve_bytes=0,
             ),
         )
 
@@ -170,6 +199,9 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         prefetch_max=dice.choice((0, 1, 3, 10, 100)),
         stall_percent=dice.choice((0, 10, 40)),
         break_percent=dice.choice((0, 0, 10, 40)),
+        crash_percent=dice.choice((0, 0, 2, 10)),
+        disk_full_percent=dice.choice((0, 0, 5)),
+        disk_failure_percent=dice.choice((0, 0, 0, 5)),
         fault_interval_ns=dice.choice((20, 100, 400)) * MS,
         turn_messages=dice.choice((1, 3, 64)),
         turns_max=dice.choice((1, 2, 4, 16)),
@@ -180,6 +212,13 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         high_water_bytes=high_water,
         low_water_bytes=high_water // 4,
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
+        paging_ratio=dice.choice((0.0, 0.05, 0.5, 1.0)),
+        monitor_interval_ms=dice.choice((20, 100, 500)),
+        embed_below=dice.choice((0, 200, 1000, 100_000)),
+        segment_entries=dice.choice((8, 16, 64)),
+        journal_file_bytes=dice.choice((KIB, 4 * KIB, 32 * KIB)),
+        store_file_bytes=dice.choice((KIB, 8 * KIB, 64 * KIB)),
+        io_batch=dice.choice((1, 2, 20)),
     )
 
 

@@ -1,12 +1,14 @@
-"""Who takes part in a run, what goes wrong in it, and how it comes to an end.
+"""Who takes part in a run, and how it comes to an end.
 
 First everything is declared; then publishers, consumers and the rest begin, and faults with them.
-`heal` ends the faults: who stalls reads again, the disk and the net are quick, memory is there,
+When the node has ended, the next one must have what is durable; the rest is declared again before
+anybody comes back. `heal` is called when faults are over: who stalls reads again, the net is quick,
 every queue has a consumer that acknowledges. From then on everything must drain.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +20,7 @@ from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Peer, Role
 from sluicemq.sim.publisher import Publisher, Target
 from sluicemq.sim.swarm import QueuePlan, Swarm
-from sluicemq.sim.world import MS, Cpu, SimDisk, SimMemory
+from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
     from sluicemq.sim.net import SimNet
@@ -30,29 +32,6 @@ MIXED: Final = "mixed"
 """Publishes and consumes on one connection: under an alarm its acknowledgements wait too."""
 
 
-class Faults:
-    """How many of each have happened."""
-
-    __slots__ = (
-        "broken",
-        "channel_errors",
-        "disk_stalls",
-        "memory",
-        "silent",
-        "slow_cpu",
-        "stalls",
-    )
-
-    def __init__(self) -> None:
-        self.stalls = 0
-        self.broken = 0
-        self.silent = 0
-        self.channel_errors = 0
-        self.disk_stalls = 0
-        self.slow_cpu = 0
-        self.memory = 0
-
-
 class Workload:
     """All clients of one run."""
 
@@ -61,34 +40,33 @@ class Workload:
         swarm: Swarm,
         timeline: Timeline,
         net: SimNet,
-        disk: SimDisk,
-        memory: SimMemory,
-        cpu: Cpu,
+        begin_faults: Callable[[], None],
     ) -> None:
+        """`begin_faults` is called when everyone has begun."""
         self.swarm = swarm
         self.timeline = timeline
         self.net = net
-        self.disk = disk
-        self.memory = memory
-        self.cpu = cpu
+        self.begin_faults = begin_faults
         self.dice = Random(f"workload {swarm.seed}")
-        self.fate = Random(f"faults {swarm.seed}")
         self.book = History()
         self.peers: list[Peer] = []
-        self.faults = Faults()
         self.begun = False
+        self.up = True
+        """A node is there and has what clients need; set by them and by `crash`."""
         self.away = 0
         """Connections that will come again."""
         self.healing = False
         self.leaving = False
         self.named = 0
         self.blocked_told = 0
+        self.storage_may_fail = False
+        """The disk has failed, or will; until the next start."""
         self.left_behind: dict[str, None] = {}
         """Auto-delete queues: one that never had a consumer stays."""
         self.targets = self._targets()
         for plan in swarm.queues:
             self.book.queue(plan.name, plan.promise, plan.durable)
-        self.peers.append(Peer(self, "setup", [Installer(self._steps(), self.begin)]))
+        self.peers.append(self.installer(self._steps(again=False), self.begin))
 
     # -- what there is
 
@@ -109,16 +87,27 @@ class Workload:
             Target("", "no-such-queue", ()),
         )
 
-    def _steps(self) -> list[Method]:
-        """Exchanges, queues, bindings."""
+    def _steps(self, again: bool) -> list[Method]:
+        """Exchanges, queues, bindings. `again`: of what is durable only see that it is there."""
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
+        kept = [name for name in work if again and self.plan_of(name).durable]
+        binds: list[tuple[str, str, str]] = [
+            *[(name, NEWS, "") for name in work[:2]],
+            (work[0], TOPIC, "a.*"),
+            (work[-1], TOPIC, "#.b"),
+        ]
         steps: list[Method] = [
             m.ExchangeDeclare(exchange=NEWS, exchange_type="fanout"),
-            m.ExchangeDeclare(exchange=TOPIC, exchange_type="topic", durable=True),
-            *[self.declaration(plan.name) for plan in self.swarm.queues],
-            *[m.QueueBind(queue=name, exchange=NEWS) for name in work[:2]],
-            m.QueueBind(queue=work[0], exchange=TOPIC, routing_key="a.*"),
-            m.QueueBind(queue=work[-1], exchange=TOPIC, routing_key="#.b"),
+            m.ExchangeDeclare(exchange=TOPIC, exchange_type="topic", passive=again, durable=True),
+            *[
+                m.QueueDeclare(queue=plan.name, passive=plan.name in kept, durable=plan.durable)
+                for plan in self.swarm.queues
+            ],
+            *[
+                m.QueueBind(queue=queue, exchange=exchange, routing_key=key)
+                for queue, exchange, key in binds
+                if exchange == NEWS or queue not in kept
+            ],
         ]
         return steps
 
@@ -148,7 +137,7 @@ class Workload:
         if any(plan.promise == VOLATILE for plan in swarm.queues):
             for _ in range(swarm.operators):
                 self.connect("operator", [Operator(self, VOLATILE)])
-        self.plan_fault()
+        self.begin_faults()
 
     def connect(self, kind: str, roles: list[Role]) -> Peer:
         self.named += 1
@@ -218,6 +207,9 @@ class Workload:
             self.away += 1
 
             def come_again(_: object) -> None:
+                if not self.up:
+                    self.timeline.after(100 * MS, peer.name, "finds nobody", come_again)
+                    return
                 self.away -= 1
                 if not self.healing:
                     self.connect(kind, again)
@@ -225,86 +217,33 @@ class Workload:
             delay_ns = 1 + self.dice.randrange(200 * MS)
             self.timeline.after(delay_ns, peer.name, "comes again", come_again)
 
-    # -- what goes wrong
+    # -- the node's end, and the next one's beginning
 
-    def plan_fault(self) -> None:
-        delay_ns = 1 + self.fate.randrange(self.swarm.fault_interval_ns)
-        self.timeline.after(delay_ns, "fate", "strikes", self.strike)
+    def crash(self, kind: str) -> None:
+        """The node is no more, and nobody can connect for a while."""
+        self.up = False
+        for peer in list(self.peers):
+            peer.cut_off()
+        self.book.crash(kind)
+        self.storage_may_fail = False
+        self.left_behind.clear()
 
-    def strike(self, _: object) -> None:
-        """One fault, of a kind this run has."""
-        if self.healing:
-            return
-        fate = self.fate
-        swarm = self.swarm
-        self.plan_fault()
-        victims = self.peers[1:]  # not the one that set everything up
-        if fate.randrange(100) < swarm.stall_percent and victims:
-            self.stall(fate.choice(victims))
-        if fate.randrange(100) < swarm.break_percent and victims:
-            self.hurt(fate.choice(victims))
-        if fate.randrange(100) < 5:
-            self.faults.disk_stalls += 1
-            self.disk.stalled_until_ns = self.timeline.now_ns + fate.randrange(2000 * MS)
-        if fate.randrange(100) < 5:
-            self.faults.slow_cpu += 1
-            self.cpu.slow_until_ns = self.timeline.now_ns + fate.randrange(200 * MS)
-        if fate.randrange(100) < 5:
-            self.fill_memory()
+    def started(self) -> None:
+        """Another node is there: see that it has what is durable, declare the rest, go on."""
+        self.peers.insert(0, self.installer(self._steps(again=True), self.go_on))
 
-    def stall(self, peer: Peer) -> None:
-        """A client does not read for a while, but not until it is given up."""
-        socket = peer.socket
-        if socket.stalled or socket.left:
-            return
-        self.faults.stalls += 1
-        socket.stall()
-        longest_ms = 1200 * self.swarm.heartbeat_s or 3000
-        stall_ns = 1 + self.fate.randrange(longest_ms * MS)
-        self.timeline.after(stall_ns, peer.name, "reads again", lambda _: socket.unstall())
+    def go_on(self) -> None:
+        self.up = True
 
-    def hurt(self, peer: Peer) -> None:
-        """A connection breaks, perhaps inside a frame, falls silent, closes, or errs."""
-        if not peer.open or peer.leaving:
-            return
-        fate = self.fate
-        kind = fate.randrange(6)
-        if kind <= 1:
-            self.faults.broken += 1
-            there = len(peer.socket.inbound)
-            peer.break_off(fate.randrange(there + 1))
-        elif kind == 2 and self.swarm.heartbeat_s:
-            self.faults.silent += 1
-            peer.fall_silent()
-        elif kind == 3:
-            peer.close()
-        else:
-            for role in peer.roles.values():
-                if isinstance(role, Publisher | Consumer) and role.started and not role.over:
-                    self.faults.channel_errors += 1
-                    role.err()
-                    return
-
-    def fill_memory(self) -> None:
-        """The process is large for a while."""
-        self.faults.memory += 1
-        memory = self.memory
-        memory.resident = memory.total
-
-        def free(_: object) -> None:
-            memory.resident = 0
-
-        self.timeline.after(1 + self.fate.randrange(500 * MS), "memory", "is freed", free)
+    def installer(self, steps: list[Method], done: Callable[[], None]) -> Peer:
+        """The client that sets everything up; it stays."""
+        return Peer(self, "setup", [Installer(steps, done, lambda: not self.up)])
 
     # -- how it ends
 
     def heal(self) -> None:
         """Faults are over."""
         self.healing = True
-        self.disk.healed = True
-        self.disk.stalled_until_ns = 0
-        self.memory.resident = 0
-        self.cpu.healed = True
         self.net.healed = True
         for peer in list(self.peers):
             peer.socket.unstall()
@@ -319,7 +258,8 @@ class Workload:
     def is_over(self) -> bool:
         """Everything has begun, and all that was to be published has been."""
         roles = [role for peer in self.peers for role in peer.roles.values()]
-        return self.begun and not self.away and not any(isinstance(r, Publisher) for r in roles)
+        busy = not self.up or self.away or any(isinstance(r, Publisher) for r in roles)
+        return self.begun and not busy
 
     def undone(self) -> str:
         """Which publisher has not closed, or who holds something; "" when there is none."""

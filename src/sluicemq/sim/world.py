@@ -1,16 +1,16 @@
-"""The simulated World: a clock that jumps from event to event, seeded dice, disk and memory.
+"""The simulated World: a clock that jumps from event to event, seeded dice, and memory.
 
-The siblings of `host/`. `net.py` has the sockets; `run.py` puts them together. The CPU is simulated
-too: the node gets a few turns at a time, for a price, so that inboxes really fill.
+The siblings of `host/`. `net.py` has the sockets, `disk.py` the files; `run.py` puts them together.
+The CPU is simulated too: the node gets a few turns at a time, for a price, so that inboxes really
+fill.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.world import Clock, Dice, Disk, Memory
+from sluicemq.kernel.world import Clock, Dice, Memory
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -53,38 +53,6 @@ class SimDice(Dice):
         return self.random.randbytes(size)
 
 
-class SimDisk(Disk):
-    """Syncs take their time, and now and then very long.
-
-    What a sync covers is what the store had received when it was asked for; `sync_begins` and
-    `sync_ends` tell the checkers, who hold the store to it.
-    """
-
-    def __init__(self, timeline: Timeline, random: Random, swarm: Swarm) -> None:
-        self.timeline = timeline
-        self.random = random
-        self.swarm = swarm
-        self.stalled_until_ns = 0
-        self.healed = False
-        self.syncs = 0
-        self.sync_begins: Callable[[], None]
-        self.sync_ends: Callable[[], None]
-
-    def sync(self, actor: Actor, message: object) -> None:
-        self.syncs += 1
-        self.sync_begins()
-        delay_ns = MS
-        if not self.healed:
-            delay_ns = 1 + self.random.randrange(self.swarm.sync_ns_max)
-            delay_ns = max(delay_ns, self.stalled_until_ns - self.timeline.now_ns)
-        self.timeline.after(delay_ns, "disk", "synced", self._synced, (actor, message))
-
-    def _synced(self, asked: tuple[Actor, object]) -> None:
-        actor, message = asked
-        self.sync_ends()
-        actor.post(message)
-
-
 class SimMemory(Memory):
     """RSS is what the script says; the accounted bytes are the broker's own."""
 
@@ -113,7 +81,7 @@ class Cpu:
         self.slow_until_ns = 0
         self.healed = False
         self.runs = 0
-        self.node: Node
+        self.node: Node | None = None
 
     def attach(self, node: Node) -> None:
         """Run this node from now on; it may have something to do already."""
@@ -121,15 +89,23 @@ class Cpu:
         node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.wake()
 
+    def detach(self) -> None:
+        """The node is no more; it never gets another turn."""
+        if self.node is not None:
+            self.node.scheduler.wake = lambda: None  # type: ignore[method-assign]
+            self.node = None
+
     def wake(self) -> None:
         """The node has something to do."""
-        self.timeline.after(self._cost_ns(1), "node", "run", self._run)
+        self.timeline.after(self._cost_ns(1), "node", "run", self._run, self.node)
 
-    def _run(self, _: object) -> None:
+    def _run(self, node: object) -> None:
+        if self.node is None or node is not self.node:
+            return
         self.runs += 1
         turns = 1 + self.random.randrange(self.swarm.turns_max)
         if self.node.run(turns):
-            self.timeline.after(self._cost_ns(turns), "node", "run on", self._run)
+            self.timeline.after(self._cost_ns(turns), "node", "run on", self._run, node)
 
     def _cost_ns(self, turns: int) -> int:
         if self.healed:

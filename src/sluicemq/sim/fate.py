@@ -1,0 +1,211 @@
+"""What goes wrong in a run: clients that stall, break and err; a slow processor, full memory; a
+disk that is slow, full, or fails; and the end of the node, after which another begins.
+
+Each kind strikes as often as the swarm says. `Fate.ends` is over when the faults are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from sluicemq.sim.consumer import Consumer
+from sluicemq.sim.history import KILL, POWER
+from sluicemq.sim.publisher import Publisher
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.sim.disk import SimDisk
+    from sluicemq.sim.peer import Peer
+    from sluicemq.sim.workload import Workload
+    from sluicemq.sim.world import Cpu, SimMemory
+
+
+class Faults:
+    """How many of each have happened."""
+
+    __slots__ = (
+        "broken",
+        "channel_errors",
+        "disk_failures",
+        "disk_full",
+        "disk_stalls",
+        "kills",
+        "memory",
+        "power_losses",
+        "silent",
+        "slow_cpu",
+        "stalls",
+    )
+
+    def __init__(self) -> None:
+        self.broken = 0
+        self.channel_errors = 0
+        self.disk_failures = 0
+        self.disk_full = 0
+        self.disk_stalls = 0
+        self.kills = 0
+        self.memory = 0
+        self.power_losses = 0
+        self.silent = 0
+        self.slow_cpu = 0
+        self.stalls = 0
+
+
+class Fate:
+    """Strikes the clients and the World of one run."""
+
+    def __init__(
+        self,
+        work: Workload,
+        disk: SimDisk,
+        memory: SimMemory,
+        cpu: Cpu,
+        crash: Callable[[str], None],
+    ) -> None:
+        self.work = work
+        self.swarm = work.swarm
+        self.timeline = work.timeline
+        self.disk = disk
+        self.memory = memory
+        self.cpu = cpu
+        self.crash_node = crash
+        self.random = Random(f"faults {work.swarm.seed}")
+        self.faults = Faults()
+        self.over = False
+
+    def plan(self) -> None:
+        """The next strike."""
+        delay_ns = 1 + self.random.randrange(self.swarm.fault_interval_ns)
+        self.timeline.after(delay_ns, "fate", "strikes", self.strike)
+
+    def percent(self, percent: int) -> bool:
+        return self.random.randrange(100) < percent
+
+    def strike(self, _: object) -> None:
+        """One fault of each kind this run has, by chance."""
+        if self.over:
+            return
+        self.plan()
+        if not self.work.up:
+            return
+        victims = self.work.peers[1:]  # not the one that set everything up
+        if self.percent(self.swarm.stall_percent) and victims:
+            self.stall(self.random.choice(victims))
+        if self.percent(self.swarm.break_percent) and victims:
+            self.hurt(self.random.choice(victims))
+        if self.percent(5):
+            self.faults.disk_stalls += 1
+            self.disk.stalled_until_ns = self.timeline.now_ns + self.random.randrange(2000 * MS)
+        if self.percent(5):
+            self.faults.slow_cpu += 1
+            self.cpu.slow_until_ns = self.timeline.now_ns + self.random.randrange(200 * MS)
+        if self.percent(5):
+            self.fill_memory()
+        if self.percent(self.swarm.disk_full_percent):
+            self.fill_disk()
+        if self.percent(self.swarm.disk_failure_percent):
+            self.fail_disk()
+        if self.percent(self.swarm.crash_percent):
+            self.crash()
+
+    # -- clients
+
+    def stall(self, peer: Peer) -> None:
+        """A client does not read for a while, but not until it is given up."""
+        socket = peer.socket
+        if socket.stalled or socket.left:
+            return
+        self.faults.stalls += 1
+        socket.stall()
+        longest_ms = 1200 * self.swarm.heartbeat_s or 3000
+        stall_ns = 1 + self.random.randrange(longest_ms * MS)
+        self.timeline.after(stall_ns, peer.name, "reads again", lambda _: socket.unstall())
+
+    def hurt(self, peer: Peer) -> None:
+        """A connection breaks, perhaps inside a frame, falls silent, closes, or errs."""
+        if not peer.open or peer.leaving:
+            return
+        kind = self.random.randrange(6)
+        if kind <= 1:
+            self.faults.broken += 1
+            there = len(peer.socket.inbound)
+            peer.break_off(self.random.randrange(there + 1))
+        elif kind == 2 and self.swarm.heartbeat_s:
+            self.faults.silent += 1
+            peer.fall_silent()
+        elif kind == 3:
+            peer.close()
+        else:
+            for role in peer.roles.values():
+                if isinstance(role, Publisher | Consumer) and role.started and not role.over:
+                    self.faults.channel_errors += 1
+                    role.err()
+                    return
+
+    # -- the World
+
+    def fill_memory(self) -> None:
+        """The process is large for a while."""
+        self.faults.memory += 1
+        memory = self.memory
+        memory.resident = memory.total
+
+        def free(_: object) -> None:
+            memory.resident = 0
+
+        self.timeline.after(1 + self.random.randrange(500 * MS), "memory", "is freed", free)
+
+    def fill_disk(self) -> None:
+        """Next to nothing is free for a while."""
+        self.faults.disk_full += 1
+        files = self.disk.files
+        files.capacity = files.used + self.random.choice((0, 10, 1000, 5000))
+
+        def free(_: object) -> None:
+            files.capacity = None
+
+        self.timeline.after(1 + self.random.randrange(2000 * MS), "disk", "has space", free)
+
+    def fail_disk(self) -> None:
+        """A sync or a write fails soon; then the node is started anew, as an operator would."""
+        if self.work.storage_may_fail:
+            return
+        self.work.storage_may_fail = True
+        self.faults.disk_failures += 1
+        files = self.disk.files
+        if self.random.randrange(2):
+            files.sync_failures = 1
+        else:
+            files.plan = {files.number + 1 + self.random.randrange(20): "EIO"}
+        after_ns = 1 + self.random.randrange(1000 * MS)
+        self.timeline.after(after_ns, "operator", "restarts", lambda _: self.mend())
+
+    def mend(self) -> None:
+        """Start the node anew, unless it has been meanwhile."""
+        if self.work.storage_may_fail:
+            self.crash()
+
+    def crash(self) -> None:
+        """The node ends, and begins again after a while."""
+        if not self.work.up:
+            return
+        kind = self.random.choice((KILL, POWER))
+        if kind == KILL:
+            self.faults.kills += 1
+        else:
+            self.faults.power_losses += 1
+        self.crash_node(kind)
+
+    # -- the end
+
+    def end(self) -> None:
+        """Faults are over."""
+        self.mend()
+        self.over = True
+        self.disk.healed = True
+        self.disk.stalled_until_ns = 0
+        self.disk.files.capacity = None
+        self.memory.resident = 0
+        self.cpu.healed = True

@@ -1,0 +1,76 @@
+"""What is really on the simulated disk: read back from the durable part of its files, record by
+record, whatever the node believes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.entries import Ack, Run, decode_entries
+from sluicemq.storage.records import FILE_HEADER_SIZE, GROUP, MESSAGE, Record, decode_header, scan
+
+if TYPE_CHECKING:
+    from sluicemq.sim.disk import SimFiles
+    from sluicemq.sim.inode import Inode
+
+JOURNAL: Final = "journal/"
+BODIES: Final = "messages/persistent/"
+
+
+class Platter:
+    """Follows the journal and the bodies that one node writes, not what was there before."""
+
+    def __init__(self, files: SimFiles) -> None:
+        self.files = files
+        self.ends: dict[Inode, int] = {inode: len(inode.data) for inode in files.inodes.values()}
+        """How far each file has been read."""
+        self.published: dict[int, set[int]] = {}
+        """Positions by queue id."""
+        self.acknowledged: dict[int, set[int]] = {}
+        self.references: dict[tuple[int, int], int] = {}
+        """(queue id, position) -> id of the body, for those that are not in the journal itself."""
+        self.bodies: set[int] = set()
+
+    def look(self) -> None:
+        """Read what has become durable since the last look."""
+        for path, inode in self.files.durable.items():
+            if path.startswith((JOURNAL, BODIES)):
+                self._read(inode, "journal" if path.startswith(JOURNAL) else "messages")
+
+    def _read(self, inode: Inode, kind: str) -> None:
+        data = bytes(inode.durable)
+        start = self.ends.get(inode, FILE_HEADER_SIZE)
+        if start >= len(data):
+            return
+        try:
+            header = decode_header(data, kind)
+        except Corrupt:
+            return  # not there yet
+        found = scan(data, header.file_id, start)
+        self.ends[inode] = found.end
+        for record in found.records:
+            self._note(record)
+
+    def _note(self, record: Record) -> None:
+        if record.type == MESSAGE:
+            self.bodies.add(record.sequence)
+            return
+        if record.type != GROUP:
+            return
+        for entry in decode_entries(record.payload):
+            if isinstance(entry, Run):
+                self.published.setdefault(entry.queue, set()).update(entry.positions)
+                if entry.contents is None:
+                    places = [(entry.queue, position) for position in entry.positions]
+                    self.references.update(zip(places, entry.ids, strict=True))
+            elif isinstance(entry, Ack):
+                known = self.acknowledged.setdefault(entry.queue, set())
+                for positions in entry.ranges:
+                    known.update(positions)
+
+    def has(self, queue_id: int, position: int) -> bool:
+        """Would the message be there after a power loss? As of the last look."""
+        if position not in self.published.get(queue_id, ()):
+            return False
+        reference = self.references.get((queue_id, position))
+        return reference is None or reference in self.bodies
