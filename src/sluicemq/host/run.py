@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,15 +17,18 @@ from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
+from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet
 from sluicemq.kernel.world import World
 from sluicemq.limits import TURNS_PER_POLL
-from sluicemq.node import Node
+from sluicemq.node import Node, in_memory
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
+    from sluicemq.kernel.world import Log
+    from sluicemq.storage.message_index import MessageIndex
 
 SHUTDOWN_SECONDS = 2.0
 """How long clients may take to answer connection.close when the broker goes."""
@@ -66,7 +70,7 @@ class Host:
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
-        self.node = Node(world, config)
+        self.node = Node(world, config, partial(make_index, config, directory, self.log))
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.server: asyncio.Server
@@ -142,6 +146,13 @@ class Host:
                 break
             await asyncio.sleep(0.005)
         await self.disk.stop()
+
+
+def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageIndex:
+    """The message store's index of one kind, as configured."""
+    if config.storage.msg_store_index == "lmdb":
+        return open_lmdb_index(directory, log, kind)
+    return in_memory(kind)
 
 
 async def run_until_signal(config: Config, directory: Path) -> int:
