@@ -64,7 +64,7 @@ class HostFiles(Files):
             if not place.is_dir():
                 if place.parent != self.root:
                     self.make_directory(str(place.parent.relative_to(self.root)))
-                place.mkdir(mode=0o700)
+                place.mkdir(mode=0o700, exist_ok=True)  # others may make it, too
                 self._sync_directory(place.parent)
 
     def size(self, path: str) -> int:
