@@ -54,7 +54,14 @@ SPREAD: Final = QUEUES[:3]
 BACKLOG_MAX: Final = 5000
 """Messages; above it a life publishes little."""
 
-DRAIN_PATIENCE_S: Final = 60.0
+DRAIN_PATIENCE_S: Final = 20.0
+COLUMNS: Final = (
+    "name",
+    "messages_ready",
+    "messages_unacknowledged",
+    "messages_ram",
+    "backing_queue_status",
+)
 GRACE_S: Final = 5.0
 LIFE_MAX_S: Final = 1.0
 TRACED_LIFE_S: Final = 3.0
@@ -426,7 +433,9 @@ class Round:
             assert code == 0, f"the broker ended with {code}"
             self.book.all_is_well()
             self.look_at_files()
-            bytes_left = size_of(self.data, "queues/*/*") + size_of(self.data, "messages/*/*")
+            bytes_left = size_of(self.data, "queues/*/*.idx") + size_of(
+                self.data, "messages/*/*.rdq"
+            )
             assert bytes_left == 0, f"after the drain {bytes_left} bytes are still taken"
         finally:
             self.end(process, signal.SIGKILL)
@@ -446,8 +455,19 @@ class Round:
                     ready = admin.count_queues(QUEUES)
                     if not ready and not any(d.held or d.asked for d in drainers):
                         return
-                    assert now - last_progress < DRAIN_PATIENCE_S, f"{ready} messages do not come"
+                    if now - last_progress > DRAIN_PATIENCE_S:
+                        self.ask_about_queues(target)
+                        raise Failed(f"{ready} messages do not come")
                     quiet_since = now
+
+    def ask_about_queues(self, target: Target) -> None:
+        """Into the log: what the broker says of those that are not empty."""
+        words = ["ctl", "list_queues", "--port", str(target.port), *COLUMNS]
+        asked = subprocess.run(
+            [*broker.OWN, *words], capture_output=True, text=True, check=False, timeout=GRACE_S
+        )
+        for line in (asked.stdout + asked.stderr).splitlines():
+            self.note(line)
 
     def look_at_files(self) -> None:
         """What the directory has come to: that it did write, rotate and page is seen here. A kill
