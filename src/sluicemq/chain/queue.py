@@ -241,7 +241,7 @@ class Queue(FlowActor):
         if index.has_empty:
             self.let_segments_go()
         asleep = not (backing.delta.count or backing.outgoing or backing.condemned)
-        if asleep and not self.flush_upto and not backing.q3.count and not backing.coming_back:
+        if asleep and not self.flush_upto and not backing.q3.count and not backing.returned:
             return
         hungry = machine.hungry()
         for chunk in backing.bodies_wanted(hungry):

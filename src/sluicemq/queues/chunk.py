@@ -208,3 +208,31 @@ class Chunk:
 def position_of(chunk: Chunk) -> int:
     """Sort key: the position of the first message not taken."""
     return chunk.position + chunk.start
+
+
+def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:
+    """The messages before position `border`, and the others."""
+    positions = chunk.positions()
+    if positions[0] >= border:
+        return None, chunk
+    if positions[-1] < border:
+        return chunk, None
+    rest = chunk.split(border - positions[0])
+    return chunk, rest
+
+
+def copy_of(chunk: Chunk) -> Chunk:
+    """Another chunk of what is left, over the same contents."""
+    return Chunk(
+        chunk.address,
+        chunk.rest(),
+        chunk.even,
+        chunk.persistent,
+        chunk.number,
+        chunk.copies,
+        position_of(chunk),
+        chunk.redelivered,
+        chunk.id_base,
+        chunk.in_store,
+        None if chunk.sizes is None else chunk.rest_sizes(),
+    )

@@ -139,7 +139,7 @@ class ClassicQueue(QueueMachine):
         if not consumers.count:
             return
         backing = self.backing
-        while (chunk := backing.head()) is not None:
+        while (chunk := self.next_chunk()) is not None:
             cost_each = cost_of(len(chunk.contents[chunk.start]))
             able, each, group = consumers.able(cost_each, self.queue)
             if not able:
@@ -149,6 +149,14 @@ class ClassicQueue(QueueMachine):
             consumers.rotate(group, able, count)
             backing.took(chunk, count)
             self.rates.delivered += count
+
+    def next_chunk(self) -> Chunk | None:
+        """What can be fetched now. What was to be paged out may come back for it."""
+        backing = self.backing
+        chunk = backing.head()
+        if chunk is None and backing.outgoing and self.hungry() and backing.recall():
+            chunk = backing.head()
+        return chunk
 
     def hungry(self) -> bool:
         """Would somebody take a message that is on disk?"""
@@ -287,7 +295,7 @@ class ClassicQueue(QueueMachine):
         """One message for each basic.get; what a consumer can take is no longer there."""
         while self.waiting:
             channel = self.waiting[0].channel
-            chunk = None if self.deleted else self.backing.head()
+            chunk = None if self.deleted else self.next_chunk()
             if self.deleted:
                 effects.append(Refuse(channel, 404, f"no {self.title}"))
             elif chunk is not None:
@@ -367,7 +375,8 @@ class ClassicQueue(QueueMachine):
         count = depth.ready
         backing = self.backing
         kept = [lot for lot in self.lots.values() if lot.chunk.persistent]
-        for chunk in backing.clear():
+        chunks, on_disk = backing.clear(self.out_in)
+        for chunk in chunks:
             base = chunk.id_base
             positions = chunk.positions()
             ids = None
@@ -375,17 +384,14 @@ class ClassicQueue(QueueMachine):
                 ids = range(positions.start + base, positions.stop + base)
             self.remove(positions, chunk.persistent, ids, effects)
         if self.durable:
-            effects.extend(Remove(positions, True, True, None) for positions in backing.condemned)
-        if not backing.seek_references:
-            for positions in backing.condemned:
-                backing.index.acknowledge(positions)
-            backing.condemned = []
+            effects.extend(Remove(positions, True, True, None) for positions in on_disk)
         depth.ready = depth.ready_bytes = depth.ram_messages = 0
         out = (lot for lot in self.lots.values() if lot.sizes is None)
         depth.footprint = sum(
             lot.footprint([body for body in lot.contents if body is not None]) for lot in out
         )
-        depth.persistent = sum(lot.left for lot in kept) if self.durable else 0
+        counts = self.durable and not self.deleted
+        depth.persistent = sum(lot.left for lot in kept) if counts else 0
         return count
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
@@ -403,7 +409,7 @@ class ClassicQueue(QueueMachine):
             self.drop(consumer)
             effects.append(Cancelled(consumer, True))
         count = self.purge(effects)
-        for lot in self.lots.values():
+        for lot in [] if self.deleted else self.lots.values():
             for start, end in lot.open_parts():
                 positions = lot.positions[start:end]
                 self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
@@ -461,8 +467,8 @@ class ClassicQueue(QueueMachine):
         out: list[range] = []
         for lot in self.lots.values():
             if lot.positions[-1] >= start and lot.positions[0] < end:
-                for first, last in lot.open_parts():
-                    out += [range(p, p + 1) for p in lot.positions[first:last] if start <= p < end]
+                parts = [lot.positions[first:last] for first, last in lot.open_parts()]
+                out += [part for part in (within(each, start, end) for each in parts) if part]
         return out
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
@@ -473,11 +479,7 @@ class ClassicQueue(QueueMachine):
         """These cannot be read: they count no more."""
         for positions in lost:
             self.depth.ready -= len(positions)
-            if self.durable:
-                self.depth.persistent = max(0, self.depth.persistent - len(positions))
             self.backing.index.acknowledge(positions)
-        if not self.depth.ready:
-            self.depth.ready_bytes = 0
         return lost
 
     def recover(self, next_position: int, delivered: int, size: int) -> None:
@@ -524,3 +526,11 @@ def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
         if cost_of(len(chunk.contents[index])) != cost_each:
             return index - start
     return count
+
+
+def within(positions: range, start: int, end: int) -> range:
+    """Those of an ascending range that are in [start, end)."""
+    step = positions.step
+    first = max(0, -(-(start - positions.start) // step))
+    last = max(first, -(-(end - positions.start) // step))
+    return positions[first:last]

@@ -11,131 +11,42 @@
 Rules, numbers and invariants: spec 4. Positions (RabbitMQ's seq ids) never change. Chunks move
 instead of messages. Three things differ, for here nobody waits for a disk: what leaves for delta is
 counted there at once and keeps its RAM until it is written (`outgoing`); a load takes a while, in
-which q3 may be empty; and an embedded body, which has no other place than the index, is moved on to
-delta when RAM has to become free, where RabbitMQ would keep up to 16384 of them.
+which q3 may be empty, and what was requeued may wait in q4 without its body until somebody wants
+it; and an embedded body, which has no other place than the index, is moved on to delta when RAM has
+to become free, where RabbitMQ would keep up to 16384 of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from itertools import chain
+from typing import TYPE_CHECKING
 
 from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES, TRIM_MESSAGES
-from sluicemq.queues.chunk import Chunk, position_of
+from sluicemq.queues.chunk import Chunk, copy_of, divided, position_of
+from sluicemq.queues.subqueues import (
+    DELTA,
+    MOVES,
+    PUBLISH,
+    Q1,
+    Q2,
+    Q3,
+    Q4,
+    REQUEUE,
+    Delta,
+    SubQueue,
+)
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.entries import Run
-from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex, picked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    Out = Callable[[int, int], list[range]]
+
     from sluicemq.model.batch import Batch
     from sluicemq.queues.machine import Depth
-
-PUBLISH, OUT, REQUEUE = "publish", "out", "requeue"
-Q1, Q2, DELTA, Q3, Q4 = "q1", "q2", "delta", "q3", "q4"
-
-MOVES: Final[dict[tuple[str, str], str]] = {
-    (PUBLISH, Q4): "nothing is paged out: the new message may be the next to be fetched",
-    (PUBLISH, Q1): "something is paged out: the new message is behind it",
-    (PUBLISH, DELTA): "lazy queue",
-    (Q1, Q3): "alpha to beta while delta is empty",
-    (Q1, Q2): "alpha to beta while delta is not empty",
-    (Q4, Q3): "alpha to beta, the newest of q4 first, when q1 has no more",
-    (Q3, DELTA): "gamma to delta, the newest of q3 first; one load's worth stays",
-    (Q2, DELTA): "gamma to delta, the oldest of q2 first",
-    (DELTA, Q3): "loaded: q3 has run low",
-    (Q2, Q3): "delta has become empty",
-    (Q1, Q4): "q3 and delta have become empty",
-    (Q3, OUT): "fetched; its body was read before when it had none",
-    (Q4, OUT): "fetched",
-    (REQUEUE, Q4): "before everything in q3",
-    (REQUEUE, Q3): "before delta, but not before all of q3",
-    (REQUEUE, DELTA): "behind the beginning of delta",
-}
-"""Every legal move, and when it is made."""
-
-
-class SubQueue:
-    """One of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
-
-    __slots__ = ("chunks", "count", "name", "ram")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.chunks: deque[Chunk] = deque()
-        self.count = 0
-        self.ram = 0
-
-    def add(self, chunk: Chunk) -> None:
-        """At the new end."""
-        self.chunks.append(chunk)
-        self._counted(chunk, 1)
-
-    def add_first(self, chunk: Chunk) -> None:
-        """At the old end."""
-        self.chunks.appendleft(chunk)
-        self._counted(chunk, 1)
-
-    def take_first(self, count: int) -> Chunk:
-        """The oldest chunk, at most `count` messages of it."""
-        chunk = self.chunks.popleft()
-        if chunk.left() > count:
-            self.chunks.appendleft(chunk.split(count))
-        self._counted(chunk, -1)
-        return chunk
-
-    def take_last(self, count: int) -> Chunk:
-        """The newest chunk, at most the last `count` messages of it."""
-        chunk = self.chunks.pop()
-        left = chunk.left()
-        if left > count:
-            self.chunks.append(chunk)
-            chunk = chunk.split(left - count)
-        self._counted(chunk, -1)
-        return chunk
-
-    def _counted(self, chunk: Chunk, sign: int) -> None:
-        left = sign * chunk.left()
-        self.count += left
-        if chunk.bodies:
-            self.ram += left
-
-    def clear(self) -> None:
-        self.chunks.clear()
-        self.count = self.ram = 0
-
-
-class Delta:
-    """What is on disk only: `count` messages with positions in [start, end)."""
-
-    __slots__ = ("bytes", "count", "end", "persistent", "references", "start")
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Blank: no messages, no range."""
-        self.start = self.end = self.count = self.persistent = self.bytes = 0
-        self.references = False
-        """Bodies in the message store may belong to it."""
-
-    def cover(self, positions: range) -> None:
-        """The range grows to hold these."""
-        if not self.count:
-            self.start, self.end = positions[0], positions[-1] + 1
-        else:
-            self.start = min(self.start, positions[0])
-            self.end = max(self.end, positions[-1] + 1)
-
-    def facts(self) -> dict[str, int]:
-        """As backing_queue_status shows it."""
-        return {
-            "start": self.start,
-            "count": self.count,
-            "transient": self.count - self.persistent,
-            "end": self.end,
-        }
 
 
 class Backing:
@@ -156,10 +67,9 @@ class Backing:
         self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
         self.delta = Delta()
         self.returned: deque[Chunk] = deque()
-        """Requeued: the front of q4, counted in it."""
+        """Requeued: the front of q4, counted in it. Some may be without their bodies."""
         self.unsorted: list[Chunk] = []
-        self.coming_back: list[Chunk] = []
-        """Requeued without their bodies: nothing is fetched until these have been read."""
+        """The same; they have not been put in order yet."""
         self.outgoing: deque[Chunk] = deque()
         self.in_flight: list[Chunk] = []
         """What the write job that is under way will free."""
@@ -177,10 +87,8 @@ class Backing:
         self.epoch = 0
         """Rises with every purge: what was under way then is of no interest."""
         self.condemned: list[range] = []
-        """Purged while they were on disk only."""
-        self.seek_references = False
-        """Some of these may have their bodies in the message store: what ids they have must be
-        read before they are forgotten."""
+        """Purged while they were on disk only, some with bodies in the message store: what ids
+        these have must be read before they are forgotten."""
         self.disk_reads = 0
         self.disk_writes = 0
 
@@ -226,17 +134,17 @@ class Backing:
 
     def head(self) -> Chunk | None:
         """The chunk with the oldest ready message, if that one's body is in RAM."""
-        if self.coming_back:
-            return None
         if self.unsorted:
             self.sort()
         if self.returned:
-            return self.returned[0]
-        if self.q4.chunks:
+            first = self.returned[0]
+        elif self.q4.chunks:
             return self.q4.chunks[0]
-        if self.q3.chunks and self.q3.chunks[0].bodies:
-            return self.q3.chunks[0]
-        return None
+        elif self.q3.chunks:
+            first = self.q3.chunks[0]
+        else:
+            return None
+        return first if first.bodies else None
 
     def took(self, chunk: Chunk, count: int) -> None:
         """`count` messages of the head chunk have been taken."""
@@ -262,54 +170,40 @@ class Backing:
         """Then delta is loaded soon; without one, q1 is next."""
         if not self.delta.count:
             assert not self.q2.count
-            self.q4, self.q1 = self.q1, self.q4
-            self.q4.name, self.q1.name = Q4, Q1
+            for chunk in self.q1.chunks:
+                self.q4.add(self._moved(Q1, Q4, chunk))
+            self.q1.clear()
 
     def give_back(self, chunks: list[Chunk]) -> None:
         """Requeued messages go to their positions (spec 4.7)."""
-        if not (self.q3.count or self.delta.count):
-            self._back_to_q4(chunks)
-            return
-        for each in chunks:
-            rest: Chunk | None = each
-            for border in self._borders():
-                if rest is None:
-                    break
-                before, rest = divided(rest, border)
-                if before is not None:
-                    self._give_back_one(before)
-            if rest is not None:
-                self._give_back_one(rest)
-
-    def _borders(self) -> list[int]:
-        borders = [position_of(self.q3.chunks[0])] if self.q3.chunks else []
-        return [*borders, self.delta.start] if self.delta.count else borders
-
-    def _give_back_one(self, chunk: Chunk) -> None:
-        position = position_of(chunk)
-        if self.delta.count and position >= self.delta.start:
-            if chunk.bodies:
-                self.depth.ram_messages += chunk.left()
-            self._page(REQUEUE, chunk)
-        elif self.q3.chunks and position > position_of(self.q3.chunks[0]):
-            if chunk.bodies:
-                self.depth.ram_messages += chunk.left()
-            self.q3.add(chunk)
-            self.q3.chunks = deque(sorted(self.q3.chunks, key=position_of))
-        else:
-            self._back_to_q4([chunk])
-
-    def _back_to_q4(self, chunks: list[Chunk]) -> None:
-        """Not sorted in before it matters, for thousands may follow one by one."""
+        to_delta = self.delta.start if self.delta.count else self.next_position
+        to_q3 = position_of(self.q3.chunks[0]) if self.q3.chunks else to_delta
+        between: list[Chunk] = []
         for chunk in chunks:
-            left = chunk.left()
-            self.q4.count += left
-            if chunk.bodies:
-                self.q4.ram += left
-                self.depth.ram_messages += left
-                self.unsorted.append(chunk)
-            else:
-                self.coming_back.append(chunk)
+            before, rest = divided(chunk, to_q3)
+            if before is not None:
+                self._back_to_q4(before)
+            if rest is not None:
+                if rest.bodies:
+                    self.depth.ram_messages += rest.left()
+                before, rest = divided(rest, to_delta)
+                if before is not None:
+                    between.append(before)
+                if rest is not None:
+                    self._page(REQUEUE, rest)
+        for chunk in between:
+            self.q3.add(chunk)
+        if between:
+            self.q3.chunks = deque(sorted(self.q3.chunks, key=position_of))
+
+    def _back_to_q4(self, chunk: Chunk) -> None:
+        """Not sorted in before it matters, for thousands may follow one by one."""
+        left = chunk.left()
+        self.q4.count += left
+        if chunk.bodies:
+            self.q4.ram += left
+            self.depth.ram_messages += left
+        self.unsorted.append(chunk)
 
     def sort(self) -> None:
         """Put in order what has returned; what was dealt to several consumers joins again."""
@@ -324,30 +218,36 @@ class Backing:
         self.returned = returned
         self.unsorted = []
 
-    def clear(self) -> list[Chunk]:
-        """Drop everything; positions go on. Returns what is known of in RAM; what is on disk only
-        is `condemned` from now on, until the queue index knows no more of it."""
-        gone = [*self.in_ram(), *self.outgoing, *self.in_flight]
-        if self.delta.count:
-            self.condemned += self.index.live_in(self.delta.start, self.delta.end)
-            self.seek_references |= self.delta.references
+    def clear(self, out: Out) -> tuple[list[Chunk], list[range]]:
+        """Drop everything; positions go on. Returns what is known of in RAM, and the positions of
+        what is on disk only. `out` says what of [start, end) is at consumers."""
+        leaving = [*self.outgoing, *self.in_flight]
+        gone = [chunk for chunk in [*self.in_ram(), *leaving] if chunk.left()]
+        on_disk: list[range] = []
+        delta = self.delta
+        if delta.count:
+            others = [*out(delta.start, delta.end), *self.condemned]
+            others += [chunk.positions() for chunk in leaving]
+            on_disk = self.index.live_in(delta.start, delta.end, others)
+            if delta.references:
+                self.condemned += on_disk
+            else:
+                for positions in on_disk:
+                    self.index.acknowledge(positions)
         for queue in (self.q1, self.q2, self.q3, self.q4):
             queue.clear()
         self.returned.clear()
         self.unsorted.clear()
-        self.coming_back.clear()
         self.outgoing.clear()
         self.in_flight.clear()
-        self.to_store.clear()
         self.delta.clear()
         self.epoch += 1
-        return [chunk for chunk in gone if chunk.left()]
+        return gone, on_disk
 
     def in_ram(self) -> Iterable[Chunk]:
         """The chunks of q4, q3, q2, q1, in about that order."""
         yield from self.returned
         yield from self.unsorted
-        yield from self.coming_back
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
 
@@ -361,10 +261,12 @@ class Backing:
             quota -= chunk.left()
             self._trim(chunk)
             target.add(self._moved(Q1, target.name, chunk))
+        if self.unsorted and quota > 0:
+            self.sort()
         while quota > 0 and not self._enough() and not store_is_full():
             if self.q4.chunks:
                 chunk = self.q4.take_last(quota)
-            elif self.returned and not self.unsorted and not self.coming_back:
+            elif self.returned:
                 chunk = self._last_returned(quota)
             else:
                 break
@@ -383,7 +285,8 @@ class Backing:
             self.returned.append(chunk)
             chunk = chunk.split(left - quota)
         self.q4.count -= chunk.left()
-        self.q4.ram -= chunk.left()
+        if chunk.bodies:
+            self.q4.ram -= chunk.left()
         return chunk
 
     def _trim(self, chunk: Chunk) -> None:
@@ -432,9 +335,10 @@ class Backing:
             self._page(Q2, chunk)
 
     def _spare_of_q3(self) -> int:
-        """How many of its newest q3 can do without: it keeps what a load would bring."""
+        """How many of its newest q3 can do without: it keeps what a load would bring. Nothing while
+        one is under way: delta keeps its beginning until that is over."""
         chunks = self.q3.chunks
-        if not chunks:
+        if not chunks or isinstance(self.index.job, IndexRead):
             return 0
         first = chunks[0]
         each = max(1, first.size() // first.left())
@@ -475,35 +379,69 @@ class Backing:
         `writing`: it may be written to."""
         if self.index.busy:
             return None
-        if self.condemned and self.seek_references:
+        if self.condemned:
             return self._seek()
         if hungry and self._runs_low():
-            self._recall()
-            if self._runs_low() and (job := self._load()) is not None:
-                return job
+            leaving = sum(chunk.left() for chunk in self.outgoing)
+            if self.delta.count > leaving:
+                return self._load()
         return self._write() if self.outgoing and writing else None
 
     def _runs_low(self) -> bool:
         """Is it time to load? Early enough for the disk not to be waited for."""
-        if not self.delta.count or self.q4.count or self.coming_back:
+        if not self.delta.count or self.q4.count:
             return False
         ahead = self.q3.chunks
         return len(ahead) < 64 and sum(chunk.size() for chunk in ahead) < LOAD_BYTES // 2
 
-    def _recall(self) -> None:
-        """All of delta is still in RAM: nothing needs to be read."""
-        waiting = sum(chunk.left() for chunk in self.outgoing)
-        if not waiting or waiting != self.delta.count:
-            return
-        for chunk in sorted(self.outgoing, key=position_of):
-            if chunk.bodies:
-                self.depth.ram_messages += chunk.left()
-            self.q3.add(self._moved(DELTA, Q3, chunk))
-        self.outgoing.clear()
-        self._delta_is_empty()
+    def recall(self) -> bool:
+        """Nothing is left but delta: its beginning, if it is still in RAM, need not be read. False:
+        it is on disk, or on its way there."""
+        if not self.outgoing or self.q3.count or self.q4.count:
+            return False
+        delta = self.delta
+        on_disk = self.index.first_in(delta.start, delta.end)
+        borders = [*map(position_of, self.in_flight), delta.end if on_disk is None else on_disk]
+        recalled = self._stay(min(borders), LOAD_BYTES)
+        for chunk in recalled:
+            self._leave_delta(chunk)
+            delta.start = chunk.positions().stop
+        if recalled and not delta.count:
+            self._delta_is_empty()
+        return bool(recalled)
+
+    def _stay(self, border: int, bytes_max: int | None) -> list[Chunk]:
+        """What is outgoing before position `border`, in order: it need not be written now."""
+        outgoing = self.outgoing = deque(sorted(self.outgoing, key=position_of))
+        chunks: list[Chunk] = []
+        size = 0
+        while outgoing and (bytes_max is None or size < bytes_max):
+            before, rest = divided(outgoing[0], border)
+            if before is None:
+                break
+            outgoing.popleft()
+            if rest is not None:
+                outgoing.appendleft(rest)
+            chunks.append(before)
+            size += before.size()
+        return chunks
+
+    def _leave_delta(self, chunk: Chunk) -> None:
+        delta = self.delta
+        left = chunk.left()
+        delta.count -= left
+        delta.bytes -= chunk.size()
+        if self.durable and chunk.persistent:
+            delta.persistent -= left
+        if chunk.bodies:
+            self.depth.ram_messages += left
+        self.q3.add(self._moved(DELTA, Q3, chunk))
 
     def _delta_is_empty(self) -> None:
-        """q2 follows q3 directly now."""
+        """q2 follows q3 directly now. What is left of delta's sums was lost, or estimated wrongly
+        after a restart."""
+        self.depth.ready_bytes -= self.delta.bytes
+        self.depth.persistent -= self.delta.persistent
         self.delta.clear()
         while self.q2.chunks:
             self.q3.add(self._moved(Q2, Q3, self.q2.take_first(self.q2.count)))
@@ -537,27 +475,37 @@ class Backing:
     def run_of(self, chunk: Chunk) -> Run:
         """The chunk as an entry."""
         positions = chunk.positions()
-        persistent = self.durable and chunk.persistent
-        sizes = chunk.rest_sizes()
-        even = chunk.even
-        if chunk.id_base is None:
-            return entry_of(self.index.queue_id, chunk, positions, persistent, chunk.rest(), sizes)
-        run = entry_of(self.index.queue_id, chunk, positions, persistent, None, sizes)
-        run.even = even
-        run.first_id = chunk.id_base + positions[0]
-        return run
+        base = chunk.id_base
+        return Run(
+            self.index.queue_id,
+            positions[0],
+            1,
+            len(positions),
+            chunk.address,
+            chunk.number,
+            chunk.even,
+            self.durable and chunk.persistent,
+            chunk.rest() if base is None else None,
+            chunk.rest_sizes(),
+            0 if base is None else base + positions[0],
+        )
 
     def wrote(self, job: IndexWrite) -> None:
         """What it wrote needs no RAM any more."""
         self.index.wrote(job)
-        for chunk in self.in_flight:
+        gone, self.in_flight = self.in_flight, []
+        if not gone:  # a checkpoint has written something: perhaps what was outgoing
+            missing = self.index.missing
+            gone = [chunk for chunk in self.outgoing if not missing(chunk.positions())]
+            self.outgoing = deque(c for c in self.outgoing if missing(c.positions()))
+        for chunk in gone:
             self.depth.footprint -= chunk.footprint()
-        self.in_flight = []
 
     def _seek(self) -> IndexRead:
-        """Which ids have those that were purged on disk?"""
-        first = self.condemned[0]
-        job = self.index.read(first[0], first[-1] + 1, LOAD_BYTES, keep_bodies=False)
+        """Which ids have those that were purged on disk? One segment at a time."""
+        self.condemned.sort(key=first_of)
+        start, end = self.condemned[0][0], self.condemned[-1][-1] + 1
+        job = self.index.read(start, end, LOAD_BYTES, keep_bodies=False)
         job.epoch = -1
         return job
 
@@ -569,89 +517,56 @@ class Backing:
         wanted = 0
         left: list[range] = []
         for positions in self.condemned:
-            before, behind = cut_at(positions, job.upto)
-            if before:
-                wanted |= bits_of(before, base)
-            if behind:
-                left.append(behind)
+            before, rest = cut_at(positions, job.start)
+            inside, behind = cut_at(rest, job.upto)
+            left += [part for part in (before, behind) if part]
+            if inside:
+                wanted |= bits_of(inside, base)
         self.condemned = left
-        self.seek_references = bool(left)
-        found: list[Run] = []
-        for run in job.runs:
-            if run.contents is None:
-                for index, position in enumerate(run.positions):
-                    if wanted >> (position - base) & 1:
-                        found.append(run.part(index, index + 1))
         for positions in ranges_of(wanted, base):
             self.index.acknowledge(positions)
-        return found
+        return picked([run for run in job.runs if run.contents is None], wanted, base)
 
-    def _load(self) -> IndexRead | None:
-        """What is next in delta. None: it must be written first."""
-        delta = self.delta
-        end = min([delta.end, *map(position_of, self.outgoing)])
-        first = self.index.first_live(delta.start, end)
-        if first is None:
-            return None
-        job = self.index.read(first, end, LOAD_BYTES)
+    def _load(self) -> IndexRead:
+        start = self.index.first_in(self.delta.start, self.delta.end)
+        assert start is not None, "delta counts more than there is"
+        job = self.index.read(start, self.delta.end, LOAD_BYTES)
         job.epoch = self.epoch
         return job
 
-    def loaded(self, job: IndexRead, out: Callable[[int, int], list[range]]) -> list[range]:
+    def loaded(self, job: IndexRead, out: Out) -> list[range]:
         """From delta to q3. `out` says what of [start, end) is at consumers. Returns the positions
         that could not be read."""
         self.index.was_read(job)
         if job.epoch != self.epoch:
             return []
-        delta = self.delta
-        expected = self._expected(job.start, job.upto, out)
-        chunks = self._chunks_of(job.runs, expected, job.segment.number)
-        for chunk in chunks:
-            self._loaded_one(chunk)
-        lost = self._not_found(expected, chunks, job.segment.number)
-        for positions in lost:
-            delta.count -= len(positions)
-        delta.start = job.upto
         self.lost += job.damaged
+        delta = self.delta
+        chunks = self._stay(job.upto, None)
+        others = [chunk.positions() for chunk in chunks]
+        if job.start < self.fetched:
+            others += out(job.start, job.upto)
+        base = job.segment.number * self.index.entry_count
+        missing = 0
+        for positions in self.index.live_in(job.start, job.upto, others):
+            missing |= bits_of(positions, base)
+        for run in picked(job.runs, missing, base):
+            missing &= ~bits_of(run.positions, base)
+            for chunk in self._chunks_of_run(run):
+                if chunk.bodies:
+                    self.depth.footprint += chunk.footprint()
+                    self.disk_reads += chunk.left()
+                chunks.append(chunk)
+        for chunk in sorted(chunks, key=position_of):
+            self._leave_delta(chunk)
+        delta.start = job.upto
+        delta.count -= missing.bit_count()
+        if delta.persistent > delta.count:  # so many of the lost ones at least
+            self.depth.persistent -= delta.persistent - delta.count
+            delta.persistent = delta.count
         if not delta.count:
             self._delta_is_empty()
-        return lost
-
-    def _expected(self, start: int, upto: int, out: Callable[[int, int], list[range]]) -> int:
-        """Bits of the positions of one segment that must be found."""
-        bits = 0
-        for positions in self.index.live_in(start, upto):
-            number = positions[0] // self.index.entry_count
-            bits |= bits_of(positions, number * self.index.entry_count)
-        if start < self.fetched:
-            base = start // self.index.entry_count * self.index.entry_count
-            for positions in out(start, upto):
-                bits &= ~bits_of(positions, base)
-        return bits
-
-    def _chunks_of(self, runs: list[Run], wanted: int, segment: int) -> list[Chunk]:
-        """What was read and is wanted, by position, each once."""
-        base = segment * self.index.entry_count
-        chunks: list[Chunk] = []
-        for run in runs:
-            bits = bits_of(run.positions, base)
-            take = bits & wanted
-            if not take:
-                continue
-            wanted &= ~take
-            first = run.positions[0]
-            if take == bits and run.step == 1:
-                chunks += self._chunks_of_run(run)
-                continue
-            for part in ranges_of(take, base):
-                if run.step == 1:
-                    chunks += self._chunks_of_run(run.part(part[0] - first, part[-1] + 1 - first))
-                else:
-                    for each in part:
-                        index = (each - first) // run.step
-                        chunks += self._chunks_of_run(run.part(index, index + 1))
-        chunks.sort(key=position_of)
-        return chunks
+        return ranges_of(missing, base)
 
     def _chunks_of_run(self, run: Run) -> list[Chunk]:
         """Those before `delivered` are redelivered, the others are not."""
@@ -676,99 +591,73 @@ class Backing:
             )
         ]
 
-    def _loaded_one(self, chunk: Chunk) -> None:
-        left = chunk.left()
-        self._moved(DELTA, Q3, chunk)
-        self.q3.add(chunk)
-        delta = self.delta
-        delta.count -= left
-        delta.bytes -= chunk.size()
-        if self.durable and chunk.persistent:
-            delta.persistent -= left
-        if chunk.bodies:
-            self.depth.ram_messages += left
-            self.depth.footprint += chunk.footprint()
-            self.disk_reads += left
-
-    def _not_found(self, expected: int, chunks: list[Chunk], segment: int) -> list[range]:
-        base = segment * self.index.entry_count
-        for chunk in chunks:
-            expected &= ~bits_of(chunk.positions(), base)
-        return ranges_of(expected, base) if expected else []
-
     # -- bodies from the message store
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
         """Chunks whose bodies are needed next and are not being read yet."""
-        wanted = [chunk for chunk in self.coming_back if not chunk.reading]
-        if hungry and not self.q4.count:
-            size = 0
-            for chunk in self.q3.chunks:
-                size += chunk.size()
-                if not chunk.bodies and not chunk.reading:
-                    wanted.append(chunk)
-                if size >= LOAD_BYTES:
-                    break
-        for chunk in wanted:
-            chunk.reading = True
+        wanted: list[Chunk] = []
+        if not hungry:
+            return wanted
+        if self.unsorted:
+            self.sort()
+        size = 0
+        for chunk in chain(self.returned, self.q4.chunks, self.q3.chunks):
+            size += chunk.size()
+            if not chunk.bodies and not chunk.reading:
+                chunk.reading = True
+                wanted.append(chunk)
+            if size >= LOAD_BYTES:
+                break
         return wanted
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
         """They were read. Returns the positions of those that were not found."""
         chunk.reading = False
         assert chunk.id_base is not None
-        here = chunk in self.coming_back
-        if not here and chunk not in self.q3.chunks:
+        in_q4 = chunk in self.returned
+        if not in_q4 and chunk not in self.q3.chunks:
             return []  # purged, or paged out again meanwhile
-        positions = chunk.positions()
-        found = [contents.get(chunk.id_base + position) for position in positions]
+        found = [contents.get(chunk.id_base + position) for position in chunk.positions()]
         self.disk_reads += len(found)
-        if None not in found:
-            chunk.set_bodies([content for content in found if content is not None])
-            self._has_bodies(chunk, here)
-            return []
-        return self._some_bodies(chunk, found, here)
+        if None in found:
+            return self._some_bodies(chunk, found, in_q4)
+        chunk.set_bodies([content for content in found if content is not None])
+        self._has_bodies(chunk, self.q4 if in_q4 else self.q3)
+        return []
 
-    def _has_bodies(self, chunk: Chunk, came_back: bool) -> None:
-        left = chunk.left()
-        self.depth.ram_messages += left
+    def _has_bodies(self, chunk: Chunk, queue: SubQueue) -> None:
+        queue.ram += chunk.left()
+        self.depth.ram_messages += chunk.left()
         self.depth.footprint += chunk.footprint()
-        if came_back:
-            self.coming_back.remove(chunk)
-            self.q4.ram += left
-            self.unsorted.append(chunk)
-        else:
-            self.q3.ram += left
 
-    def _some_bodies(self, chunk: Chunk, found: list[bytes | None], came_back: bool) -> list[range]:
+    def _some_bodies(self, chunk: Chunk, found: list[bytes | None], in_q4: bool) -> list[range]:
         """Split around what is missing; that is gone."""
-        queue = self.q4 if came_back else self.q3
+        queue = self.q4 if in_q4 else self.q3
         lost: list[range] = []
         pieces: list[Chunk] = []
-        position = position_of(chunk)
-        for offset, content in enumerate(found):
+        positions = zip(chunk.positions(), found, chunk.rest_sizes(), strict=True)
+        for position, content, size in positions:
             if content is None:
-                lost.append(range(position + offset, position + offset + 1))
-                queue.count -= 1
+                lost.append(range(position, position + 1))
+                self.depth.ready_bytes -= size
                 continue
             piece = copy_of(chunk)
-            piece.sizes = None
-            piece.contents = [content]
-            piece.copies = 1
-            piece.position = position + offset
+            piece.position = position
+            piece.set_bodies([content])
             pieces.append(piece)
-        if came_back:
-            self.coming_back.remove(chunk)
-            self.unsorted += pieces
+            self._has_bodies(piece, queue)
+        queue.count -= len(lost)
+        if self.durable and chunk.persistent:
+            self.depth.persistent -= len(lost)
+        chunks = self.returned if in_q4 else self.q3.chunks
+        others = [each for each in chunks if each is not chunk]
+        merged = deque(sorted([*others, *pieces], key=position_of))
+        if in_q4:
+            self.returned = merged
         else:
-            others = [each for each in queue.chunks if each is not chunk]
-            queue.chunks = deque(sorted([*others, *pieces], key=position_of))
-            if not queue.count:
+            self.q3.chunks = merged
+            if not self.q3.count:
                 self._q3_is_empty()
-        for piece in pieces:
-            queue.ram += 1
-            self.depth.ram_messages += 1
-            self.depth.footprint += piece.footprint()
         return lost
 
     # -- for people
@@ -792,58 +681,12 @@ class Backing:
         return self.q1.count + self.q2.count + self.delta.count + self.q3.count + self.q4.count
 
 
+def first_of(positions: range) -> int:
+    """Sort key."""
+    return positions[0]
+
+
 def cut_at(positions: range, border: int) -> tuple[range, range]:
     """Those below `border`, and the others. The step is 1."""
     border = min(max(border, positions.start), positions.stop)
     return range(positions.start, border), range(border, positions.stop)
-
-
-def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:
-    """The messages before position `border`, and the others."""
-    positions = chunk.positions()
-    if positions[0] >= border:
-        return None, chunk
-    if positions[-1] < border:
-        return chunk, None
-    rest = chunk.split(border - positions[0])
-    return chunk, rest
-
-
-def copy_of(chunk: Chunk) -> Chunk:
-    """Another chunk of what is left, over the same contents."""
-    return Chunk(
-        chunk.address,
-        chunk.rest(),
-        chunk.even,
-        chunk.persistent,
-        chunk.number,
-        chunk.copies,
-        position_of(chunk),
-        chunk.redelivered,
-        chunk.id_base,
-        chunk.in_store,
-        None if chunk.sizes is None else chunk.rest_sizes(),
-    )
-
-
-def entry_of(
-    queue: int,
-    chunk: Chunk,
-    positions: range,
-    persistent: bool,
-    contents: list[bytes] | None,
-    sizes: list[int],
-) -> Run:
-    """An entry of the index about these messages of the chunk."""
-    return Run(
-        queue=queue,
-        first=positions[0],
-        step=positions.step,
-        count=len(positions),
-        address=chunk.address,
-        number=chunk.number,
-        even=chunk.even,
-        persistent=persistent,
-        contents=contents,
-        sizes=sizes,
-    )

@@ -273,11 +273,9 @@ class QueueIndex:
 
     def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
         """A job that reads from one segment: of [start, end) as much as `bytes_max` allows, at
-        least one block. There must be something alive in [start, end)."""
+        least one block. `start` must be on disk."""
         assert self.job is None
         first = start // self.entry_count
-        if first not in self.segments:
-            first = min(number for number in self.segments if number >= first)
         segment = self.segments[first]
         border = (first + 1) * self.entry_count
         self.job = IndexRead(segment, start, min(end, border), bytes_max, keep_bodies)
@@ -308,14 +306,31 @@ class QueueIndex:
                 return first if first < end else None
         return None
 
-    def live_in(self, start: int, end: int) -> list[range]:
-        """The live positions of [start, end), in order."""
+    def first_in(self, start: int, end: int) -> int | None:
+        """The first live position of [start, end)."""
+        for number in range(start // self.entry_count, -(-end // self.entry_count)):
+            segment = self.segments.get(number)
+            if segment is not None and segment.live:
+                base = number * self.entry_count
+                live = segment.live >> max(0, start - base) << max(0, start - base)
+                first = base + (live & -live).bit_length() - 1
+                if live:
+                    return first if first < end else None
+        return None
+
+    def live_in(self, start: int, end: int, without: Iterable[range] = ()) -> list[range]:
+        """The live positions of [start, end), in order, less some."""
+        count = self.entry_count
+        others: dict[int, int] = {}
+        for positions in without:
+            for number, part in self.parts(positions):
+                others[number] = others.get(number, 0) | bits_of(part, number * count)
         found: list[range] = []
         for number, part in self.parts(range(start, end)):
             segment = self.segments.get(number)
             if segment is not None and segment.live:
-                base = number * self.entry_count
-                found += ranges_of(segment.live & bits_of(part, base), base)
+                bits = segment.live & ~others.get(number, 0) & bits_of(part, number * count)
+                found += ranges_of(bits, number * count)
         return found
 
     def acknowledge(self, positions: range) -> bool:
@@ -420,3 +435,23 @@ def pieces_of(run: Run) -> Iterable[Run]:
         return
     for start in range(0, run.count, count):
         yield run.part(start, min(run.count, start + count))
+
+
+def picked(runs: list[Run], wanted: int, base: int) -> list[Run]:
+    """Those messages of the runs whose bits are set in `wanted`, each once; consecutive ones."""
+    found: list[Run] = []
+    for run in runs:
+        bits = bits_of(run.positions, base)
+        take = bits & wanted
+        wanted &= ~take
+        if take == bits and run.step == 1:
+            found.append(run)
+            continue
+        for positions in ranges_of(take, base):
+            offset = (positions[0] - run.first) // run.step
+            if run.step == 1:
+                found.append(run.part(offset, offset + len(positions)))
+            else:
+                offsets = [(position - run.first) // run.step for position in positions]
+                found += [run.part(each, each + 1) for each in offsets]
+    return found

@@ -112,6 +112,8 @@ class ModelQueue:
     """By priority; the first of a ring is asked first."""
     published: int = 0
     deleted: bool = False
+    stored: set[int] = field(default_factory=set)
+    """Positions of the messages that were written to disk."""
 
     def publish(self, contents: list[bytes], kind: tuple[bytes, int, bool, int]) -> None:
         """`kind`: address, channel number, persistent, copies."""
@@ -121,6 +123,8 @@ class ModelQueue:
                 self.ready.append(
                     Message(self.published, content, address, number, persistent, copies)
                 )
+                if persistent and self.durable:
+                    self.stored.add(self.published)
             self.published += 1
 
     def serve(self) -> list[Expected]:
@@ -201,6 +205,11 @@ class ModelQueue:
             if not self.deleted:
                 self.back(message)
 
+    def removed(self) -> set[int]:
+        """Positions of the messages of which the disk must have been told that they are gone."""
+        there = {message.position for message in self.ready}
+        return self.stored - there - (set() if self.deleted else self.out.keys())
+
     def depth(self) -> dict[str, int]:
         """The counters as they must be."""
         out = [] if self.deleted else [entry.message for entry in self.out.values()]
@@ -213,6 +222,8 @@ class ModelQueue:
             "persistent": sum(message.persistent and self.durable for message in both),
             "consumers": len(self.consumers()),
             "footprint": sum(message.footprint for message in both),
+            "ram_messages": len(self.ready),
+            "ram_unacked": len(out),
         }
 
 

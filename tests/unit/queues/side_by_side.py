@@ -35,10 +35,12 @@ from sluicemq.queues.effects import (
     Inspected,
     Purged,
     Refuse,
+    Remove,
     Write,
 )
 
 from ..fakes import FakeClock, bystander, drain
+from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
 
 UNKNOWN_LOT = 10**6
@@ -51,7 +53,7 @@ class Pair:
     def __init__(self, model: ModelQueue, scheduler: Scheduler) -> None:
         self.model = model
         self.actor = Actor(scheduler)
-        self.real = ClassicQueue(model.title, model.durable, self.actor)
+        self.real = ClassicQueue(model.title, model.durable, self.actor, new_index(), 4096)
         self.windows: dict[str, Outflow] = {}
         self.unwritten: list[tuple[str, int]] = []
         self.receipts: list[Receipt] = []
@@ -60,6 +62,8 @@ class Pair:
         self.places: dict[int, tuple[int, int]] = {}
         """(lot, index) in which a position was given out last."""
         self.positions: dict[bytes, int] = {}
+        self.removed: set[int] = set()
+        """Positions of which the disk was told that they are gone."""
 
 
 class SideBySide:
@@ -141,6 +145,13 @@ class SideBySide:
         """Effects as the model says them; deliveries one by one, in the order of the queue."""
         shown: list[Expected] = []
         delivered: list[Expected] = []
+        removals = [effect for effect in effects if isinstance(effect, Remove)]
+        effects = [effect for effect in effects if not isinstance(effect, Remove)]
+        for removal in removals:
+            assert removal.durable
+            assert removal.ids is None
+            assert pair.removed.isdisjoint(removal.positions), "removed twice"
+            pair.removed.update(removal.positions)
         for effect in effects:
             if isinstance(effect, Deliver):
                 delivered += self.delivered(pair, effect)
@@ -221,9 +232,12 @@ class SideBySide:
         for pair in self.pairs.values():
             depth = pair.real.depth
             assert {name: getattr(depth, name) for name in depth.__slots__} == pair.model.depth()
-            count, size, weight = pair.real.ready.measure()
-            assert (count, size) == (depth.ready, depth.ready_bytes)
-            assert weight <= depth.footprint
+            chunks = [*pair.real.backing.in_ram()]
+            assert sum(chunk.left() for chunk in chunks) == depth.ready
+            assert sum(chunk.size() for chunk in chunks) == depth.ready_bytes
+            assert sum(chunk.footprint() for chunk in chunks) <= depth.footprint
+            assert pair.real.backing.length() == depth.ready
+            assert pair.removed == pair.model.removed()
 
     def limits_are_kept(self) -> None:
         for _, limiter, model in self.channels:

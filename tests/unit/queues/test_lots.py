@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.lots import Lot
-from sluicemq.queues.ready import Chunk
 
 from ..fakes import bystander
 
@@ -28,7 +28,7 @@ def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, 
     for start, length in picks:
         end = min(count, start + length)
         if start < end and all(is_open[start:end]):
-            assert lot.settle(start, end) == [b"%d" % n for n in range(start, end)]
+            assert lot.take(start, end) == [b"%d" % n for n in range(start, end)]
             is_open[start:end] = [False] * (end - start)
     covered = [index for start, end in lot.open_parts() for index in range(start, end)]
     assert covered == [index for index, o in enumerate(is_open) if o]
@@ -37,9 +37,9 @@ def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, 
 
 def test_nothing_is_settled_twice() -> None:
     lot = lot_of(3)
-    lot.settle(1, 2)
+    lot.take(1, 2)
     with pytest.raises(AssertionError):
-        lot.settle(0, 3)
+        lot.take(0, 3)
     assert lot.open_parts() == [(0, 1), (2, 3)]
 
 
@@ -61,8 +61,8 @@ def test_what_was_dealt_in_turn_returns_message_by_message() -> None:
 def test_forgotten_messages_are_still_counted() -> None:
     """Of a deleted queue only the number of what is out matters."""
     lot = lot_of(4)
-    lot.settle(1, 2)
+    lot.take(1, 2)
     lot.forget()
     assert lot.contents == [b"", None, b"", b""]
-    assert lot.settle(2, 4) == [b"", b""]
+    assert lot.take(2, 4) == [b"", b""]
     assert lot.left == 1

@@ -56,11 +56,13 @@ from sluicemq.queues.effects import (
     Inspected,
     Purged,
     Refuse,
+    Remove,
     Write,
 )
 from transcripts import check
 
 from ..fakes import FakeClock, bystander, drain
+from .indices import new_index
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "queue"
 
@@ -83,7 +85,9 @@ class Queue:
     def __init__(self, name: str, durable: bool, scheduler: Scheduler) -> None:
         self.name = name
         self.actor = Actor(scheduler)
-        self.machine = ClassicQueue(f"queue '{name}' in vhost '/'", durable, self.actor)
+        self.machine = ClassicQueue(
+            f"queue '{name}' in vhost '/'", durable, self.actor, new_index(), 4096
+        )
         self.out: dict[int, tuple[int, int]] = {}
         self.receipts: list[Receipt] = []
 
@@ -124,7 +128,7 @@ class Interpreter:
         effects: list[Effect] = []
         queue.machine.apply(command, effects)
         queue.actor.schedule()
-        return [self.shown(queue, effect) for effect in effects]
+        return [self.shown(queue, e) for e in effects if not isinstance(e, Remove)]
 
     def end_turns(self) -> list[str]:
         lines: list[str] = []
