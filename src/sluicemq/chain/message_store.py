@@ -178,7 +178,16 @@ class Hurry:
 class Group:
     """What is gathered for one commit."""
 
-    __slots__ = ("acks", "bytes", "collect", "definitions", "delivered", "urgent", "writes")
+    __slots__ = (
+        "acks",
+        "bodies",
+        "bytes",
+        "collect",
+        "definitions",
+        "delivered",
+        "urgent",
+        "writes",
+    )
 
     def __init__(self) -> None:
         self.writes: list[StoreWrite] = []
@@ -186,12 +195,14 @@ class Group:
         self.delivered: dict[Queue, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
         self.collect: list[StoreRemove] = []
+        self.bodies: list[int] = []
+        """Ids of bodies that nobody needs any more when this group is durable."""
         self.bytes = 0
         self.urgent = False
         """Somebody waits for it."""
 
     def is_empty(self) -> bool:
-        return not (self.writes or self.acks or self.definitions or self.collect)
+        return not (self.writes or self.acks or self.definitions or self.collect or self.bodies)
 
 
 class MessageStore(FlowActor):
@@ -294,8 +305,11 @@ class MessageStore(FlowActor):
         if ranges:
             group.acks.setdefault(message.queue, []).extend(ranges)
             group.delivered[message.queue] = message.delivered
+        buffered = self.persistent.buffer
         for ids in message.persistent:
-            self.persistent.remove(ids)
+            # What a group has made durable stays until it is durable that it may go.
+            self.persistent.remove([each for each in ids if each in buffered])
+            group.bodies += [each for each in ids if each not in buffered]
         for ids in message.transient:
             self.transient.remove(ids)
         if message.empty:
@@ -411,6 +425,7 @@ class MessageStore(FlowActor):
                     definition.channel.post(Defined())
             elif definition.channel is not None:
                 definition.channel.post(definition.answer)
+        self.persistent.remove(group.bodies)
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
         self.reserve.look()
@@ -504,6 +519,9 @@ class MessageStore(FlowActor):
 
     def compact(self, files: MessageFiles) -> None:
         """Garbage, in the background."""
+        for problem in files.problems:
+            self.broker.world.log.write("error", f"message store: {problem}")
+        files.problems.clear()
         while (job := files.compaction()) is not None:
             self.disk.submit(job, self, MESSAGES_LANE)
 
@@ -514,7 +532,7 @@ class MessageStore(FlowActor):
         positions = chunk.positions()
         if not positions:
             return
-        ids = range(positions[0] + chunk.id_base, positions[-1] + 1 + chunk.id_base)
+        ids = [position + chunk.id_base for position in positions]
         durable = message.queue.definition.durable and chunk.persistent
         files = self.persistent if durable else self.transient
         contents, job = files.find(ids)

@@ -132,6 +132,8 @@ class Replay:
     def __init__(self, files: Files, number: int) -> None:
         self.path = journal_path(number)
         self.entries: list[Entry] = []
+        self.sequences: list[int] = []
+        """Of the groups; they are without gaps, over all files of one start."""
         self.problems: list[str] = []
         self.torn = False
         data = files.read(self.path, 0, files.size(self.path))
@@ -147,6 +149,7 @@ class Replay:
         for start, end in found.damaged:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
         for record in found.records:
+            self.sequences.append(record.sequence)
             self.entries += decode_entries(record.payload)
 
 

@@ -16,6 +16,7 @@ from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import (
+    KEPT,
     Checkpoint,
     QueueState,
     SegmentState,
@@ -109,8 +110,9 @@ class Recovery:
         self.count_references(persistent)
         self.drop_unknown()
         self.journal_number = max([self.journal_number, *numbers], default=0) + 1
-        self.checkpoint_number += 1
-        write_checkpoint(files, self.checkpoint(clean=False))
+        for _ in range(KEPT):  # each must do without the journal that goes now
+            self.checkpoint_number += 1
+            write_checkpoint(files, self.checkpoint(clean=False))
         for number in numbers:
             files.delete(journal_path(number))
         if numbers:
@@ -194,8 +196,16 @@ class Recovery:
 
     def replay(self, numbers: list[int]) -> None:
         """Entries in the order in which they were written."""
-        for number in numbers:
+        expected = 0
+        for before, number in zip([None, *numbers], numbers, strict=False):
             found = Replay(self.files, number)
+            if before is not None and number != before + 1:
+                found.problems.append(f"{found.path}: the files before it are missing")
+            for sequence in found.sequences:
+                if expected and sequence != expected:
+                    text = f"groups {expected} to {sequence - 1} are missing"
+                    found.problems.append(f"{found.path}: {text}")
+                expected = sequence + 1
             if found.torn and number != numbers[-1]:
                 found.problems.append(f"{found.path}: its end is damaged")
             elif found.torn:
