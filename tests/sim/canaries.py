@@ -23,7 +23,7 @@ from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.lots import Lot
-from sluicemq.queues.ready import Ready
+from sluicemq.queues.paging import Backing
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}
@@ -89,18 +89,18 @@ def confirm_covers_too_much(patch: pytest.MonkeyPatch) -> None:
 def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     def receive(original: Any, self: MessageStore, message: object) -> None:
         original(self, message)
-        if isinstance(message, StoreWrite) and self.sync_runs and self.group:
-            self.syncing.append(self.group.pop())
+        if isinstance(message, StoreWrite) and self.sync_runs and self.group.writes:
+            self.committing.writes.append(self.group.writes.pop())
 
     rarely(patch, MessageStore, "receive", 1, receive)
 
 
 @canary
 def delivered_twice(patch: pytest.MonkeyPatch) -> None:
-    def too_few(original: Any, self: Ready, chunk: Any, count: int) -> None:
+    def too_few(original: Any, self: Backing, chunk: Any, count: int) -> None:
         original(self, chunk, max(1, count - 1))
 
-    rarely(patch, Ready, "took", 30, too_few)
+    rarely(patch, Backing, "took", 30, too_few)
 
 
 @canary
@@ -116,16 +116,22 @@ def dealt_in_disorder(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def requeued_at_the_tail(patch: pytest.MonkeyPatch) -> None:
-    def at_the_tail(_: Any, self: Ready, chunks: list[Any]) -> None:
-        self.chunks.extend(chunks)
+    def at_the_tail(original: Any, self: Backing, chunks: list[Any]) -> None:
+        if self.q1.count:
+            original(self, chunks)
+            return
+        for chunk in chunks:
+            if chunk.bodies:
+                self.depth.ram_messages += chunk.left()
+            self.q4.add(chunk)
 
-    rarely(patch, Ready, "give_back", 1, at_the_tail)
+    rarely(patch, Backing, "give_back", 1, at_the_tail)
 
 
 @canary
 def redelivered_without_its_flag(patch: pytest.MonkeyPatch) -> None:
-    def fresh(original: Any, self: Lot, contents: list[bytes], position: int) -> Any:
-        chunk = original(self, contents, position)
+    def fresh(original: Any, self: Lot, *arguments: Any) -> Any:
+        chunk = original(self, *arguments)
         chunk.redelivered = False
         return chunk
 
@@ -190,7 +196,11 @@ def prefetch_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def memory_not_released(patch: pytest.MonkeyPatch) -> None:
-    rarely(patch, ClassicQueue, "release", 50, skip)
+    def leak(original: Any, self: ClassicQueue, *arguments: Any) -> None:
+        original(self, *arguments)
+        self.depth.footprint += 100
+
+    rarely(patch, ClassicQueue, "acknowledge", 50, leak)
 
 
 @canary
@@ -222,3 +232,36 @@ def message_dropped_from_an_inbox(patch: pytest.MonkeyPatch) -> None:
 @canary
 def windows_beyond_the_budget(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Budget, "_share", lambda self, *_: self.ceiling)
+
+
+@canary
+def paged_out_and_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def without_the_last(original: Any, self: Backing, job: Any, out: Any) -> Any:
+        job.runs = job.runs[:-1]
+        return original(self, job, out)
+
+    rarely(patch, Backing, "loaded", 5, without_the_last)
+
+
+@canary
+def loaded_only_once_in_a_while(patch: pytest.MonkeyPatch) -> None:
+    def further(original: Any, self: Backing, job: Any, out: Any) -> Any:
+        lost = original(self, job, out)
+        self.delta.start += self.delta.count > 1
+        return lost
+
+    rarely(patch, Backing, "loaded", 5, further)
+
+
+@canary
+def bodies_mixed_up(patch: pytest.MonkeyPatch) -> None:
+    def mixed(original: Any, self: Backing, chunk: Any, contents: dict[int, bytes]) -> Any:
+        shifted = dict(zip(contents, [*list(contents.values())[1:], b""], strict=True))
+        return original(self, chunk, shifted if len(shifted) > 1 else contents)
+
+    rarely(patch, Backing, "got_bodies", 3, mixed)
+
+
+@canary
+def removal_not_told(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, ClassicQueue, "remove", 50, skip)

@@ -215,6 +215,10 @@ class Hand(Role):
             for tag in reversed(tags):
                 self.send(m.BasicAck(delivery_tag=tag))
 
+    def acks_arrive(self) -> None:
+        """Wait until the broker has heard of all that was acknowledged."""
+        self.ask(m.BasicQos(prefetch_count=0, global_=True))
+
     def give_back(self, count: int) -> None:
         for tag in list(self.held)[:count]:
             self.book.settle(self.held.pop(tag), REQUEUED)

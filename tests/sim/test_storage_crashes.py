@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from sim.crash_bench import BOTH, WORKING, Bench, Facts, Recorder, State, first_state
+from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
 from sluicemq.sim.history import KILL, POWER, promise
 
@@ -57,6 +58,7 @@ def script(bench: Bench) -> None:
     consumer.ack(2)
     consumer.takes(4)
     consumer.ack(2, multiple=False)
+    consumer.acks_arrive()
     for _ in range(6):
         publisher.publish(3, WORKING, LARGE)
         publisher.publish(4, ("b",), SMALL)
@@ -80,7 +82,10 @@ def script(bench: Bench) -> None:
     for _ in range(4):
         consumer.ack(3)
         consumer.takes(4)
-    publisher.confirmed()
+        consumer.acks_arrive()
+    for _ in range(2):
+        publisher.publish(1, WORKING, SMALL)
+        publisher.confirmed()
     admin.ask(m.QueuePurge(queue="v"))
     bench.rest(300)
     while len(consumer.held) == 4:
@@ -132,14 +137,19 @@ def fall(state: State, kind: str, seed: int) -> State:
     return state
 
 
-@cache
-def lived() -> list[State]:
+def live() -> list[State]:
     """The states before each change of the script, and the one at its end."""
     recorder = Recorder(first_state())
     bench = Bench(recorder.state)
     script(bench)
     recorder.state.files.before = None
     return [*recorder.states, recorder.state.copy()]
+
+
+@cache
+def lived() -> list[State]:
+    """The same, once."""
+    return live()
 
 
 def halves(states: list[State]) -> list[State]:
@@ -161,9 +171,13 @@ def halves(states: list[State]) -> list[State]:
 
 
 def outcome(state: State, kind: str, seed: int) -> str:
-    """Fall, start, drain; what is wrong, or ""."""
+    """Fall, start, drain; what is wrong, or "". Every other time the power goes once more as soon
+    as the node has started."""
     try:
-        drain(Bench(fall(state, kind, seed), seed))
+        bench = Bench(fall(state, kind, seed), seed)
+        if seed % 2:
+            bench = Bench(fall(bench.state, POWER, seed), seed + 1)
+        drain(bench)
     except Exception as error:  # whatever is raised in there is a finding
         return f"{kind} before {state.action} {state.path}: {type(error).__name__}: {error}"
     return ""
@@ -211,3 +225,15 @@ def test_a_crash_at_every_change_of_the_recovery_from_a_crash(kind: str) -> None
                     found.append(f"{n * SECOND_EVERY} {kind} before {state.action}, then {text}")
     assert tried, "a recovery changes something"
     assert not found, f"{len(found)} of {tried}\n" + "\n".join(found[:10])
+
+
+@pytest.mark.parametrize("name", STORAGE_CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    STORAGE_CANARIES[name](monkeypatch)
+    tried = 0
+    for n, state in enumerate(live()):
+        for kind in (POWER, KILL):
+            tried += 1
+            if outcome(state.copy(), kind, n):
+                return
+    pytest.fail(f"{name} was not noticed in {tried} crashes")

@@ -395,6 +395,7 @@ class Spy(Replicator):
             "unacked": len(out),
             "persistent": sum(map(self.is_kept, self.there.values())),
             "footprint": self.footprint(),
+            "ram_unacked": sum(lot.left for lot in self.machine.lots.values() if lot.sizes is None),
             "ram_messages": sum(c.left() for c in self.machine.backing.in_ram() if c.bodies),
         }
         if all(entry.content is not None for entry in self.there.values()):

@@ -197,6 +197,8 @@ class Simulation:
             return "the node is down"
         if self.node.scheduler.ready or self.disk.busy() or broker.alarms.reasons:
             return "the node is busy, or there is an alarm"
+        if not broker.store.group.is_empty() or broker.store.retrying:
+            return "something is to be written"
         for queue in broker.queues.values():
             depth = queue.machine.depth
             if depth.ready or depth.unacked or depth.footprint:
