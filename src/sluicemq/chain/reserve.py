@@ -6,16 +6,15 @@ the first refused write deletes the reserve; it is laid aside again when the dis
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sluicemq.flow.alarm import DISK
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import RESERVE_PAUSE_NS
+from sluicemq.storage.recovery import RESERVE
 
 if TYPE_CHECKING:
     from sluicemq.chain.message_store import MessageStore
-
-PATH: Final = "reserve"
 
 
 class LayAside(DiskJob):
@@ -26,11 +25,11 @@ class LayAside(DiskJob):
         self.is_there = False
 
     def run(self, files: Files) -> None:
-        if files.size(PATH) != self.size:
+        if files.size(RESERVE) != self.size:
             if files.free_bytes() <= 2 * self.size:
                 return
-            files.delete(PATH)
-            files.allocate(PATH, self.size)
+            files.delete(RESERVE)
+            files.allocate(RESERVE, self.size)
         self.is_there = True
 
 
@@ -38,7 +37,7 @@ class GiveUp(DiskJob):
     """Deletes it."""
 
     def run(self, files: Files) -> None:
-        files.delete(PATH)
+        files.delete(RESERVE)
 
 
 class Reserve:

@@ -70,7 +70,10 @@ class Host:
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
-        self.node = Node(world, config, partial(make_index, config, directory, self.log))
+        try:
+            self.node = Node(world, config, partial(make_index, config, directory, self.log))
+        except (DiskFailed, Corrupt) as error:
+            raise Refused(f"data directory {directory}: {error}") from error
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.server: asyncio.Server

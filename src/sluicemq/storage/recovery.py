@@ -39,6 +39,8 @@ from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header
 QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
 QUARANTINE: Final = "quarantine"
+RESERVE: Final = "reserve"
+"""A file that is given up when the disk is full (chain/reserve.py)."""
 READ_BYTES: Final = 1 << 30
 PROGRESS_EVERY: Final = 1000
 """Queues between two lines about the progress."""
@@ -93,6 +95,7 @@ class Recovery:
     def run(self, persistent: MessageFiles, transient: MessageFiles) -> None:
         """All of it. Refused: a newer version wrote this, or too much of it is lost."""
         files = self.files
+        files.delete(RESERVE)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
         checkpoint, problems = read_newest(files)
