@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import DiskFailed, Refused
+from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import HostDisk
@@ -70,10 +70,7 @@ class Host:
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
-        try:
-            self.node = Node(world, config, partial(make_index, config, directory, self.log))
-        except (DiskFailed, Corrupt) as error:
-            raise Refused(f"data directory {directory}: {error}") from error
+        self.node = Node(world, config, partial(make_index, config, directory, self.log))
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.server: asyncio.Server
@@ -165,6 +162,8 @@ async def run_until_signal(config: Config, directory: Path) -> int:
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
         raise Refused(f"data_dir {directory}: cannot start on it: {failure}{advice}") from failure
+    except Corrupt as error:
+        raise Refused(f"data_dir {directory}: cannot start on it: {error}") from error
     await host.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
