@@ -19,6 +19,9 @@ from sluicemq.sim.history import (
 )
 from sluicemq.sim.messages import (
     PERSISTENT,
+    PERSISTENT_NAMED,
+    TRANSIENT,
+    TRANSIENT_NAMED,
     content_of,
     id_of_body,
     is_persistent,
@@ -31,6 +34,8 @@ SIZES: Final = ((0, 50), (0, 1000), (3000, 4200), (4000, 20_000), (0, 20_000))
 """Bodies of one publisher, bytes beyond HEAD: some for the index, some for the message store, and
 some around the limit between them."""
 
+PERSISTENT_KINDS: Final = (PERSISTENT,) * 9 + (PERSISTENT_NAMED,)
+TRANSIENT_KINDS: Final = (TRANSIENT, TRANSIENT_NAMED)
 OUT_MAX_BYTES: Final = 1 << 16
 TIMES_MAX: Final = 4
 NOT_COUNTED: Final = -1
@@ -48,6 +53,7 @@ class Publisher(Client):
         self.in_flight_max = dice.choice((1, 20, 200, 1000))
         self.burst_max = dice.choice((1, 5, 50))
         self.sizes = dice.choice(SIZES)
+        self.transient_one_in = 15
         self.leaves = dice.randrange(3) == 0
         self.stream = fleet.book.stream(name, True)
         self.ready = False
@@ -94,7 +100,8 @@ class Publisher(Client):
         dice = self.dice
         if dice.randrange(20) == 0:
             self.target = dice.choice(self.targets)
-        kind = PERSISTENT if dice.randrange(10) else dice.randrange(4)
+        transient = self.transient_one_in and dice.randrange(self.transient_one_in) == 0
+        kind = dice.choice(TRANSIENT_KINDS if transient else PERSISTENT_KINDS)
         size = dice.randint(*self.sizes)
         exchange, key = (EXCHANGE, "") if len(self.target) > 1 else ("", self.target[0])
         sequence = self.book.publish(self.stream, self.target, persistent=is_persistent(kind))
