@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from sluicemq.amqp.types import Timestamp
 from sluicemq.errors import ChannelViolation
 
 TIMER_MAX_MS: Final = 315_360_000_000
@@ -27,6 +28,7 @@ TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
     (dict, "table"),
     (list, "array"),
     (datetime, "timestamp"),
+    (Timestamp, "timestamp"),
     (Decimal, "decimal"),
     (type(None), "void"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicemq.model.definitions import Destination, ExchangeDefinition
+from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
 from sluicemq.routing.exchange import Exchange, Targets, distinct
 
 
@@ -19,10 +19,11 @@ class DirectExchange(Exchange):
         targets = self.table.get(key)
         return distinct(targets) if targets else []
 
-    def _insert(self, key: str, number: int, target: Destination) -> None:
-        self.table.setdefault(key, {})[number] = target
+    def _insert(self, binding: BindingDefinition, number: int) -> None:
+        self.table.setdefault(binding.routing_key, {})[number] = binding.target
 
-    def _discard(self, key: str, number: int) -> None:
+    def _discard(self, binding: BindingDefinition, number: int) -> None:
+        key = binding.routing_key
         targets = self.table[key]
         del targets[number]
         if not targets:

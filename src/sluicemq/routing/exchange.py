@@ -8,12 +8,17 @@ and taking a binding away is one `pop`.
 from __future__ import annotations
 
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition, Identity
+from sluicemq.routing.message import Message
 
 Targets = dict[int, Destination]
 
 
 class Exchange:
-    """Base of the exchange types, which implement `_insert`, `_discard` and `match`."""
+    """Base of the exchange types.
+
+    They implement `_insert` and `_discard`, and either `match`, when a key is all they look at, or
+    `find`. One that has demands on its arguments makes them when it is made.
+    """
 
     __slots__ = ("bindings", "definition", "numbers", "serial")
 
@@ -35,7 +40,7 @@ class Exchange:
         self.serial += 1
         self.bindings[identity] = binding
         self.numbers[identity] = self.serial
-        self._insert(binding.routing_key, self.serial, binding.target)
+        self._insert(binding, self.serial)
         return True
 
     def remove(self, binding: BindingDefinition) -> bool:
@@ -44,17 +49,27 @@ class Exchange:
         if identity not in self.bindings:
             return False
         del self.bindings[identity]
-        self._discard(binding.routing_key, self.numbers.pop(identity))
+        self._discard(binding, self.numbers.pop(identity))
         return True
+
+    def check_binding(self, binding: BindingDefinition) -> None:
+        """Refuse (406) a binding that makes no sense here; asked before every `add`."""
+
+    def find(self, message: Message) -> list[Destination]:
+        """Destinations for `message`, none twice; in order of binding for each of its keys."""
+        keys = message.keys
+        if len(keys) == 1:
+            return self.match(keys[0])
+        return list(dict.fromkeys(found for key in keys for found in self.match(key)))
 
     def match(self, key: str) -> list[Destination]:
         """Destinations for `key`, in order of binding, none twice."""
         raise NotImplementedError
 
-    def _insert(self, key: str, number: int, target: Destination) -> None:
+    def _insert(self, binding: BindingDefinition, number: int) -> None:
         raise NotImplementedError
 
-    def _discard(self, key: str, number: int) -> None:
+    def _discard(self, binding: BindingDefinition, number: int) -> None:
         raise NotImplementedError
 
 

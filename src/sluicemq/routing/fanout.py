@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicemq.model.definitions import Destination, ExchangeDefinition
+from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
 from sluicemq.routing.exchange import Exchange, Targets, distinct
 
 
@@ -18,8 +18,8 @@ class FanoutExchange(Exchange):
     def match(self, key: str) -> list[Destination]:
         return distinct(self.targets)
 
-    def _insert(self, key: str, number: int, target: Destination) -> None:
-        self.targets[number] = target
+    def _insert(self, binding: BindingDefinition, number: int) -> None:
+        self.targets[number] = binding.target
 
-    def _discard(self, key: str, number: int) -> None:
+    def _discard(self, binding: BindingDefinition, number: int) -> None:
         del self.targets[number]

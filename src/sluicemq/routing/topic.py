@@ -5,15 +5,16 @@ The patterns form a trie, one word an edge:
     stock.*.nyse      root --stock--> o --*--> o --nyse--> o {1}
     stock.#                            `--#--> o {2}
 
-A key walks it with a set of nodes, all those its words so far can have led to, so no node is
-visited twice for one word and `#.#.#.#` costs no more than its length.
+A key walks it with all the nodes its words so far can have led to. No node is visited twice for
+one word, so the work is bounded by words times nodes; and as what a run of wildcards matches does
+not depend on their order, `#.*.#` stands in the trie as `*.#`, and no run has a second `#`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.model.definitions import Destination, ExchangeDefinition
+from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
 from sluicemq.routing.exchange import Exchange, Targets, distinct
 
 ONE: Final = "*"
@@ -23,12 +24,47 @@ ANY: Final = "#"
 class Node:
     """A place in the trie; `absorbs` when a `#` leads here: it takes any number of words more."""
 
-    __slots__ = ("absorbs", "children", "targets")
+    __slots__ = ("absorbs", "any", "children", "one", "targets")
 
     def __init__(self, absorbs: bool) -> None:
         self.absorbs = absorbs
         self.children: dict[str, Node] = {}
+        self.one: Node | None = None
+        self.any: Node | None = None
         self.targets: Targets = {}
+
+    @property
+    def is_bare(self) -> bool:
+        """Nothing ends here, and nothing goes on."""
+        return not (self.targets or self.children or self.one or self.any)
+
+    def following(self, word: str) -> Node | None:
+        """Where `word` of a pattern leads."""
+        if word == ONE:
+            return self.one
+        return self.any if word == ANY else self.children.get(word)
+
+    def extend(self, word: str) -> Node:
+        """Where `word` of a pattern leads, for the first time perhaps."""
+        node = self.following(word)
+        if node is None:
+            node = Node(absorbs=word == ANY)
+            if word == ONE:
+                self.one = node
+            elif word == ANY:
+                self.any = node
+            else:
+                self.children[word] = node
+        return node
+
+    def cut(self, word: str) -> None:
+        """Nothing is left where `word` of a pattern leads."""
+        if word == ONE:
+            self.one = None
+        elif word == ANY:
+            self.any = None
+        else:
+            del self.children[word]
 
 
 class TopicExchange(Exchange):
@@ -41,26 +77,31 @@ class TopicExchange(Exchange):
         self.root = Node(absorbs=False)
 
     def match(self, key: str) -> list[Destination]:
+        ends = [node.targets for node in reached(self.root, split(key)) if node.targets]
+        if not ends:
+            return []
+        if len(ends) == 1:
+            return distinct(ends[0])
         found: Targets = {}
-        for node in _reached(self.root, split(key)):
-            found.update(node.targets)
+        for targets in ends:
+            found.update(targets)
         return distinct(dict(sorted(found.items())))
 
-    def _insert(self, key: str, number: int, target: Destination) -> None:
+    def _insert(self, binding: BindingDefinition, number: int) -> None:
         node = self.root
-        for word in split(key):
-            node = node.children.setdefault(word, Node(absorbs=word == ANY))
-        node.targets[number] = target
+        for word in simplified(binding.routing_key):
+            node = node.extend(word)
+        node.targets[number] = binding.target
 
-    def _discard(self, key: str, number: int) -> None:
-        words = split(key)
+    def _discard(self, binding: BindingDefinition, number: int) -> None:
+        words = simplified(binding.routing_key)
         path = [self.root]
         for word in words:
-            path.append(path[-1].children[word])
+            path.append(path[-1].extend(word))
         del path[-1].targets[number]
-        while words and not path[-1].targets and not path[-1].children:
+        while words and path[-1].is_bare:
             path.pop()
-            del path[-1].children[words.pop()]
+            path[-1].cut(words.pop())
 
 
 def split(key: str) -> list[str]:
@@ -68,28 +109,44 @@ def split(key: str) -> list[str]:
     return key.split(".") if key else []
 
 
-def _reached(root: Node, words: list[str]) -> list[Node]:
-    """The nodes where `words` can end."""
-    nodes = _with_any([root])
+def simplified(pattern: str) -> list[str]:
+    """The words of a pattern that matches the same; in a run of wildcards `#` is last, and once."""
+    words: list[str] = []
+    pending = False
+    for word in split(pattern):
+        if word == ANY:
+            pending = True
+            continue
+        if pending and word != ONE:
+            words.append(ANY)
+            pending = False
+        words.append(word)
+    if pending:
+        words.append(ANY)
+    return words
+
+
+def reached(root: Node, words: list[str]) -> list[Node]:
+    """The nodes where `words` can end, each once."""
+    nodes = [root] if root.any is None else [root, root.any]
     for word in words:
-        following: dict[Node, None] = {}
+        following: list[Node] = []
+        absorbing = False
         for node in nodes:
             if node.absorbs:
-                following[node] = None
-            for edge in (word, ONE):
-                child = node.children.get(edge)
-                if child is not None:
-                    following[child] = None
-        nodes = _with_any(list(following))
-    return nodes
-
-
-def _with_any(nodes: list[Node]) -> list[Node]:
-    """`nodes` and those a `#` that takes no word leads to."""
-    known = set(nodes)
-    for node in nodes:
-        child = node.children.get(ANY)
-        if child is not None and child not in known:
-            known.add(child)
-            nodes.append(child)
+                following.append(node)
+                absorbing = True
+            child = node.children.get(word)
+            if child is not None:
+                following.append(child)
+                if child.any is not None:
+                    following.append(child.any)
+            child = node.one
+            if child is not None:
+                following.append(child)
+                if child.any is not None:
+                    following.append(child.any)
+        nodes = list(dict.fromkeys(following)) if absorbing else following
+        if not nodes:
+            break
     return nodes

@@ -24,13 +24,31 @@ from sluicemq.model.definitions import (
 from sluicemq.routing.direct import DirectExchange
 from sluicemq.routing.exchange import Exchange
 from sluicemq.routing.fanout import FanoutExchange
+from sluicemq.routing.headers import HeadersExchange
+from sluicemq.routing.message import Message
+from sluicemq.routing.spreading import (
+    ConsistentHashExchange,
+    ModulusHashExchange,
+    RandomExchange,
+)
 from sluicemq.routing.topic import TopicExchange
 
 DEFAULT: Final = ""
 TYPES: Final[dict[str, type[Exchange]]] = {
     "direct": DirectExchange,
     "fanout": FanoutExchange,
+    "headers": HeadersExchange,
     "topic": TopicExchange,
+    "x-consistent-hash": ConsistentHashExchange,
+    "x-modulus-hash": ModulusHashExchange,
+    "x-random": RandomExchange,
+}
+PREDECLARED: Final[dict[str, str]] = {
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+    "amq.topic": "topic",
 }
 
 
@@ -45,19 +63,22 @@ class Topology:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, None] = {}
         self.inbound: dict[Destination, dict[Identity, BindingDefinition]] = {}
-        for kind, exchange_type in TYPES.items():
-            name = RESERVED_PREFIX + kind
-            self.exchanges[name] = exchange_type(ExchangeDefinition(name, kind, durable=True))
+        for name, kind in PREDECLARED.items():
+            self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))
 
     def route(self, exchange_name: str, routing_key: str) -> tuple[str, ...]:
+        """The queues a message with that key and no properties goes to."""
+        return self.route_message(exchange_name, Message((routing_key,)))
+
+    def route_message(self, exchange_name: str, message: Message) -> tuple[str, ...]:
         """The queues a message goes to, each once, in order of binding."""
         if exchange_name == DEFAULT:
-            return (routing_key,) if routing_key in self.queues else ()
+            return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
         visited = {exchange_name: None}
         queues: dict[str, None] = {}
         ahead = [self.existing(exchange_name)]
         for exchange in ahead:
-            for kind, name in self._matches(exchange, routing_key):
+            for kind, name in exchange.find(message) or self._alternate(exchange, message):
                 if kind == QUEUE:
                     queues[name] = None
                 elif name not in visited:
@@ -65,13 +86,11 @@ class Topology:
                     ahead.append(self.exchanges[name])
         return tuple(queues)
 
-    def _matches(self, exchange: Exchange, routing_key: str) -> list[Destination]:
-        found = exchange.match(routing_key)
-        if found:
-            return found
+    def _alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
+        """Where a message goes for which `exchange` has found nothing."""
         alternate = exchange.definition.alternate
-        if alternate == DEFAULT and routing_key in self.queues:
-            return [Destination(QUEUE, routing_key)]
+        if alternate == DEFAULT:
+            return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
         if alternate in self.exchanges:
             return [Destination(EXCHANGE, alternate)]
         return []
@@ -132,6 +151,7 @@ class Topology:
             self.existing(target.name)
         elif target.name not in self.queues:
             raise ChannelViolation(404, f"no queue {self._place(target.name)}")
+        source.check_binding(binding)
         if not source.add(binding):
             return False
         self.inbound.setdefault(target, {})[binding.identity] = binding

@@ -36,6 +36,7 @@ from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 from sluicemq.manage.views import rows
 from sluicemq.node import Node
+from sluicemq.routing.topology import PREDECLARED
 
 from ..fakes import FakeDice, FakeDisk
 
@@ -256,7 +257,7 @@ def test_list_exchanges_and_bindings_with_the_default_exchange(bench: Bench) -> 
     bench.say(ExchangeDeclare(exchange="logs", exchange_type="topic").frame(1))
     bench.say(QueueBind(queue="orders", exchange="logs", routing_key="a.#").frame(1))
     names = [row["name"] for row in bench.rows("list_exchanges")]
-    assert names == ["", "amq.direct", "amq.fanout", "amq.topic", "logs"]
+    assert names == ["", *PREDECLARED, "logs"]
     found = bench.rows("list_bindings", "source_name", "destination_name", "routing_key")
     assert [tuple(row.values()) for row in found] == [
         ("", "orders", "orders"),

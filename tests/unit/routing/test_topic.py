@@ -57,8 +57,7 @@ def test_leaves_no_trace_of_removed_bindings(
     for pattern, queue in data.draw(st.permutations(list(dict.fromkeys(bindings)))):
         assert exchange.remove(binding(pattern, queue))
     assert exchange.is_empty
-    assert exchange.root.children == {}
-    assert exchange.root.targets == {}
+    assert exchange.root.is_bare
 
 
 def test_add_and_remove_say_whether_they_changed_anything() -> None:

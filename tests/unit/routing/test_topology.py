@@ -6,7 +6,7 @@ import pytest
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.model.definitions import EXCHANGE, BindingDefinition, ExchangeDefinition
-from sluicemq.routing.topology import Topology
+from sluicemq.routing.topology import PREDECLARED, Topology
 
 
 def make(*queues: str) -> Topology:
@@ -62,10 +62,10 @@ def test_the_default_exchange_is_nobodys_to_change() -> None:
 
 def test_predeclared_exchanges_are_durable_and_stay() -> None:
     topology = make("q")
-    for kind in ("direct", "fanout", "topic"):
-        assert not declare(topology, f"amq.{kind}", kind, durable=True)
-        assert refusal(lambda kind=kind: topology.delete_exchange(f"amq.{kind}", False)) == (
-            f"channel 403 ACCESS_REFUSED - deletion of system exchange 'amq.{kind}' "
+    for name, kind in PREDECLARED.items():
+        assert not declare(topology, name, kind, durable=True)
+        assert refusal(lambda name=name: topology.delete_exchange(name, False)) == (
+            f"channel 403 ACCESS_REFUSED - deletion of system exchange '{name}' "
             "in vhost '/' not allowed"
         )
     assert "received 'false' but current is 'true'" in refusal(
@@ -220,12 +220,7 @@ def test_auto_delete_exchanges_go_with_their_last_binding() -> None:
     topology.bind(to_queue("y", "r"))
     assert topology.remove_queue("q") == ()
     assert topology.unbind(to_queue("y", "r")) == ("y", "x")
-    assert [definition.name for definition in topology.list_exchanges()] == [
-        "",
-        "amq.direct",
-        "amq.fanout",
-        "amq.topic",
-    ]
+    assert [each.name for each in topology.list_exchanges()] == ["", *PREDECLARED]
     assert topology.inbound == {}
 
 

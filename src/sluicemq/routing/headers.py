@@ -1,0 +1,134 @@
+"""The headers exchange: the arguments of a binding against the headers of a message.
+
+A binding asks for pairs of name and value; no value (void) asks for the name alone. `x-match`:
+
+    all, any                  do all pairs fit, or at least one; names with `x-` are left out
+    all-with-x, any-with-x    the same with those names, only `x-match` itself is left out
+
+A binding is filed under its first pair when all must fit, under each when one is enough. So a
+message costs a look-up or two a header, and a comparison for each binding that is found by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from decimal import Decimal
+from typing import Final
+
+from sluicemq.amqp.types import Timestamp
+from sluicemq.errors import ChannelViolation
+from sluicemq.model.arguments import type_name
+from sluicemq.model.definitions import (
+    BindingDefinition,
+    Destination,
+    ExchangeDefinition,
+    canonical,
+)
+from sluicemq.model.terms import term
+from sluicemq.routing.exchange import Exchange, Targets, distinct
+from sluicemq.routing.message import Message
+
+MATCH: Final = "x-match"
+ALL: Final = ("all", "all-with-x")
+ANY: Final = ("any", "any-with-x")
+WITH_X: Final = ("all-with-x", "any-with-x")
+
+Pair = tuple[str, Hashable]
+PRESENT: Final = None
+"""The value of a pair that asks for the name alone; no value is compared as this."""
+
+
+class Pattern:
+    """What a binding asks for. `needs_all` False: one of the pairs is enough."""
+
+    __slots__ = ("needs_all", "pairs", "target")
+
+    def __init__(self, binding: BindingDefinition) -> None:
+        kind = binding.arguments.get(MATCH, "all")
+        self.needs_all = kind in ALL
+        self.pairs = pairs_of(binding.arguments, kind in WITH_X)
+        self.target = binding.target
+
+    def filed_under(self) -> list[Pair]:
+        """Where it is looked for; nowhere when it asks for nothing."""
+        return self.pairs[:1] if self.needs_all else self.pairs
+
+
+NOTHING: Final[Mapping[int, Pattern]] = {}
+
+
+class HeadersExchange(Exchange):
+    """Matches by what messages carry; keys only tell bindings apart."""
+
+    __slots__ = ("files", "undemanding")
+
+    def __init__(self, definition: ExchangeDefinition) -> None:
+        super().__init__(definition)
+        self.files: dict[Pair, dict[int, Pattern]] = {}
+        self.undemanding: Targets = {}
+
+    def check_binding(self, binding: BindingDefinition) -> None:
+        """`x-match` must be one of four words."""
+        kind = binding.arguments.get(MATCH, "all")
+        words = "expected all, any, all-with-x, or any-with-x"
+        if not isinstance(kind, str):
+            flaw = f"type {type_name(kind)} (value {term(kind)}); expected longstr"
+        elif kind not in ALL + ANY:
+            flaw = f"value {term(kind)}; {words}"
+        else:
+            return
+        raise ChannelViolation(406, f"Invalid x-match field {flaw}")
+
+    def find(self, message: Message) -> list[Destination]:
+        headers = message.properties.headers or {}
+        pairs: list[Pair] = [(name, comparable(value)) for name, value in headers.items()]
+        pairs += [(name, PRESENT) for name in headers]
+        offered = set(pairs)
+        found = dict(self.undemanding)
+        for pair in pairs:
+            for number, pattern in self.files.get(pair, NOTHING).items():
+                if not pattern.needs_all or offered.issuperset(pattern.pairs):
+                    found[number] = pattern.target
+        return distinct(dict(sorted(found.items())))
+
+    def _insert(self, binding: BindingDefinition, number: int) -> None:
+        pattern = Pattern(binding)
+        for pair in pattern.filed_under():
+            self.files.setdefault(pair, {})[number] = pattern
+        if pattern.needs_all and not pattern.pairs:
+            self.undemanding[number] = pattern.target
+
+    def _discard(self, binding: BindingDefinition, number: int) -> None:
+        for pair in Pattern(binding).filed_under():
+            filed = self.files[pair]
+            del filed[number]
+            if not filed:
+                del self.files[pair]
+        self.undemanding.pop(number, None)
+
+
+def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
+    """What a binding with these arguments asks for."""
+    return [
+        (name, PRESENT if value is None else comparable(value))
+        for name, value in arguments.items()
+        if name != MATCH and (with_x or not name.startswith("x-"))
+    ]
+
+
+def comparable(value: object) -> Hashable:
+    """Equal for values RabbitMQ takes for equal: the width of a number does not count, nor whether
+    it is a timestamp, nor whether text is binary; but a number is no boolean and no text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, Timestamp):
+        return value.seconds
+    if isinstance(value, Decimal):
+        return ("decimal", value.as_tuple())
+    return ("nested", canonical(value))

@@ -1,0 +1,51 @@
+"""A message, as far as exchanges may ask about it; and whether one of them did.
+
+A route that was found by keys alone is good for every message published with them. One for which
+the content was looked at is good for messages with the same properties, one for which the dice
+were thrown for a single message. So whoever remembers routes looks at `read_content` and
+`by_chance` after asking for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from sluicemq.amqp.properties import NO_PROPERTIES, BasicProperties
+
+
+def no_chance(_: int) -> int:
+    """The dice of whoever has none: always the first."""
+    return 0
+
+
+class Message:
+    """`keys` is the routing key, then those of the headers CC and BCC; `properties` are raw."""
+
+    __slots__ = ("_below", "_decoded", "_raw", "by_chance", "keys", "read_content")
+
+    def __init__(
+        self,
+        keys: tuple[str, ...],
+        properties: bytes = NO_PROPERTIES,
+        below: Callable[[int], int] = no_chance,
+    ) -> None:
+        self.keys: Final = keys
+        self.read_content = False
+        self.by_chance = False
+        self._raw = properties
+        self._below = below
+        self._decoded: BasicProperties | None = None
+
+    @property
+    def properties(self) -> BasicProperties:
+        """`Malformed` when there is a headers table in them that is none."""
+        self.read_content = True
+        if self._decoded is None:
+            self._decoded = BasicProperties.decode(self._raw)
+        return self._decoded
+
+    def below(self, limit: int) -> int:
+        """A random number, 0 <= n < limit."""
+        self.by_chance = True
+        return self._below(limit)
