@@ -434,20 +434,22 @@ class ClassicQueue(QueueMachine):
             rates = self.rates
             growing = rates.ack_in_rate - rates.ack_out_rate
             if growing > rates.published_rate - rates.delivered_rate:
-                quota = self.limit_ram_acks(quota)
+                quota = self.limit_ram_acks(quota, store_is_full)
                 backing.alphas_to_betas(quota, store_is_full)
             else:
                 quota = backing.alphas_to_betas(quota, store_is_full)
-                self.limit_ram_acks(quota)
+                self.limit_ram_acks(quota, store_is_full)
         backing.betas_to_delta(self.depth.ready)
 
-    def limit_ram_acks(self, quota: int) -> int:
+    def limit_ram_acks(self, quota: int, store_is_full: Callable[[], bool]) -> int:
         """Let go of bodies that are out at consumers, the newest first: they are settled last.
         Returns what is left of the quota."""
         if quota <= 0 or not self.ram_acks:
             return quota
         for lot in reversed(self.lots.values()):
             if lot.sizes is None and lot.chunk.id_base is not None:
+                if not lot.in_store and store_is_full():
+                    break
                 for chunk in [] if lot.in_store else lot.open_chunks():
                     self.backing.hand_to_store(chunk)
                 self.left_ram(lot, lot.left)
@@ -502,6 +504,8 @@ class ClassicQueue(QueueMachine):
         """Persistent messages below position `upto` that the index may not have yet, wherever they
         are. (A lot is looked at as a whole.)"""
         backing = self.backing
+        if self.deleted:
+            return []
         chunks = [
             chunk
             for chunk in [*backing.in_ram(), *backing.outgoing]

@@ -75,6 +75,8 @@ class Backing:
         """What the write job that is under way will free."""
         self.to_store: list[Chunk] = []
         """Transient bodies that the message store must take, for they were paged out."""
+        self.to_store_count = 0
+        """Messages of these."""
         self.next_position = 0
         self.delivered = 0
         """Everything below this position was given to a consumer at some time."""
@@ -98,7 +100,7 @@ class Backing:
         """Append a batch at the tail."""
         contents = batch.contents
         count = len(contents)
-        if self.lazy:
+        if self.lazy and not (self.q1.count or self.q2.count):
             chunk = self.chunk_of(batch)
             self.next_position += count
             self.depth.ram_messages += count
@@ -270,7 +272,8 @@ class Backing:
                 chunk = self._last_returned(quota)
             else:
                 break
-            quota -= chunk.left()
+            if chunk.bodies:
+                quota -= chunk.left()
             self._trim(chunk)
             self.q3.add_first(self._moved(Q4, Q3, chunk))
         return quota
@@ -303,6 +306,7 @@ class Backing:
         if not chunk.in_store:
             chunk.in_store = True
             self.to_store.append(copy_of(chunk))
+            self.to_store_count += chunk.left()
             self.disk_writes += chunk.left()
 
     def betas_permitted(self, length: int) -> int:
@@ -400,7 +404,7 @@ class Backing:
         if not self.outgoing or self.q3.count or self.q4.count:
             return False
         delta = self.delta
-        on_disk = self.index.first_in(delta.start, delta.end)
+        on_disk = self.index.first_live(delta.start, delta.end)
         borders = [*map(position_of, self.in_flight), delta.end if on_disk is None else on_disk]
         recalled = self._stay(min(borders), LOAD_BYTES)
         for chunk in recalled:
@@ -528,7 +532,7 @@ class Backing:
         return picked([run for run in job.runs if run.contents is None], wanted, base)
 
     def _load(self) -> IndexRead:
-        start = self.index.first_in(self.delta.start, self.delta.end)
+        start = self.index.first_live(self.delta.start, self.delta.end)
         assert start is not None, "delta counts more than there is"
         job = self.index.read(start, self.delta.end, LOAD_BYTES)
         job.epoch = self.epoch
