@@ -89,8 +89,10 @@ class Host:
             more = self.node.run(TURNS_PER_POLL // LOOKS_AT_DISK)
             self.disk.post_done()
             if not more:
-                return  # should the disk have brought work, its post has woken us
-        self.loop.call_soon(self.run)
+                break  # should the disk have brought work, its post has woken us
+        else:
+            self.loop.call_soon(self.run)
+        self.net.next_round()
 
     async def start(self) -> None:
         """Listen for clients and for `sluicemq ctl`."""
