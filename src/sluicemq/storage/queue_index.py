@@ -306,18 +306,6 @@ class QueueIndex:
                 return first if first < end else None
         return None
 
-    def first_in(self, start: int, end: int) -> int | None:
-        """The first live position of [start, end)."""
-        for number in range(start // self.entry_count, -(-end // self.entry_count)):
-            segment = self.segments.get(number)
-            if segment is not None and segment.live:
-                base = number * self.entry_count
-                live = segment.live >> max(0, start - base) << max(0, start - base)
-                first = base + (live & -live).bit_length() - 1
-                if live:
-                    return first if first < end else None
-        return None
-
     def live_in(self, start: int, end: int, without: Iterable[range] = ()) -> list[range]:
         """The live positions of [start, end), in order, less some."""
         count = self.entry_count

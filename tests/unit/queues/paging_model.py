@@ -1,0 +1,565 @@
+"""A queue that pages, with a disk and a message store of which the test says when they work, beside
+a plain list of messages. Everything is tiny: segments of 8, loads of 200 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, groupby
+from unittest.mock import patch
+
+from sluicemq.flow.credit import LinkSpec, Outflow
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.prefetch import Limiter, Prefetch
+from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.model.batch import Batch
+from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.commands import (
+    Cancel,
+    Command,
+    Consume,
+    Delete,
+    Down,
+    Get,
+    Publish,
+    Purge,
+    Serve,
+    Settle,
+)
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
+from sluicemq.queues.machine import Depth
+from sluicemq.queues.paging import Backing
+from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
+from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+
+from ..fakes import FakeClock, bystander
+from ..storage.files import DictFiles
+
+ENTRIES = 8
+IO_BATCH = 2
+LOAD = 200
+PAGE_OUT = 100
+BLOCK = 60
+LARGE = 40
+"""Bodies of this size have ids of the message store."""
+
+WINDOW = 1_000_000
+SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60))
+
+
+@contextmanager
+def tiny() -> Iterator[None]:
+    """Loads, writes and blocks of a few messages."""
+    with (
+        patch("sluicemq.queues.paging.LOAD_BYTES", LOAD),
+        patch("sluicemq.queues.paging.PAGE_OUT_BYTES", PAGE_OUT),
+        patch("sluicemq.storage.queue_index.BLOCK_BYTES", BLOCK),
+    ):
+        yield
+
+
+@dataclass(eq=False)
+class Message:
+    """As the list has it. `id` 0: embedded."""
+
+    position: int
+    content: bytes
+    persistent: bool
+    id: int
+    redelivered: bool = False
+
+
+@dataclass(eq=False)
+class Held:
+    """A message that is out."""
+
+    message: Message
+    channel: Actor
+    lot: int
+    index: int
+
+
+class WatchedBacking(Backing):
+    """Notes every move."""
+
+    def __init__(self, depth: Depth, index: QueueIndex, durable: bool) -> None:
+        super().__init__(depth, index, IO_BATCH, durable)
+        self.moves: set[tuple[str, str]] = set()
+
+    def note(self, source: str, target: str) -> None:
+        assert (source, target) in MOVES, f"a message went from {source} to {target}"
+        self.moves.add((source, target))
+
+    def publish(self, batch: Batch) -> None:
+        first = self.next_position
+        super().publish(batch)
+        self.note(PUBLISH, self.place_of(first))
+
+    def took(self, chunk: Chunk, count: int) -> None:
+        in_q4 = chunk in self.returned or chunk in self.q4.chunks
+        self.note("q4" if in_q4 else "q3", OUT)
+        super().took(chunk, count)
+
+    def give_back(self, chunks: list[Chunk]) -> None:
+        positions = [position for chunk in chunks for position in chunk.positions()]
+        super().give_back(chunks)
+        for position in positions:
+            self.note(REQUEUE, self.place_of(position))
+
+    def _moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
+        self.note(source, target)
+        return super()._moved(source, target, chunk)
+
+    def place_of(self, position: int) -> str:
+        """Where a ready message is."""
+        for name, positions in self.places().items():
+            if position in positions:
+                return name
+        return "delta"
+
+    def places(self) -> dict[str, list[int]]:
+        """Positions in RAM by sub-queue, as they stand there; what was requeued is in order."""
+        returned = [*self.returned, *sorted(self.unsorted, key=lambda chunk: chunk.position)]
+        returned.sort(key=lambda chunk: chunk.position + chunk.start)
+        chunks = {
+            "q4": [*returned, *self.q4.chunks],
+            "q3": self.q3.chunks,
+            "q2": self.q2.chunks,
+            "q1": self.q1.chunks,
+        }
+        return {
+            name: [position for chunk in some for position in chunk.positions()]
+            for name, some in chunks.items()
+        }
+
+
+class Bodies:
+    """The message store: what it must have, by id."""
+
+    def __init__(self) -> None:
+        self.contents: dict[int, bytes] = {}
+
+    def write(self, first: int, contents: list[bytes]) -> None:
+        for number, content in enumerate(contents, first):
+            assert number not in self.contents, "written twice"
+            self.contents[number] = content
+
+    def remove(self, ids: range) -> None:
+        for number in ids:
+            assert number in self.contents, f"body {number} is removed and is not there"
+            del self.contents[number]
+
+
+class Bench:
+    """The shell of a queue (chain/queue.py) in small, and the list."""
+
+    moves: set[tuple[str, str]]
+
+    def __init__(self, durable: bool = True, lazy: bool = False) -> None:
+        self.durable = durable
+        self.lazy = lazy
+        self.scheduler = Scheduler()
+        self.keeper = GateKeeper(FakeClock())
+        self.actor = Actor(self.scheduler)
+        self.files = DictFiles()
+        self.numbers = count(1)
+        self.next_id = 1
+        self.persistent, self.transient = Bodies(), Bodies()
+        self.moves = set()
+        self.published = self.removed = 0
+        self.ready: list[Message] = []
+        self.out: dict[int, Held] = {}
+        self.by_content: dict[bytes, Message] = {}
+        self.journalled: set[int] = set()
+        self.acknowledged: set[int] = set()
+        self.deleted = False
+        self.removals: list[Remove] = []
+        self.sound = True
+        """False: something was found; the rest means nothing."""
+        self.was_eager = not lazy
+        """It was not lazy at some time."""
+        self.new_queue()
+
+    def new_queue(self) -> None:
+        index = QueueIndex(7, "queues/7", ENTRIES, lambda: next(self.numbers).to_bytes(16))
+        self.machine = ClassicQueue("queue 'q'", self.durable, self.actor, index, IO_BATCH)
+        backing = WatchedBacking(self.machine.depth, index, self.durable)
+        backing.moves = self.moves
+        backing.lazy = self.lazy
+        self.machine.backing = backing
+        self.backing = backing
+        self.channels = [bystander(), bystander()]
+        self.consumers: list[Consumer] = []
+        self.gets = 0
+        self.lane: list[Callable[[], None]] = []
+        """What the disk has to do, in order."""
+        self.reads: list[tuple[Chunk, range]] = []
+        self.collecting: list[list[tuple[int, int]]] = []
+        self.flush_upto = 0
+        self.flushes = 0
+        self.store_shut = False
+        self.sealed = False
+        self.round_ended = False
+        """The last round of paging was not stopped by credit."""
+
+    # -- what clients do
+
+    def publish(self, number: int, kind: int, persistent: bool, parts: int = 1) -> None:
+        """`number` messages in so many batches."""
+        sizes = SIZES[kind % len(SIZES)]
+        for _ in range(parts):
+            contents = []
+            for index in range(number):
+                self.published += 1
+                content = b"%07d" % self.published
+                contents.append(content.ljust(sizes[index % len(sizes)], b"."))
+            first_id = 0
+            if len(contents[0]) >= LARGE:
+                first_id = self.next_id
+                self.next_id += number
+            if not self.deleted:
+                self.remember(contents, persistent, first_id)
+            else:
+                self.removed += number
+            even = len(set(map(len, contents))) == 1
+            size = sum(map(len, contents))
+            batch = Batch(b"a", contents, size, even, persistent, 1, 1 + kind % 2, first_id)
+            self.apply(Publish(batch, self.channels[0], 0))
+        self.turn()
+
+    def remember(self, contents: list[bytes], persistent: bool, first_id: int) -> None:
+        position = self.backing.next_position
+        for offset, content in enumerate(contents):
+            message_id = first_id + offset if first_id else 0
+            message = Message(position + offset, content, persistent, message_id)
+            self.ready.append(message)
+            self.by_content[content] = message
+
+    def consume(self, channel: int, no_ack: bool, prefetch: int) -> None:
+        if len(self.consumers) < 3 and not self.deleted:
+            actor = self.channels[channel % 2]
+            window = Outflow(self.keeper, "w", actor, LinkSpec(WINDOW, 1))
+            limit = Prefetch(prefetch)
+            consumer = Consumer(actor, "c", no_ack, False, 0, limit, Limiter(), window, {})
+            self.consumers.append(consumer)
+            self.apply(Consume(consumer))
+        self.turn()
+
+    def cancel(self, choice: int) -> None:
+        if self.consumers:
+            self.apply(Cancel(self.consumers.pop(choice % len(self.consumers))))
+        self.turn()
+
+    def get(self, channel: int, no_ack: bool) -> None:
+        self.gets += 1
+        self.apply(Get(self.channels[channel % 2], no_ack))
+        self.turn()
+
+    def settle(self, choice: int, length: int, requeue: bool) -> None:
+        """Some of what is out, from some place on: neighbours of one lot together."""
+        positions = sorted(self.out)
+        if positions:
+            first = choice % len(positions)
+            parts: list[tuple[int, int, int]] = []
+            for position in positions[first : first + length]:
+                held = self.out.pop(position)
+                last = parts[-1] if parts else (0, 0, 0)
+                if (last[0], last[2]) == (held.lot, held.index):
+                    parts[-1] = (held.lot, last[1], held.index + 1)
+                else:
+                    parts.append((held.lot, held.index, held.index + 1))
+                self.back(held.message) if requeue else self.gone(held.message)
+            self.apply(Settle(parts, requeue))
+        self.turn()
+
+    def down(self, channel: int) -> None:
+        """A channel dies; another one opens."""
+        actor = self.channels[channel % 2]
+        self.consumers = [each for each in self.consumers if each.channel is not actor]
+        for position in [p for p, held in self.out.items() if held.channel is actor]:
+            self.back(self.out.pop(position).message)
+        self.gets -= sum(get.channel is actor for get in self.machine.waiting)
+        self.apply(Down(actor))
+        self.channels[channel % 2] = bystander()
+        self.turn()
+
+    def purge(self) -> None:
+        self.apply(Purge(self.channels[0]))
+        self.turn()
+
+    def delete(self) -> None:
+        """The last of a queue; a new one follows, on a disk without its files."""
+        self.apply(Delete(None, False, False))
+        self.removed += len(self.ready) + len(self.out)
+        self.ready, self.out = [], {}
+        self.deleted = True
+        self.turn()
+        self.work_to_the_end()
+        assert not self.backing.condemned
+        assert self.persistent.contents == self.transient.contents == {}
+        self.files = DictFiles()
+        self.deleted = False
+        self.new_queue()
+        self.journalled, self.acknowledged, self.by_content = set(), set(), {}
+
+    # -- what the node does
+
+    def set_target(self, target: int | None) -> None:
+        self.backing.target = target
+        self.turn()
+
+    def shut_store(self, shut: bool) -> None:
+        self.store_shut = shut
+        self.turn()
+
+    def seal(self, sealed: bool) -> None:
+        """A sealed storage is not written to."""
+        self.sealed = sealed
+        self.turn()
+
+    def flush(self, choice: int) -> None:
+        """A checkpoint wants what is below some position on disk."""
+        if self.durable:
+            self.flush_upto = max(self.flush_upto, choice % (self.backing.next_position + 1))
+        self.turn()
+
+    def set_lazy(self, lazy: bool) -> None:
+        self.lazy = self.backing.lazy = lazy
+        self.was_eager |= not lazy
+        self.turn()
+
+    def restart(self) -> None:
+        """In order: everybody leaves, everything is flushed; what is transient is gone."""
+        if not self.durable:
+            return
+        self.sealed = False
+        for channel in (0, 1):
+            self.down(channel)
+        self.work_to_the_end()
+        self.flush_upto = self.backing.next_position
+        self.turn()
+        self.work_to_the_end()
+        assert not self.flush_upto, "the checkpoint waits for ever"
+        old = self.backing
+        states = old.index.states()
+        kept = [message for message in self.ready if message.persistent]
+        self.removed += len(self.ready) - len(kept)
+        self.ready = kept
+        self.transient = Bodies()
+        self.new_queue()
+        for state in states:
+            self.backing.index.adopt(state)
+        size = sum(len(message.content) for message in kept)
+        self.machine.recover(old.next_position, old.delivered, size)
+        self.turn()
+
+    def work(self) -> None:
+        """The disk does one thing."""
+        if self.lane:
+            self.lane.pop(0)()
+        self.turn()
+
+    def read_bodies(self) -> None:
+        """The message store answers the oldest question."""
+        if self.reads:
+            chunk, ids = self.reads.pop(0)
+            bodies = self.persistent if self.is_kept(chunk.persistent) else self.transient
+            found = {number: bodies.contents[number] for number in ids if number in bodies.contents}
+            assert self.machine.got_bodies(chunk, found) == []
+        self.turn()
+
+    def sync_journal(self) -> None:
+        """What was acknowledged is durable: segments may go."""
+        if self.collecting:
+            paths = self.backing.index.collect(self.collecting.pop(0))
+            self.lane += [partial(self.files.delete, path) for path in paths]
+        self.turn()
+
+    def work_to_the_end(self) -> None:
+        for _ in range(100_000):
+            if not (self.lane or self.reads or self.collecting):
+                return
+            self.work()
+            self.read_bodies()
+            self.sync_journal()
+        raise AssertionError("the disk never comes to an end")
+
+    # -- the shell
+
+    def apply(self, command: Command) -> None:
+        effects: list[Effect] = []
+        self.machine.apply(command, effects)
+        self.make_real(effects)
+
+    def turn(self) -> None:
+        """The end of the queue actor's turn."""
+        self.apply(Serve())
+        for consumer in self.consumers:
+            consumer.window.refill(WINDOW - consumer.window.credit)
+        backing = self.backing
+        alphas = backing.q1.count, backing.q4.count
+        self.machine.reduce_memory_use(lambda: self.store_shut)
+        if self.store_shut:
+            assert alphas == (backing.q1.count, backing.q4.count), "invariant 22"
+        self.round_ended = backing.target is not None and not self.store_shut and not self.deleted
+        for chunk in backing.to_store:
+            positions = chunk.positions()
+            assert chunk.id_base is not None
+            self.transient.write(positions[0] + chunk.id_base, chunk.rest())
+        backing.to_store = []
+        for effect in self.removals:
+            self.remove(effect)
+        self.removals = []
+        self.work_on_disk()
+
+    def work_on_disk(self) -> None:
+        backing = self.backing
+        index = backing.index
+        if index.has_empty:
+            self.collecting.append(index.empty())
+        hungry = self.machine.hungry()
+        for chunk in backing.bodies_wanted(hungry):
+            positions = chunk.positions()
+            assert chunk.id_base is not None
+            first = positions[0] + chunk.id_base
+            self.reads.append((chunk, range(first, first + len(positions))))
+        if index.busy:
+            return
+        job: IndexWrite | IndexRead | None = None
+        if self.flush_upto and not self.sealed:
+            job = self.next_flush()
+        if job is None:
+            job = backing.next_job(hungry, writing=not self.sealed)
+        if job is not None:
+            self.submit(job)
+
+    def submit(self, job: IndexWrite | IndexRead) -> None:
+        def done() -> None:
+            job.run(self.files)
+            if isinstance(job, IndexWrite):
+                self.backing.wrote(job)
+            elif job.epoch < 0:
+                for run in self.backing.sought(job):
+                    (self.persistent if run.persistent else self.transient).remove(run.ids)
+            else:
+                assert self.machine.loaded(job) == []
+                assert job.damaged == []
+
+        self.lane.append(done)
+
+    def next_flush(self) -> IndexWrite | None:
+        runs = []
+        for chunk in self.machine.unsaved(self.flush_upto):
+            runs += self.backing.runs_of(chunk)
+            if sum(sum(run.sizes) for run in runs) >= PAGE_OUT:
+                break
+        if runs:
+            return self.backing.index.write(runs)
+        self.flush_upto = 0
+        self.flushes += 1
+        return None
+
+    def make_real(self, effects: list[Effect]) -> None:
+        told = [effect for effect in effects if isinstance(effect, Deliver | Got | Purged)]
+        for kind, some in groupby(told, type):
+            if kind is Deliver:
+                self.dealt([effect for effect in some if isinstance(effect, Deliver)])
+                continue
+            for answer in some:
+                if isinstance(answer, Got):
+                    self.got(answer)
+                elif isinstance(answer, Purged):
+                    assert answer.count == len(self.ready)
+                    self.removed += len(self.ready)
+                    self.ready = []
+        for effect in effects:
+            if isinstance(effect, Write):
+                self.write(effect)
+            elif isinstance(effect, Remove):
+                self.removals.append(effect)
+
+    def write(self, effect: Write) -> None:
+        batch = effect.batch
+        number = len(batch.contents)
+        self.journalled |= {*range(effect.position, effect.position + number)}
+        if batch.first_id:
+            self.persistent.write(batch.first_id, batch.contents)
+
+    def remove(self, effect: Remove) -> None:
+        if effect.durable:
+            again = self.acknowledged.intersection(effect.positions)
+            assert not again, f"{again} left twice"
+            self.acknowledged.update(effect.positions)
+        if effect.ids is not None:
+            (self.persistent if effect.durable else self.transient).remove(effect.ids)
+
+    # -- the list
+
+    def is_kept(self, persistent: bool) -> bool:
+        """Does it survive a restart?"""
+        return persistent and self.durable
+
+    def took(self, messages: list[Message]) -> None:
+        """The oldest ones, and no others, whoever has got which."""
+        expected = self.ready[: len(messages)]
+        positions = sorted(message.position for message in messages)
+        assert positions == [message.position for message in expected], "invariant 19"
+        del self.ready[: len(messages)]
+
+    def dealt(self, effects: list[Deliver]) -> None:
+        """Deliveries to several consumers in turn."""
+        self.took([self.by_content[content] for each in effects for content in each.contents])
+        for effect in effects:
+            self.give(effect.channel, effect.lot, effect.contents, effect.redelivered)
+
+    def give(self, channel: Actor, lot: int, contents: list[bytes], redelivered: bool) -> None:
+        for index, content in enumerate(contents):
+            message = self.by_content[content]
+            assert message.redelivered == redelivered, f"redelivered flag of {message.position}"
+            if lot:
+                self.out[message.position] = Held(message, channel, lot, index)
+            else:
+                self.gone(message)
+
+    def got(self, effect: Got) -> None:
+        self.gets -= 1
+        if effect.content is None:
+            assert not self.ready, "got nothing, though there is something"
+            return
+        self.took([self.by_content[effect.content]])
+        self.give(effect.channel, effect.lot, [effect.content], effect.redelivered)
+        assert effect.ready == len(self.ready)
+
+    def back(self, message: Message) -> None:
+        message.redelivered = True
+        self.ready.append(message)
+        self.ready.sort(key=lambda each: each.position)
+
+    def gone(self, message: Message) -> None:
+        self.removed += 1
+        del self.by_content[message.content]
+
+    def drain(self) -> None:
+        """Take everything; nothing may be left anywhere."""
+        self.store_shut = self.sealed = False
+        for channel in (0, 1):
+            self.down(channel)
+        self.consume(0, False, 3)
+        for _ in range(10_000):
+            self.work()
+            self.read_bodies()
+            self.sync_journal()
+            self.settle(0, 3, False)
+            if not self.ready and not self.out:
+                break
+        assert not self.ready, f"{self.ready[0].position} never comes"
+        self.work_to_the_end()
+        depth = self.machine.depth
+        assert depth.footprint == depth.persistent == depth.ready_bytes == 0
+        assert self.persistent.contents == self.transient.contents == {}
+        assert not any(segment.live for segment in self.backing.index.segments.values())

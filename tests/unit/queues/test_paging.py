@@ -1,0 +1,329 @@
+"""Goal: a queue that pages keeps every promise of spec 4.3, whatever it is told while its disk
+works. Method: hypothesis, and dice, drive a queue beside a plain list (`paging_model.py`); jobs of
+the disk are done at moments of their choice; after each step all invariants are evaluated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.paging import Backing
+from sluicemq.queues.subqueues import MOVES, Delta
+from sluicemq.storage.entries import Run
+from sluicemq.storage.queue_index import IndexWrite, QueueIndex
+
+from .paging_invariants import check
+from .paging_model import Bench, tiny
+
+TARGETS: Final = (0, 0, 3, 12, None)
+
+numbers = st.integers(1, 6)
+choices = st.integers(0, 40)
+sides = st.integers(0, 1)
+rarely = st.integers(0, 5).map(lambda n: n == 5)
+
+
+class PagingLife(RuleBasedStateMachine):
+    """All that can happen to one queue."""
+
+    bench: Bench
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits = tiny()
+        self.limits.__enter__()
+
+    @initialize(durable=st.booleans(), lazy=rarely, keep=st.sampled_from(TARGETS))
+    def start(self, durable: bool, lazy: bool, keep: int | None) -> None:
+        self.bench = Bench(durable, lazy)
+        self.bench.set_target(keep)
+
+    @invariant()
+    def all_promises_are_kept(self) -> None:
+        if hasattr(self, "bench"):
+            check(self.bench)
+
+    @rule(number=numbers, kind=choices, persistent=st.booleans(), parts=st.integers(1, 3))
+    def publish(self, number: int, kind: int, persistent: bool, parts: int) -> None:
+        self.bench.publish(number, kind, persistent, parts)
+
+    @rule(channel=sides, no_ack=rarely, prefetch=st.integers(0, 5))
+    def consume(self, channel: int, no_ack: bool, prefetch: int) -> None:
+        self.bench.consume(channel, no_ack, prefetch)
+
+    @rule(channel=sides, no_ack=st.booleans())
+    def get(self, channel: int, no_ack: bool) -> None:
+        self.bench.get(channel, no_ack)
+
+    @precondition(lambda self: self.bench.consumers)
+    @rule(choice=choices)
+    def cancel(self, choice: int) -> None:
+        self.bench.cancel(choice)
+
+    @precondition(lambda self: self.bench.out)
+    @rule(choice=choices, length=numbers, requeue=st.booleans())
+    def settle(self, choice: int, length: int, requeue: bool) -> None:
+        self.bench.settle(choice, length, requeue)
+
+    @rule(channel=sides)
+    def down(self, channel: int) -> None:
+        self.bench.down(channel)
+
+    @rule(keep=st.sampled_from(TARGETS))
+    def set_target(self, keep: int | None) -> None:
+        self.bench.set_target(keep)
+
+    @rule(choice=choices)
+    def flush(self, choice: int) -> None:
+        self.bench.flush(choice)
+
+    @precondition(lambda self: self.bench.lane)
+    @rule(times=st.integers(1, 3))
+    def work(self, times: int) -> None:
+        for _ in range(times):
+            self.bench.work()
+
+    @precondition(lambda self: self.bench.reads)
+    @rule()
+    def read_bodies(self) -> None:
+        self.bench.read_bodies()
+
+    @precondition(lambda self: self.bench.collecting)
+    @rule()
+    def sync_journal(self) -> None:
+        self.bench.sync_journal()
+
+    @rule(
+        what=st.sampled_from(["purge", "delete", "restart", "shut", "open", "seal", "unseal"]),
+        lazy=rarely,
+    )
+    def interfere(self, what: str, lazy: bool) -> None:
+        bench = self.bench
+        acts: dict[str, Callable[[], None]] = {
+            "purge": bench.purge,
+            "delete": bench.delete,
+            "restart": bench.restart,
+            "shut": lambda: bench.shut_store(True),
+            "open": lambda: bench.shut_store(False),
+            "seal": lambda: bench.seal(True),
+            "unseal": lambda: bench.seal(False),
+        }
+        acts[what]()
+        if lazy:
+            bench.set_lazy(not bench.lazy)
+
+    def teardown(self) -> None:
+        try:
+            if hasattr(self, "bench") and self.bench.sound:
+                self.bench.drain()
+        finally:
+            self.limits.__exit__(None, None, None)
+
+
+PagingLife.TestCase.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+)
+TestPagingLifeBesideAPlainList = PagingLife.TestCase
+
+
+def one_step(bench: Bench, dice: random.Random) -> str:
+    """Something happens; its name."""
+    n = dice.randrange
+    acts: list[tuple[int, str, Callable[[], None]]] = [
+        (8, "publish", lambda: bench.publish(1 + n(6), n(5), n(2) > 0, 1 + n(3))),
+        (2, "consume", lambda: bench.consume(n(2), n(6) == 0, n(6))),
+        (3, "get", lambda: bench.get(n(2), n(2) > 0)),
+        (2, "cancel", lambda: bench.cancel(n(3))),
+        (8, "settle", lambda: bench.settle(n(40), 1 + n(6), n(3) > 0)),
+        (2, "down", lambda: bench.down(n(2))),
+        (3, "target", lambda: bench.set_target(dice.choice(TARGETS))),
+        (2, "flush", lambda: bench.flush(n(1000))),
+        (12, "work", bench.work),
+        (8, "read bodies", bench.read_bodies),
+        (2, "sync journal", bench.sync_journal),
+        (1, "shut", lambda: bench.shut_store(True)),
+        (2, "open", lambda: bench.shut_store(False)),
+        (1, "seal", lambda: bench.seal(True)),
+        (2, "unseal", lambda: bench.seal(False)),
+        (1, "seldom", lambda: seldom(bench, n)),
+    ]
+    [(_, name, act)] = dice.choices(acts, [weight for weight, _, _ in acts])
+    act()
+    return name
+
+
+def seldom(bench: Bench, n: Callable[[int], int]) -> None:
+    what = n(8)
+    if what < 4:
+        bench.purge()
+    elif what < 6:
+        bench.restart()
+    elif what < 7:
+        bench.set_lazy(n(4) == 0)
+    else:
+        bench.delete()
+
+
+def live(seed: int, steps: int) -> set[tuple[str, str]]:
+    """A whole life; the moves that were made."""
+    dice = random.Random(seed)
+    with tiny():
+        bench = Bench(durable=seed % 3 != 2, lazy=seed % 7 == 6)
+        for _ in range(steps):
+            one_step(bench, dice)
+            check(bench)
+        bench.drain()
+        check(bench)
+    return bench.moves
+
+
+def test_every_move_of_the_table_is_made_and_no_other() -> None:
+    moves: set[tuple[str, str]] = set()
+    for seed in range(40):
+        moves |= live(seed, 300)
+    assert moves == set(MOVES)
+
+
+def test_what_a_restart_estimated_wrongly_is_right_when_all_of_it_has_been_read() -> None:
+    with tiny():
+        bench = Bench()
+        bench.publish(6, 0, True, 3)
+        bench.restart()
+        bench.machine.depth.ready_bytes += 1000
+        bench.backing.delta.bytes += 1000
+        bench.consume(0, False, 0)
+        bench.work_to_the_end()
+        assert not bench.ready
+        assert bench.machine.depth.ready_bytes == 0
+        check(bench)
+
+
+def test_large_bodies_come_back_a_load_at_a_time() -> None:
+    """Requeued when they had let go of their bodies: all at once could be more than the RAM."""
+    with tiny():
+        bench = Bench()
+        bench.publish(6, 3, True, 10)
+        bench.consume(0, False, 0)
+        bench.set_target(0)
+        assert bench.machine.depth.ram_unacked == 0
+        bench.down(0)
+        assert not bench.reads, "nobody wants them"
+        bench.consume(0, False, 1)
+        assert 0 < len(bench.reads) < 10
+        bench.drain()
+
+
+def test_a_dead_consumers_messages_leave_ram_though_nobody_asks() -> None:
+    with tiny():
+        bench = Bench()
+        bench.publish(6, 3, False, 5)
+        bench.consume(0, False, 0)
+        bench.down(0)
+        bench.set_target(0)
+        assert bench.machine.depth.ram_messages == 0
+        bench.drain()
+
+
+# What the machine must find
+
+
+def purge_forgets_who_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    clear = Backing.clear
+    monkeypatch.setattr(Backing, "clear", lambda self, _: clear(self, lambda *_: []))
+
+
+def a_load_forgets_what_is_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Backing, "_stay", lambda *_: [])
+
+
+def acks_during_a_write_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote = QueueIndex.wrote
+
+    def forgetful(self: QueueIndex, job: IndexWrite) -> None:
+        job.gone.clear()
+        wrote(self, job)
+
+    monkeypatch.setattr(QueueIndex, "wrote", forgetful)
+
+
+def a_split_chunk_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = Chunk.split
+
+    def careless(self: Chunk, number: int) -> Chunk:
+        other = split(self, number)
+        if not other.bodies:
+            other.position -= number
+        return other
+
+    monkeypatch.setattr(Chunk, "split", careless)
+
+
+def requeued_messages_go_to_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(self: Backing, chunks: list[Chunk]) -> None:
+        for chunk in chunks:
+            self._back_to_q4(chunk)
+
+    monkeypatch.setattr(Backing, "give_back", careless)
+
+
+def delta_never_moves_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    cover = Delta.cover
+
+    def careless(self: Delta, positions: range) -> None:
+        start = self.start if self.count else None
+        cover(self, positions)
+        if start is not None:
+            self.start = start
+
+    monkeypatch.setattr(Delta, "cover", careless)
+
+
+def redelivered_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks_of_run = Backing._chunks_of_run
+
+    def careless(self: Backing, run: Run) -> list[Chunk]:
+        chunks = chunks_of_run(self, run)
+        for chunk in chunks:
+            chunk.redelivered = False
+        return chunks
+
+    monkeypatch.setattr(Backing, "_chunks_of_run", careless)
+
+
+def ram_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def careless(self: Backing, job: IndexWrite) -> None:
+        self.index.wrote(job)
+        self.in_flight = []
+
+    monkeypatch.setattr(Backing, "wrote", careless)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        purge_forgets_who_is_out,
+        a_load_forgets_what_is_on_its_way_out,
+        acks_during_a_write_are_forgotten,
+        a_split_chunk_keeps_its_position,
+        requeued_messages_go_to_the_front,
+        delta_never_moves_its_beginning,
+        redelivered_is_not_told,
+        ram_is_not_given_back,
+    ],
+    ids=lambda plant: plant.__name__,
+)
+def test_planted_bug_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, KeyError, ValueError, IndexError)):
+        for seed in range(40):
+            live(seed, 300)
