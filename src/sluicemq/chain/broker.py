@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.reader import Reader
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.disk import DiskJob
     from sluicemq.kernel.world import World
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.storage.message_files import MessageFiles
@@ -119,7 +120,9 @@ class Broker:
         """Accounted bytes, as a part of the limit."""
         self.monitor: Callable[[], None] = ignore
         self.disk_full: Callable[[bool], None] = ignore
-        """Whoever writes says here that there is no space, or that there is some again."""
+        """Hears that there is no space for what has to be written, or that there is again."""
+        self.no_space: dict[DiskJob, None] = {}
+        """Jobs that wait for space."""
         self.recover(recovery)
 
     def link_to_channel(self, reader: Reader, channel: Channel) -> tuple[Outflow, Inflow]:
@@ -214,6 +217,18 @@ class Broker:
             owned.pop(name, None)
             if not owned:
                 self.exclusive.pop(owner, None)
+
+    def no_space_for(self, job: DiskJob) -> None:
+        """The disk is too full for this job, which will be tried again."""
+        self.no_space[job] = None
+        self.disk_full(True)
+
+    def has_space(self, job: DiskJob) -> None:
+        """This job is done."""
+        if job in self.no_space:
+            del self.no_space[job]
+            if not self.no_space:
+                self.disk_full(False)
 
     def memory_used(self, change_bytes: int) -> None:
         """A queue's messages take more or less RAM now. The alarm does not wait for its next

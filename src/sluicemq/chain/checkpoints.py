@@ -126,7 +126,8 @@ class Checkpoints:
         elif not self.cut and store.commit is None and store.group.is_empty():
             queues = store.broker.durable_queues
             marks = dict.fromkeys(queues, EVERYTHING)
-            self._start(store.journal.number + 1, marks)
+            store.journal.next_file()  # should something come after the snapshot, it is in there
+            self._start(store.journal.number, marks)
 
     def _start(self, cut: int, marks: dict[int, int]) -> None:
         self.cut = cut
@@ -174,7 +175,7 @@ class Checkpoints:
         self.number += 1
         checkpoint = Checkpoint(
             self.number,
-            self.closing and self.cut > store.journal.number,
+            self.closing and self.cut == store.journal.number,
             self.cut,
             store.broker.next_message_id,
             store.broker.next_queue_id,

@@ -126,12 +126,13 @@ class StoreDefinition:
 
 
 class StoreQueueDeleted:
-    """A durable queue is gone; `answer` goes to its channel, if any, when that is durable."""
+    """A durable queue is gone. When that is durable `answer` goes to its channel, if any, and the
+    queue hears `Forgotten`."""
 
-    __slots__ = ("answer", "channel", "queue_id")
+    __slots__ = ("answer", "channel", "queue")
 
-    def __init__(self, queue_id: int, answer: Deleted) -> None:
-        self.queue_id = queue_id
+    def __init__(self, queue: Queue, answer: Deleted) -> None:
+        self.queue = queue
         self.answer = answer
         self.channel = answer.channel
 
@@ -143,6 +144,12 @@ class Defined:
 
     def __init__(self, failure: str = "") -> None:
         self.failure = failure
+
+
+class Forgotten:
+    """To a queue: after a restart it will not be there, so its files may go."""
+
+    __slots__ = ()
 
 
 class BodiesRead:
@@ -185,12 +192,15 @@ class Group:
         "collect",
         "definitions",
         "delivered",
+        "places",
         "urgent",
         "writes",
     )
 
     def __init__(self) -> None:
         self.writes: list[StoreWrite] = []
+        self.places: dict[tuple[Queue, int], StoreWrite] = {}
+        """The writes by where they begin, less those that were overtaken."""
         self.acks: dict[Queue, list[range]] = {}
         self.delivered: dict[Queue, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
@@ -232,8 +242,6 @@ class MessageStore(FlowActor):
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
         self.hurrying = False
-        self.retrying = 0
-        """Jobs that wait for space."""
         self.sealed = ""
         """Why nothing is written any more."""
         self.writes = 0
@@ -244,6 +252,11 @@ class MessageStore(FlowActor):
     def sync_runs(self) -> bool:
         """A group is on its way to the disk."""
         return self.commit is not None
+
+    @property
+    def retrying(self) -> int:
+        """Jobs that wait for space."""
+        return len(self.broker.no_space)
 
     # -- the inbox
 
@@ -276,6 +289,7 @@ class MessageStore(FlowActor):
         group = self.group
         group.bytes += batch.size
         group.writes.append(message)
+        group.places[message.queue, message.position] = message
         if message.receipt is not None:
             group.urgent = True
         if batch.first_id:
@@ -319,26 +333,32 @@ class MessageStore(FlowActor):
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
         at once. Returns the other ranges."""
         left: list[range] = []
+        receipts: list[Receipt] = []
         for positions in ranges:
-            found = None
-            if positions.step == 1:
-                found = self.pending(queue, positions)
-            if found is None:
-                left.append(positions)
-                continue
-            found.cancelled = True
-            self.overtaken += len(positions)
-            if found.receipt is not None:
-                queue.post(Written([found.receipt]))
+            rest = positions
+            while rest and rest.step == 1:
+                write = self.pending(queue, rest)
+                if write is None:
+                    break
+                rest = rest[len(write.batch.contents) :]
+                write.cancelled = True
+                if write.receipt is not None:
+                    receipts.append(write.receipt)
+            self.overtaken += len(positions) - len(rest)
+            if rest:
+                left.append(rest)
+        if receipts:
+            queue.post(Written(receipts))
         return left
 
     def pending(self, queue: Queue, positions: range) -> StoreWrite | None:
-        """The write of the group that is about exactly these messages."""
-        for write in self.group.writes:
-            same_start = write.queue is queue and write.position == positions.start
-            if same_start and len(write.batch.contents) == len(positions) and not write.cancelled:
-                return write
-        return None
+        """The write of the group that begins where these begin and has no others. It is forgotten
+        there."""
+        places = self.group.places
+        write = places.get((queue, positions.start))
+        if write is None or len(write.batch.contents) > len(positions):
+            return None
+        return places.pop((queue, positions.start))
 
     def define(self, message: StoreDefinition | StoreQueueDeleted) -> None:
         if self.sealed:
@@ -386,12 +406,15 @@ class MessageStore(FlowActor):
         self.disk.submit(self.commit, self, SYNC_LANE)
 
     def entries(self, group: Group) -> list[bytes]:
-        """What the group says. Definitions first: messages need their queues."""
+        """What the group says. Definitions first, in order: messages need their queues, and what is
+        said of a queue that is deleted already is of no interest."""
         parts: list[bytes] = []
         journal = self.journal
         for definition in group.definitions:
             if isinstance(definition, StoreDefinition):
                 encode_definition(parts, definition.change)
+            else:
+                encode_queue_deleted(parts, definition.queue.id)
         for write in group.writes:
             if not write.cancelled:
                 run = run_of(write)
@@ -402,9 +425,6 @@ class MessageStore(FlowActor):
             encode_deliver(parts, queue.id, group.delivered[queue])
             journal.mark(queue.id, 0)
             self.checkpoints.touch(queue)
-        for definition in group.definitions:
-            if isinstance(definition, StoreQueueDeleted):
-                encode_queue_deleted(parts, definition.queue_id)
         return parts
 
     def committed(self) -> None:
@@ -420,11 +440,13 @@ class MessageStore(FlowActor):
         for queue, receipts in by_queue.items():
             queue.post(Written(receipts))
         for definition in group.definitions:
-            if isinstance(definition, StoreDefinition):
-                if definition.channel is not None:
-                    definition.channel.post(Defined())
-            elif definition.channel is not None:
-                definition.channel.post(definition.answer)
+            channel = definition.channel
+            if isinstance(definition, StoreQueueDeleted):
+                definition.queue.post(Forgotten())
+                if channel is not None:
+                    channel.post(definition.answer)
+            elif channel is not None:
+                channel.post(Defined())
         self.persistent.remove(group.bodies)
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
@@ -435,11 +457,10 @@ class MessageStore(FlowActor):
     def hurry(self, message: Hurry) -> None:
         """A group has waited long enough; or there may be space again."""
         if message.job is not None:
-            self.retrying -= 1
             self.submit(message.job)
         else:
             self.hurrying = False
-            self.group.urgent = True
+            self.group.urgent = not self.group.is_empty()
 
     # -- jobs
 
@@ -463,8 +484,7 @@ class MessageStore(FlowActor):
         if job.failure is not None:
             self.failed(job)
             return
-        if not self.retrying:
-            self.broker.disk_full(False)
+        self.broker.has_space(job)
         if isinstance(job, GroupCommit):
             if job.messages is not None:
                 self.persistent.finished(job.messages)
@@ -490,12 +510,13 @@ class MessageStore(FlowActor):
         assert failure is not None
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
-            self.retrying += 1
-            self.broker.disk_full(True)
+            self.broker.no_space_for(job)
             self.reserve.give_up()
             self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
         else:
             self.seal(str(failure))
+            if job is self.commit:
+                self.refuse(self.committing)
 
     def seal(self, reason: str) -> None:
         """The disk cannot be trusted any more."""
@@ -504,10 +525,15 @@ class MessageStore(FlowActor):
         self.sealed = f"storage has failed ({reason}); restart the broker"
         self.broker.world.log.write("error", f"{self.sealed}: nothing is written any more")
         self.broker.alarms.raise_alarm(STORAGE, self.sealed)
-        for group in (self.committing, self.group):
-            for definition in group.definitions:
-                if definition.channel is not None:
-                    definition.channel.post(Defined(self.sealed))
+        self.refuse(self.group)
+
+    def refuse(self, group: Group) -> None:
+        """It will never be written: whoever has asked for a change hears that. No other answer is
+        given, and nothing is confirmed."""
+        for definition in group.definitions:
+            if definition.channel is not None:
+                definition.channel.post(Defined(self.sealed))
+        group.definitions.clear()
 
     # -- bodies
 

@@ -9,6 +9,7 @@ from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_store import (
     BodiesRead,
     Collect,
+    Forgotten,
     StorePaged,
     StoreQueueDeleted,
     StoreRead,
@@ -109,6 +110,8 @@ class Queue(FlowActor):
         self.upstream: dict[Actor, Inflow] = {}
         self.flush_upto = 0
         """A checkpoint waits for what is below this position."""
+        self.forgotten = False
+        """It is deleted, and that is durable."""
         self.accounted = 0
         self.published = 0
         self.delivered = 0
@@ -147,6 +150,9 @@ class Queue(FlowActor):
             self.flush_upto = message.upto
         elif isinstance(message, Collect):
             self.collect(message.empty)
+        elif isinstance(message, Forgotten):
+            self.forgotten = True
+            self.delete_files()
         elif isinstance(message, TryAgain):
             self.broker.world.disk.submit(message.job, self, self.lane)
         elif isinstance(message, FilesGone):
@@ -221,8 +227,10 @@ class Queue(FlowActor):
         self.machine.backing.target = target_count(duration_s, self.machine.rates.sum())
 
     def store_is_full(self) -> bool:
-        """Is the credit to the message store spent? Then nothing more is paged out to it."""
-        return self.to_store.is_shut or bool(self.broker.store.sealed)
+        """Is the credit to the message store spent, or will be by what is about to be handed over?
+        Then nothing more is paged out to it."""
+        about_to = self.machine.backing.to_store_count
+        return self.to_store.credit <= about_to or bool(self.broker.store.sealed)
 
     def page_bodies(self) -> None:
         """Transient bodies that leave RAM go to the message store, over the credited link."""
@@ -231,6 +239,7 @@ class Queue(FlowActor):
             self.to_store.spend(chunk.left())
             self.broker.store.post(StorePaged(chunk, self.store_inflow))
         backing.to_store = []
+        backing.to_store_count = 0
 
     def work_on_disk(self) -> None:
         """At most one job of the index at a time; bodies are read beside it."""
@@ -279,11 +288,12 @@ class Queue(FlowActor):
         failure = job.failure
         if isinstance(job, IndexWrite):
             if failure is None:
+                self.broker.has_space(job)
                 backing.wrote(job)
                 self.broker.store.checkpoints.touch(self)
             elif failure.is_full:
                 job.failure = None
-                self.broker.disk_full(True)
+                self.broker.no_space_for(job)
                 self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
             else:
                 self.broker.store.seal(str(failure))
@@ -304,8 +314,7 @@ class Queue(FlowActor):
         for run in self.machine.backing.sought(job):
             (removed.persistent if run.persistent else removed.transient).append(run.ids)
         self.broker.store.post(removed)
-        if self.machine.deleted and not self.machine.backing.condemned:
-            self.delete_files()
+        self.delete_files()
 
     def say_lost(self, lost: list[range]) -> None:
         """Messages could not be read back: they are gone, and it is said which."""
@@ -334,9 +343,12 @@ class Queue(FlowActor):
             self.broker.world.disk.submit(FilesGone(paths), self, self.lane)
 
     def delete_files(self) -> None:
-        """The queue is no more."""
-        directory = self.machine.backing.index.directory
-        if self.machine.backing.index.sequence or self.machine.backing.index.segments:
+        """When the queue is no more, and nothing is sought in them any more."""
+        backing = self.machine.backing
+        if not self.forgotten or backing.condemned:
+            return
+        directory = backing.index.directory
+        if backing.index.sequence or backing.index.segments:
             self.broker.world.disk.submit(FilesGone([], directory), self, self.lane)
 
     def files_gone(self, job: FilesGone) -> None:
@@ -380,8 +392,9 @@ class Queue(FlowActor):
             self.flush_upto = 0
             self.broker.store.post(Flushed(self))
         if self.definition.durable:
-            self.broker.store.post(StoreQueueDeleted(self.id, answer))
-        elif answer.channel is not None:
+            self.broker.store.post(StoreQueueDeleted(self, answer))
+            return
+        self.forgotten = True
+        if answer.channel is not None:
             answer.channel.post(answer)
-        if not self.machine.backing.condemned:
-            self.delete_files()
+        self.delete_files()

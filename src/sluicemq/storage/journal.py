@@ -99,10 +99,15 @@ class Journal:
         """Begin a new file, if this one has reached its limit."""
         if self.offset < self.size_limit:
             return False
-        self.number += 1
-        self.offset = 0
-        self.marks[self.number] = {}
+        self.next_file()
         return True
+
+    def next_file(self) -> None:
+        """The next group is not in a file with those before it."""
+        if self.offset:
+            self.number += 1
+            self.offset = 0
+            self.marks[self.number] = {}
 
     def marks_before(self, number: int) -> dict[int, int]:
         """What files before `number` have of each queue."""
