@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from sluicemq.errors import Corrupt
+from sluicemq.errors import Corrupt, DiskFailed
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import SegmentState
@@ -30,6 +30,9 @@ from sluicemq.storage.segments import (
 
 BLOCK_BYTES: Final = 256 * 1024
 """A block is closed above this size: what must be read at least to get one message."""
+
+QUARANTINE: Final = "quarantine"
+"""Where a copy of what was found damaged is kept."""
 
 
 class Segment:
@@ -121,13 +124,27 @@ class IndexRead(DiskJob):
         places = self.known
         if places is None:
             places, damaged = scan_places(files, self.path, self.file_id, self.length)
-            self.damaged += [f"{self.path}: bytes {a} to {b} are no block" for a, b in damaged]
+            for start, end in damaged:
+                text = f"{self.path}: bytes {start} to {end} are no block"
+                self._put_aside(files, text, start, end - start)
         self.places = places
         for place in self._chosen(places):
             try:
                 self.runs += read_block(files, self.path, self.file_id, place)
             except Corrupt as error:
-                self.damaged.append(f"{self.path}: block at {place.offset}: {error}")
+                self._put_aside(files, str(error), place.offset, place.length)
+            except DiskFailed as failure:
+                self.damaged.append(f"the block at {place.offset} cannot be read: {failure}")
+
+    def _put_aside(self, files: Files, text: str, offset: int, size: int) -> None:
+        """Bytes that are not what was written: a copy for whoever wants to look at them."""
+        copy = f"{QUARANTINE}/{self.path.replace('/', '-')}-{offset}"
+        try:
+            files.make_directory(QUARANTINE)
+            files.write(copy, 0, files.read(self.path, offset, size))
+            self.damaged.append(f"{text}; a copy is {copy}")
+        except DiskFailed as failure:
+            self.damaged.append(f"{text}; there is no copy of it: {failure}")
 
     def _chosen(self, places: list[BlockPlace]) -> list[BlockPlace]:
         """What has to be read, in order; sets `upto`. At least one place is taken."""

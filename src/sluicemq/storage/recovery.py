@@ -14,7 +14,7 @@ from typing import Final
 from sluicemq.errors import Corrupt, Refused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
-from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.bits import bits_of
 from sluicemq.storage.checkpoint import (
     KEPT,
     Checkpoint,
@@ -33,12 +33,11 @@ from sluicemq.storage.journal import (
     journal_path,
 )
 from sluicemq.storage.message_files import MessageFiles
-from sluicemq.storage.queue_index import IndexRead, QueueIndex
+from sluicemq.storage.queue_index import QUARANTINE, IndexRead, QueueIndex, picked
 from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header
 
 QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
-QUARANTINE: Final = "quarantine"
 RESERVE: Final = "reserve"
 """A file that is given up when the disk is full (chain/reserve.py)."""
 READ_BYTES: Final = 1 << 30
@@ -304,20 +303,17 @@ class Recovery:
     def unwritten(self, queue: RecoveredQueue, run: Run) -> list[Run]:
         """The parts of a run that are alive and not in a segment; each position once."""
         parts: list[Run] = []
+        offset = 0
         for number, part in queue.index.parts(run.positions):
             base = number * self.entry_count
             segment = queue.index.segments.get(number)
             wanted = queue.alive.get(number, 0) & bits_of(part, base)
             if segment is not None:
                 wanted &= ~segment.live
-            queue.alive[number] = queue.alive.get(number, 0) & ~wanted
-            for positions in ranges_of(wanted, base):
-                if run.step == 1:
-                    first = positions[0] - run.first
-                    parts.append(run.part(first, first + len(positions)))
-                else:
-                    offsets = [(each - run.first) // run.step for each in positions]
-                    parts += [run.part(offset, offset + 1) for offset in offsets]
+            if wanted:
+                queue.alive[number] &= ~wanted
+                parts += picked([run.part(offset, offset + len(part))], wanted, base)
+            offset += len(part)
         return parts
 
     # -- the message store
@@ -356,15 +352,8 @@ class Recovery:
             job.run(self.files)
             segment.places = job.places
             self.warn(job.damaged)
-            seen = 0
-            for run in job.runs:
-                if run.contents is not None:
-                    continue
-                for index, position in enumerate(run.positions):
-                    bit = 1 << (position - base)
-                    if segment.live & bit and not seen & bit:
-                        seen |= bit
-                        found.append(run.part(index, index + 1))
+            runs = [run for run in job.runs if run.contents is None]
+            found += picked(runs, segment.live, base)
         return found
 
     # -- the end
