@@ -82,7 +82,14 @@ ROUTES_MAX: Final = 4096
 live routing keys than this pays a parse a run."""
 
 KINDS_MAX: Final = 1024
-"""Raw property sets a channel remembers the persistence of; unique message ids fill it fast."""
+"""Raw property sets a channel remembers the kind of; unique message ids fill it fast."""
+
+CHOICES_MAX: Final = 4096
+"""Raw property sets for which a channel remembers where an exchange sends them that looks at the
+content."""
+
+REMEMBERED_BYTES_MAX: Final = 1024
+"""Longer property sets are not remembered: they hardly repeat, and a thousand of them are much."""
 
 ADDRESSES_MAX: Final = 1024
 """Exchange and key pairs for which a consumer's frame ends are kept ready."""

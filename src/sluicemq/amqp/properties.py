@@ -24,6 +24,7 @@ from sluicemq.amqp.types import (
     decode_longlong,
     decode_octet,
     decode_table,
+    drop_field,
     encode_longlong,
     encode_octet,
     encode_shortstr,
@@ -222,3 +223,14 @@ def text_property(raw: bytes, flag: int) -> bytes | None:
         else:
             pos += size or 1 + raw[pos]
     return raw[pos + 1 : pos + 1 + raw[pos]]
+
+
+def without_header(raw: bytes, name: str) -> bytes:
+    """Checked properties with a headers table, without the header of that name."""
+    flags = raw[0] << 8 | raw[1]
+    start = 2
+    for flag in (CONTENT_TYPE, CONTENT_ENCODING):
+        if flags & flag:
+            start += 1 + raw[start]
+    end = skip_longstr(raw, start, len(raw))
+    return raw[:start] + drop_field(raw[start:end], name) + raw[end:]

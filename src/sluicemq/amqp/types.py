@@ -148,6 +148,22 @@ def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Tabl
     return table, decoder.pos
 
 
+def drop_field(buf: bytes, name: str) -> bytes:
+    """A raw table, length first, without the field of that name; the others as they came."""
+    decoder = _TableDecoder(buf)
+    end = skip_longstr(buf, 0, len(buf))
+    parts: list[bytes] = []
+    pos = 4
+    while pos < end:
+        start = pos
+        key, pos = decode_label(buf, pos, end)
+        decoder.value(pos, end, TABLE_DEPTH_MAX)
+        pos = decoder.pos
+        if key != name:
+            parts.append(buf[start:pos])
+    return encode_longstr(b"".join(parts))
+
+
 class _TableDecoder:
     """One table with all that is nested in it; `pos` is after what was decoded last."""
 

@@ -15,7 +15,8 @@ from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
 from sluicemq.chain.consuming import Consuming
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.publishing import BASIC_PUBLISH, Publishing
+from sluicemq.chain.kinds import BASIC_PUBLISH
+from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.queue import QueueGone
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation

@@ -3,29 +3,35 @@
 The raw method frame of a run leads, by one look-up, to its Route: the queues and their links. The
 raw properties lead, by another, to what the broker must know of them. Neither is looked at again
 for as long as producers repeat themselves; a change of topology makes routes stale.
+
+Only where an exchange on the way looks at the content, or a message names further receivers, each
+message is asked where it goes; those in a row that go the same way are a batch again.
 """
 
 from __future__ import annotations
 
 import struct
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.amqp.methods import BasicReturn
-from sluicemq.amqp.properties import (
-    DELIVERY_MODE,
-    EXPIRATION,
-    USER_ID,
-    delivery_mode,
-    text_property,
-)
+from sluicemq.amqp.types import Malformed
 from sluicemq.chain.deliveries import short_string
+from sluicemq.chain.kinds import (
+    BASIC_PUBLISH,
+    Kind,
+    kind_of,
+    properties_of,
+    undecodable,
+    with_properties,
+)
 from sluicemq.chain.queue import Enqueue
-from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation
+from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
-from sluicemq.limits import KINDS_MAX, ROUTES_MAX
+from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
 from sluicemq.model.batch import Batch, size_of
 from sluicemq.queues.commands import Publish
+from sluicemq.routing.message import Message
 
 if TYPE_CHECKING:
     from sluicemq.amqp.connection import Publishes
@@ -34,20 +40,15 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
 
-BASIC_PUBLISH: Final = (60, 40)
-NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID
-"""Others are none of the broker's business."""
-PERSISTENT: Final = 2
+Targets: TypeAlias = "list[tuple[Queue, Outflow, Inflow]]"
 
 
 class Route:
-    """Where the publishes of one raw method frame go."""
+    """Where the publishes of one raw method frame go. `targets` None: that depends on more."""
 
     __slots__ = ("address", "epoch", "mandatory", "method", "targets")
 
-    def __init__(
-        self, method: BasicPublish, epoch: int, targets: list[tuple[Queue, Outflow, Inflow]]
-    ) -> None:
+    def __init__(self, method: BasicPublish, epoch: int, targets: Targets | None) -> None:
         self.method = method
         self.address = short_string(method.exchange) + short_string(method.routing_key)
         self.mandatory = method.mandatory
@@ -63,7 +64,8 @@ class Publishing:
         self.broker = channel.broker
         self.routes: dict[bytes, Route] = {}
         self.routes_epoch = 0
-        self.kinds: dict[bytes, bool] = {}
+        self.kinds: dict[bytes, Kind] = {}
+        self.choices: dict[tuple[Route, bytes], Targets] = {}
         self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.confirming = False
         self.next_seq = 1
@@ -77,38 +79,79 @@ class Publishing:
             route = self.resolve(event)
         contents = event.contents
         if event.uniform or len(contents) == 1:
-            persistent = self.is_persistent(contents[0])
+            kind = self.kind(contents[0])
+            targets = route.targets
+            if targets is None or not kind.is_plain:
+                self.send_alike(route, kind, contents)
+                return
             large = len(contents[0]) >= self.broker.large_from_bytes
-            self.send(route, contents, event.size, True, persistent, large)
+            self.send(route, contents, targets, event.size, True, kind.persistent, large)
             return
-        refusal: ChannelViolation | None = None
-        kinds: list[bool] = []
+        refusal: ProtocolViolation | None = None
+        kinds: list[Kind] = []
         try:
-            kinds.extend(map(self.is_persistent, contents))
-        except ChannelViolation as violation:
+            kinds.extend(map(self.kind, contents))
+        except ProtocolViolation as violation:
             refusal = violation  # `kinds` has those before it
         start = 0
-        for persistent, run in groupby(kinds):
+        for kind, run in groupby(kinds):
             end = start + sum(1 for _ in run)
-            self.send_uneven(route, contents[start:end], persistent)
+            targets = route.targets
+            if targets is None or not kind.is_plain:
+                self.send_each(route, kind, contents[start:end])
+            else:
+                self.send_uneven(route, contents[start:end], targets, kind.persistent)
             start = end
         if refusal is not None:
             raise refusal
 
-    def send_uneven(self, route: Route, contents: list[bytes], persistent: bool) -> None:
+    def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
+        """Contents with equal headers: unless chance decides, all go where the first one goes."""
+        targets, lasting = self.choose(route, kind, contents[0])
+        if not lasting:
+            self.send_each(route, kind, contents)
+            return
+        if kind.stripped is not None:
+            contents = [with_properties(content, kind.stripped) for content in contents]
+        size = size_of(contents, True)
+        large = len(contents[0]) >= self.broker.large_from_bytes
+        self.send(route, contents, targets, size, True, kind.persistent, large)
+
+    def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
+        """Ask for each message where it goes, and send runs of those that go the same way."""
+        refusal: ProtocolViolation | None = None
+        chosen: list[Targets] = []
+        try:
+            chosen.extend(self.choose(route, kind, content)[0] for content in contents)
+        except ProtocolViolation as violation:
+            refusal = violation  # `chosen` has those before it
+        if kind.stripped is not None:
+            contents = [with_properties(content, kind.stripped) for content in contents]
+        start = 0
+        for targets, run in groupby(chosen):
+            end = start + sum(1 for _ in run)
+            self.send_uneven(route, contents[start:end], targets, kind.persistent)
+            start = end
+        if refusal is not None:
+            raise refusal
+
+    def send_uneven(
+        self, route: Route, contents: list[bytes], targets: Targets, persistent: bool
+    ) -> None:
         """Contents of different sizes: large ones are kept elsewhere than small ones."""
         limit = self.broker.large_from_bytes
         start = 0
         for large, run in groupby(contents, lambda content: len(content) >= limit):
             end = start + sum(1 for _ in run)
             same = contents[start:end]
-            self.send(route, same, size_of(same, False), False, persistent, large)
+            self.send(route, same, targets, size_of(same, False), False, persistent, large)
             start = end
 
     def send(
         self,
         route: Route,
         contents: list[bytes],
+        targets: Targets,
         size: int,
         even: bool,
         persistent: bool,
@@ -118,7 +161,6 @@ class Publishing:
         count = len(contents)
         self.published += count
         self.broker.counters.published += count
-        targets = route.targets
         first_seq = 0
         if self.confirming:
             first_seq = self.next_seq
@@ -148,16 +190,46 @@ class Publishing:
         except ChannelViolation as violation:
             violation.class_id, violation.method_id = BASIC_PUBLISH
             raise
-        names = topology.route(method.exchange, method.routing_key)
-        targets = [
-            (queue, *self.link(queue)) for queue in map(self.broker.queues.__getitem__, names)
-        ]
+        message = self.message(method, (), properties_of(event.contents[0]))
+        targets: Targets | None = self.targets_of(method, message)
+        if message.read_content or message.by_chance:
+            targets = None
         if len(self.routes) >= ROUTES_MAX or self.routes_epoch != topology.epoch:
             self.routes.clear()  # stale ones would keep deleted queues
+            self.choices.clear()
         self.routes_epoch = topology.epoch
         route = Route(method, topology.epoch, targets)
         self.routes[event.raw_method] = route
         return route
+
+    def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
+        """What exchanges may know of one message."""
+        return Message((method.routing_key, *copies), properties, self.broker.world.dice.below)
+
+    def targets_of(self, method: BasicPublish, message: Message) -> Targets:
+        """Ask the topology, make the links that are missing."""
+        try:
+            names = self.broker.topology.route_message(method.exchange, message)
+        except Malformed as error:
+            raise undecodable(error) from error
+        queues = self.broker.queues
+        return [(queues[name], *self.link(queues[name])) for name in names]
+
+    def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
+        """Where one message goes, and whether others like it go there too."""
+        raw = properties_of(content)
+        targets = self.choices.get((route, raw))
+        if targets is not None:
+            return targets, True
+        message = self.message(route.method, kind.copies, raw)
+        targets = self.targets_of(route.method, message)
+        if message.by_chance:
+            return targets, False
+        if len(raw) <= REMEMBERED_BYTES_MAX:
+            if len(self.choices) >= CHOICES_MAX:
+                self.choices.clear()
+            self.choices[route, raw] = targets
+        return targets, True
 
     def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """The channel's one link to that queue."""
@@ -166,37 +238,18 @@ class Publishing:
             halves = self.links[queue] = self.broker.link_to_queue(self.channel, queue)
         return halves
 
-    def is_persistent(self, content: bytes) -> bool:
-        """delivery-mode 2. Refuses what RabbitMQ refuses in properties: 406."""
-        size = int.from_bytes(content[3:7])
-        raw = content[19 : 7 + size]
+    def kind(self, content: bytes) -> Kind:
+        """What the broker must know of the message. Refuses what RabbitMQ refuses."""
+        raw = content[19 : 7 + int.from_bytes(content[3:7])]
         known = self.kinds.get(raw)
         if known is not None:
             return known
-        if int.from_bytes(raw[:2]) & NEEDS_LOOK:
-            persistent = self.look(raw)
-        else:
-            persistent = False
-        if len(self.kinds) >= KINDS_MAX:
-            self.kinds.clear()
-        self.kinds[raw] = persistent
-        return persistent
-
-    def look(self, raw: bytes) -> bool:
-        """Check the properties that concern the broker."""
-        mode = delivery_mode(raw)
-        if mode > PERSISTENT:
-            raise refused(f"invalid message: {{delivery_mode_unknown,{mode}}}")
-        expiration = text_property(raw, EXPIRATION)
-        if expiration is not None:
-            check_expiration(expiration.decode(errors="replace"))
-        user = self.channel.reader.user
-        claimed = text_property(raw, USER_ID)
-        if claimed is not None and claimed != user.encode():
-            name = claimed.decode(errors="replace")
-            text = f"user_id property set to '{name}' but authenticated user was '{user}'"
-            raise refused(text)
-        return mode == PERSISTENT
+        kind = kind_of(raw, self.channel.reader.user)
+        if len(raw) <= REMEMBERED_BYTES_MAX:
+            if len(self.kinds) >= KINDS_MAX:
+                self.kinds.clear()
+            self.kinds[raw] = kind
+        return kind
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
         """mandatory: back to the publisher, before any confirm; else dropped."""
@@ -244,21 +297,9 @@ class Publishing:
         queues = list(self.links)
         self.links.clear()
         self.routes.clear()
+        self.choices.clear()
         return queues
 
 
 CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
 """A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""
-
-
-def refused(text: str) -> ChannelViolation:
-    """406 for a publish."""
-    return ChannelViolation(406, text, *BASIC_PUBLISH)
-
-
-def check_expiration(text: str) -> None:
-    """`expiration` must be a whole number of milliseconds, not negative."""
-    if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit():
-        raise refused(f"invalid expiration '{text}': no_integer")
-    if text.startswith("-"):
-        raise refused(f"invalid expiration '{text}': {{value_negative,{text}}}")

@@ -1,0 +1,131 @@
+"""What the broker must know of a message before it is routed, out of its raw properties.
+
+Nearly all messages are one of two kinds, PERSISTENT and TRANSIENT. One that names further
+receivers in its headers CC and BCC has a kind of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sluicemq.amqp.methods import BasicPublish
+from sluicemq.amqp.properties import (
+    DELIVERY_MODE,
+    EXPIRATION,
+    HEADERS,
+    USER_ID,
+    BasicProperties,
+    delivery_mode,
+    text_property,
+    without_header,
+)
+from sluicemq.amqp.types import FieldValue, Malformed
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.model.arguments import type_name
+
+BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
+NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS
+"""Others are none of the broker's business."""
+PERSISTENT_MODE: Final = 2
+COPY: Final = "CC"
+BLIND_COPY: Final = "BCC"
+MARKS: Final = (b"\x02CC", b"\x03BCC")
+"""Where these octets are not, these headers are not."""
+
+
+class Kind:
+    """`copies` are the routing keys from CC and BCC; `stripped` the properties without BCC, if it
+    was there; `is_plain` says that there is neither."""
+
+    __slots__ = ("copies", "is_plain", "persistent", "stripped")
+
+    def __init__(
+        self, persistent: bool, copies: tuple[str, ...] = (), stripped: bytes | None = None
+    ) -> None:
+        self.persistent = persistent
+        self.copies = copies
+        self.stripped = stripped
+        self.is_plain = not copies and stripped is None
+
+
+PERSISTENT: Final = Kind(True)
+TRANSIENT: Final = Kind(False)
+
+
+def kind_of(raw: bytes, user: str) -> Kind:
+    """Of a message `user` publishes. Refuses, in its order, what RabbitMQ refuses: 406."""
+    flags = raw[0] << 8 | raw[1]
+    if not flags & NEEDS_LOOK:
+        return TRANSIENT
+    if flags & USER_ID:
+        check_user(text_property(raw, USER_ID) or b"", user)
+    if flags & EXPIRATION:
+        check_expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
+    if flags & HEADERS and (MARKS[0] in raw or MARKS[1] in raw):
+        return kind_with_copies(raw)
+    return PERSISTENT if is_persistent(raw) else TRANSIENT
+
+
+def kind_with_copies(raw: bytes) -> Kind:
+    """Of a message that seems to have CC or BCC."""
+    try:
+        headers = BasicProperties.decode(raw).headers or {}
+    except Malformed as error:
+        raise undecodable(error) from error
+    copies = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
+    stripped = without_header(raw, BLIND_COPY) if BLIND_COPY in headers else None
+    return Kind(is_persistent(raw), tuple(copies), stripped)
+
+
+def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:
+    """The routing keys in one of the two headers."""
+    value = headers.get(name, [])
+    if not isinstance(value, list):
+        kind = type_name(value)
+        raise refused(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+    return (key for key in value if isinstance(key, str))
+
+
+def is_persistent(raw: bytes) -> bool:
+    mode = delivery_mode(raw)
+    if mode > PERSISTENT_MODE:
+        raise refused(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+    return mode == PERSISTENT_MODE
+
+
+def check_user(claimed: bytes, user: str) -> None:
+    """Nobody publishes in another's name."""
+    if claimed != user.encode():
+        name = claimed.decode(errors="replace")
+        raise refused(f"user_id property set to '{name}' but authenticated user was '{user}'")
+
+
+def check_expiration(text: str) -> None:
+    """`expiration` must be a whole number of milliseconds, not negative."""
+    if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit():
+        raise refused(f"invalid expiration '{text}': no_integer")
+    if text.startswith("-"):
+        raise refused(f"invalid expiration '{text}': {{value_negative,{text}}}")
+
+
+def refused(text: str) -> ChannelViolation:
+    """406 for a publish."""
+    return ChannelViolation(406, text, *BASIC_PUBLISH)
+
+
+def undecodable(error: Malformed) -> ConnectionViolation:
+    """501: a headers table that somebody has to read, and cannot."""
+    return ConnectionViolation(501, f"cannot decode the headers of a message: {error}")
+
+
+def properties_of(content: bytes) -> bytes:
+    """Raw flags and fields of a content."""
+    return content[19 : 7 + int.from_bytes(content[3:7])]
+
+
+def with_properties(content: bytes, properties: bytes) -> bytes:
+    """The same content with other properties."""
+    size = int.from_bytes(content[3:7])
+    new_size = (12 + len(properties)).to_bytes(4)
+    return b"".join((content[:3], new_size, content[7:19], properties, content[7 + size :]))
