@@ -339,14 +339,20 @@ class Backing:
             self._page(Q2, chunk)
 
     def _spare_of_q3(self) -> int:
-        """How many of its newest q3 can do without: it keeps what a load would bring. Nothing while
-        one is under way: delta keeps its beginning until that is over."""
-        chunks = self.q3.chunks
-        if not chunks or isinstance(self.index.job, IndexRead):
+        """How many of its newest q3 can do without: it keeps what may be there after a load.
+        Nothing while one is under way: delta keeps its beginning until that is over."""
+        if isinstance(self.index.job, IndexRead):
             return 0
-        first = chunks[0]
+        worth = self._load_worth()
+        return self.q3.count - worth - worth // 2
+
+    def _load_worth(self) -> int:
+        """How many messages a load brings at most, as far as those in q3 tell."""
+        if not self.q3.chunks:
+            return self.betas_min
+        first = self.q3.chunks[0]
         each = max(1, first.size() // first.left())
-        return self.q3.count - max(1, min(self.betas_min, LOAD_BYTES // each))
+        return max(1, min(self.betas_min, LOAD_BYTES // each))
 
     def _page(self, source: str, chunk: Chunk) -> None:
         """To delta, from where `source` says. Its RAM is free as soon as it is on disk."""
@@ -392,8 +398,11 @@ class Backing:
         return self._write() if self.outgoing and writing else None
 
     def _runs_low(self) -> bool:
-        """Is it time to load? Early enough for the disk not to be waited for."""
+        """Is it time to load? Early enough for the disk not to be waited for; not so early that
+        what is loaded would have to be paged out again."""
         if not self.delta.count or self.q4.count:
+            return False
+        if self.target is not None and self.q3.count > self._load_worth() // 2:
             return False
         ahead = self.q3.chunks
         return len(ahead) < 64 and sum(chunk.size() for chunk in ahead) < LOAD_BYTES // 2
