@@ -47,7 +47,7 @@ def test_many_seeds_take_a_line_each() -> None:
 
 def test_many_seeds_of_which_one_fails_exit_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     CANARIES["credit_never_settled"](monkeypatch)
-    result = CliRunner().invoke(sim, ["0", "--count", "2", *STEPS])
+    result = CliRunner().invoke(sim, ["0", "--count", "4", *STEPS])
     assert result.exit_code == 1
     assert "FAILED" in result.output
 

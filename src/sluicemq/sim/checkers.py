@@ -8,7 +8,8 @@ bounds      with R, C, S the initial credit of reader -> channel, channel -> que
             channel -> queue     2 R - 1: a batch may overspend by R - 1, and R more may come
                                  until its grants are kept back
             queue -> store       2 L (C + 2 R - 1) - 1: L channels have published since its
-                                 gate shut, and each may fill its link twice
+                                 gate shut, and each may fill its link twice; and what was paged
+                                 out since then: a chunk, or what was requeued behind delta
             deliveries           the cost of a message, less 1
             so an inbox holds at most the initial credit and that
 deferral    while a gate of the receiver stays shut, the sender gets no grant
@@ -190,6 +191,13 @@ class Checkers:
         spy = Spy(queue, self.book, self.platter)
         queue.replicator = spy
         self.queues[queue] = spy
+        page_bodies = queue.page_bodies
+
+        def page() -> None:
+            spy.handed_over += queue.machine.backing.to_store_count
+            page_bodies()
+
+        queue.page_bodies = page  # type: ignore[method-assign]
 
     def check(self) -> None:
         """After an event that touched the node."""
@@ -344,10 +352,11 @@ class Checkers:
         """queue -> store; what may come before the grants are kept back depends on the senders."""
         outflow = queue.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
-        overspend = 2 * len(spy.senders) * (3 * initial - 1) - 1
+        overspend = 2 * len(spy.senders) * (3 * initial - 1) - 1 + spy.handed_over
         self.link(STORE, outflow, queue.store_inflow, max(0, overspend))
         if not outflow.is_shut:
             spy.senders.clear()
+            spy.handed_over = 0
         waiting = sum(
             len(each.publish.batch.contents) for each in queue.inbox if isinstance(each, Enqueue)
         )

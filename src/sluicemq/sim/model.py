@@ -117,6 +117,8 @@ class Spy(Replicator):
         self.deleted = False
         self.senders: dict[Actor, None] = {}
         """Who published here, since somebody last cleared this."""
+        self.handed_over = 0
+        """So many bodies were handed to the message store since then, to have their RAM."""
         backing = queue.machine.backing
         self.next_position = backing.next_position
         live = backing.index.live_in(0, backing.next_position)
