@@ -116,7 +116,8 @@ def refused(text: str) -> ChannelViolation:
 
 def undecodable(error: Malformed) -> ConnectionViolation:
     """501: a headers table that somebody has to read, and cannot."""
-    return ConnectionViolation(501, f"cannot decode the headers of a message: {error}")
+    text = f"cannot decode the headers of a message: {error}"
+    return ConnectionViolation(501, text, *BASIC_PUBLISH)
 
 
 def properties_of(content: bytes) -> bytes:

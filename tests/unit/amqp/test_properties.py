@@ -20,10 +20,11 @@ from sluicemq.amqp.properties import (
     header_frame,
     parse_header,
     text_property,
+    without_header,
 )
-from sluicemq.amqp.types import Malformed
+from sluicemq.amqp.types import Malformed, Table
 
-from .strategies import bit_patterns, places, properties, spoil
+from .strategies import bit_patterns, places, plain_values, properties, spoil
 
 ALL_SET = (
     b"\xff\xfc" b"\x0atext/plain" b"\x05utf-8" b"\0\0\0\x05\x01kV\x00V" b"\2\5" b"\4corr"
@@ -147,3 +148,18 @@ def test_header_is_parsed_from_its_payload() -> None:
     assert repr(header) == "Header(60, 18446744073709551615, b'\\x00\\x00')"
     with pytest.raises(Malformed):
         parse_header(b"\0\x3c\0\0\0\0")
+
+
+@given(
+    st.dictionaries(st.sampled_from(["BCC", "CC", "a", "b"]), plain_values, max_size=4),
+    properties,
+)
+def test_a_header_is_taken_out_and_the_rest_stays_as_it_is(
+    headers: Table, others: BasicProperties
+) -> None:
+    others.headers = headers
+    raw = others.encode()
+    without = {name: value for name, value in headers.items() if name != "BCC"}
+    assert without_header(raw, "nobody's") == raw
+    others.headers = without
+    assert without_header(raw, "BCC") == others.encode()

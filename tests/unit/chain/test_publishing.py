@@ -1,0 +1,249 @@
+"""Goal: where an exchange looks at the content, or a message names further receivers, each message
+goes where it should, in order, confirmed once; and the others pay nothing for it.
+Method: a whole node without sockets; the same messages in one piece, one by one, and in a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import cycle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.frames import content_body, content_frames
+from sluicemq.amqp.properties import BasicProperties
+from sluicemq.amqp.types import FieldValue
+from sluicemq.chain.channel import Channel
+from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX
+from sluicemq.routing.message import Message
+from sluicemq.routing.topology import Topology
+
+from .client import NO_PROPERTIES, Broker, Client
+
+QUEUES = ("p", "q", "r")
+
+
+def client_with(broker: Broker) -> Client:
+    """Three queues: all by "amq.direct" with their names; "p" by headers h=1, "q" by any h."""
+    client = broker.connect()
+    client.open(1)
+    for name in QUEUES:
+        client.call(1, m.QueueDeclare(queue=name))
+        client.call(1, m.QueueBind(queue=name, exchange="amq.direct", routing_key=name))
+    for name, value in (("p", 1), ("q", None)):
+        client.call(1, m.QueueBind(queue=name, exchange="amq.headers", arguments={"h": value}))
+    return client
+
+
+def channel_of(client: Client) -> Channel:
+    return client.reader.channels[1]
+
+
+def publish(key: str, exchange: str, raw: bytes, body: bytes) -> bytes:
+    head = m.BasicPublish(exchange=exchange, routing_key=key).frame(1)
+    return head + content_frames(1, raw, body, 131072)
+
+
+def fetched(client: Client, queue: str) -> list[tuple[bytes, BasicProperties]]:
+    """Everything that is ready, by basic.get."""
+    found: list[tuple[bytes, BasicProperties]] = []
+    while True:
+        client.send(1, m.BasicGet(queue=queue, no_ack=True))
+        (event,) = client.events()
+        if isinstance(event, MethodFrame):
+            assert isinstance(event.method, m.BasicGetEmpty)
+            return found
+        content: bytes = event.content  # type: ignore[attr-defined]
+        raw = content[19 : 7 + int.from_bytes(content[3:7])]
+        found.append((content_body(content), BasicProperties.decode(raw)))
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What a test publishes."""
+
+    exchange: str
+    key: str
+    h: int | None
+    copies: tuple[str, ...]
+    blind: tuple[str, ...]
+    mode: int
+    size: int
+
+    def headers(self) -> dict[str, FieldValue] | None:
+        table: dict[str, FieldValue] = {}
+        if self.h is not None:
+            table["h"] = self.h
+        if self.copies:
+            table["CC"] = list(self.copies)
+        if self.blind:
+            table["BCC"] = list(self.blind)
+        return table or None
+
+    def properties(self) -> bytes:
+        return BasicProperties(headers=self.headers(), delivery_mode=self.mode).encode()
+
+    def queues(self) -> set[str]:
+        """The model."""
+        keys = {self.key, *self.copies, *self.blind}
+        if self.exchange == "amq.headers":
+            return {"p": {"p", "q"}, "q": {"q"}, "": set()}[
+                "" if self.h is None else "p" if self.h == 1 else "q"
+            ]
+        return keys & set(QUEUES)
+
+
+NAMES = st.sampled_from([*QUEUES, "nobody's"])
+SOME = st.lists(NAMES, max_size=2).map(tuple)
+MESSAGES = st.builds(
+    Sent,
+    st.sampled_from(["", "amq.direct", "amq.headers", "amq.headers"]),
+    NAMES,
+    st.sampled_from([None, 1, 2]),
+    SOME,
+    SOME,
+    st.sampled_from([1, 1, 2]),
+    st.sampled_from([10, 10, 10, 5000]),
+)
+
+
+def numbered(number: int, sent: Sent) -> bytes:
+    return publish(sent.key, sent.exchange, sent.properties(), (b"%d" % number).ljust(sent.size))
+
+
+def confirmed(client: Client) -> set[int]:
+    """The sequence numbers of all confirms that have come."""
+    tags: set[int] = set()
+    for event in client.events():
+        if isinstance(event, Acks):
+            tags.update(event.tags)
+        else:
+            assert isinstance(event, MethodFrame)
+            assert isinstance(event.method, m.BasicAck)
+            last = event.method.delivery_tag
+            tags.update(range(1, last + 1) if event.method.multiple else [last])
+    return tags
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(MESSAGES, st.integers(1, 4)), min_size=1, max_size=8), st.booleans())
+def test_each_message_goes_where_the_model_says(
+    runs: list[tuple[Sent, int]], in_one_piece: bool
+) -> None:
+    all_sent = [sent for sent, count in runs for _ in range(count)]
+    client = client_with(Broker())
+    client.call(1, m.ConfirmSelect())
+    pieces = [numbered(number, sent) for number, sent in enumerate(all_sent)]
+    for data in [b"".join(pieces)] if in_one_piece else pieces:
+        client.send_bytes(data)
+    assert confirmed(client) == set(range(1, len(all_sent) + 1))
+    for queue in QUEUES:
+        found = fetched(client, queue)
+        expected = [n for n, sent in enumerate(all_sent) if queue in sent.queues()]
+        assert [int(body) for body, _ in found] == expected
+        for number, (_, properties) in zip(expected, found, strict=True):
+            seen = all_sent[number].headers()
+            if seen is not None:
+                seen.pop("BCC", None)
+            assert properties.headers == seen
+            assert properties.delivery_mode == all_sent[number].mode
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The exchanges of all questions to the topology."""
+    exchanges: list[str] = []
+    original = Topology.route_message
+
+    def counted(self: Topology, exchange: str, message: Message) -> tuple[str, ...]:
+        exchanges.append(exchange)
+        return original(self, exchange, message)
+
+    monkeypatch.setattr(Topology, "route_message", counted)
+    return exchanges
+
+
+def test_what_repeats_is_asked_once(asked: list[str]) -> None:
+    client = client_with(Broker())
+    plain = publish("p", "amq.direct", NO_PROPERTIES, b"x")
+    by_headers = publish("p", "amq.headers", BasicProperties(headers={"h": 1}).encode(), b"x")
+    copied = publish("p", "", BasicProperties(headers={"CC": ["q"]}).encode(), b"x")
+    for each, questions in ((plain, 1), (by_headers, 2), (copied, 2)):
+        asked.clear()
+        for _ in range(3):
+            client.send_bytes(each * 5)
+        assert len(asked) == questions
+    client.call(1, m.QueueDeclare(queue="new"))
+    asked.clear()
+    client.send_bytes(plain + by_headers + copied)
+    assert len(asked) == 5
+
+
+def test_chance_decides_for_each_message() -> None:
+    broker = Broker()
+    client = client_with(broker)
+    numbers = cycle([0, 1, 1])
+    broker.world.dice.below = lambda _: next(numbers)  # type: ignore[method-assign, assignment]
+    client.call(1, m.ExchangeDeclare(exchange="x", exchange_type="x-random"))
+    for name in ("p", "q"):
+        client.call(1, m.QueueBind(queue=name, exchange="x"))
+    client.send_bytes(b"".join(publish("k", "x", NO_PROPERTIES, b"%d" % n) for n in range(8)))
+    # two throws find out that this exchange throws
+    assert [body for body, _ in fetched(client, "p")] == [b"1", b"4", b"7"]
+    assert [body for body, _ in fetched(client, "q")] == [b"0", b"2", b"3", b"5", b"6"]
+
+
+BROKEN = b"\x20\x00\x00\x00\x00\x03\x01aZ"
+"""Properties with a headers table whose only value is of no type."""
+
+
+def test_headers_that_cannot_be_decoded_matter_only_when_they_are_read() -> None:
+    client = client_with(Broker())
+    client.send_bytes(publish("r", "amq.direct", BROKEN, b"unread"))
+    assert client.events() == []
+    good = BasicProperties(headers={"h": 1}).encode()
+    client.send_bytes(
+        publish("", "amq.headers", good, b"1") + publish("", "amq.headers", BROKEN, b"2") * 2
+    )
+    (event,) = client.events()
+    assert isinstance(event, MethodFrame)
+    assert isinstance(event.method, m.ConnectionClose)
+    assert event.method.reply_code == 501
+    assert event.method.failed_class_id == 60
+    other = client.broker.connect()
+    other.open(1)
+    assert [body for body, _ in fetched(other, "p")] == [b"1"]
+
+
+def test_those_before_a_refused_one_go_out() -> None:
+    client = client_with(Broker())
+    good = BasicProperties(headers={"CC": ["q"]}).encode()
+    bad = BasicProperties(headers={"CC": "q"}).encode()
+    client.send_bytes(publish("p", "", good, b"1") + publish("p", "", bad, b"2"))
+    (closed,) = client.call(1)
+    assert isinstance(closed, m.ChannelClose)
+    assert closed.reply_text.endswith('{unacceptable_type_in_header,"CC",longstr}')
+    client.open(2)
+    other = client.broker.connect()
+    other.open(1)
+    for queue in ("p", "q"):
+        assert [body for body, _ in fetched(other, queue)] == [b"1"]
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    client = client_with(Broker())
+    publishing = channel_of(client).publishing
+    for number in range(max(KINDS_MAX, CHOICES_MAX) + 10):
+        raw = BasicProperties(headers={"h": number}, message_id="m").encode()
+        client.post_bytes(publish("", "amq.headers", raw, b""))
+    client.broker.run()
+    assert len(publishing.kinds) <= KINDS_MAX
+    assert len(publishing.choices) <= CHOICES_MAX
+    long = BasicProperties(headers={"h": "x" * REMEMBERED_BYTES_MAX}).encode()
+    client.send_bytes(publish("", "amq.headers", long, b""))
+    assert long not in publishing.kinds
+    assert all(raw != long for _, raw in publishing.choices)
