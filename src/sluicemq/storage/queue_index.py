@@ -132,9 +132,10 @@ class IndexRead(DiskJob):
             try:
                 self.runs += read_block(files, self.path, self.file_id, place)
             except Corrupt as error:
-                self._put_aside(files, str(error), place.offset, place.length)
+                text = f"{self.path}: block at {place.offset}: {error}"
+                self._put_aside(files, text, place.offset, place.length)
             except DiskFailed as failure:
-                self.damaged.append(f"the block at {place.offset} cannot be read: {failure}")
+                self.damaged.append(f"{self.path}: block at {place.offset}: {failure}")
 
     def _put_aside(self, files: Files, text: str, offset: int, size: int) -> None:
         """Bytes that are not what was written: a copy for whoever wants to look at them."""
