@@ -93,10 +93,11 @@ def wait_for(done: Callable[[], object], what: str, seconds: float = PATIENCE_SE
         time.sleep(0.02)
 
 
-def declare(target: Target, queue: str) -> None:
-    """A durable queue."""
+def declare(target: Target, *queues: str) -> None:
+    """Durable queues. (On a full disk that would wait, as everything does that must be kept.)"""
     with pika.BlockingConnection(parameters(target)) as connection:
-        connection.channel().queue_declare(queue, durable=True)
+        for queue in queues:
+            connection.channel().queue_declare(queue, durable=True)
 
 
 def drain(target: Target, queue: str) -> list[int]:

@@ -50,21 +50,12 @@ def await_standstill(publisher: Publisher, seconds: float = 60.0) -> None:
 def await_told(target: Target) -> str:
     """What a client is told that publishes now. (One that has published all it may before the alarm
     was raised is not told before it publishes again; as with RabbitMQ.)"""
-    declare(target, "late")
     late = Publisher(target, "late", 100, window=1)
     late.start()
     wait_for(lambda: late.blocked, "publishers are told")
     late.finish()
     assert late.settled <= 1, "confirmed, although blocked"  # what it was stopped at still counts
     return late.blocked
-
-
-def await_released(target: Target) -> None:
-    """Until a client may publish, and is confirmed."""
-    late = Publisher(target, "late", 100, window=1)
-    late.start()
-    wait_for(lambda: not late.blocked and late.settled, "publishers are let go")
-    late.finish()
 
 
 def check(found: list[int], publisher: Publisher) -> None:
@@ -81,7 +72,7 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
     disk: Volume, body_bytes: int
 ) -> None:
     target = disk.start(f"storage.disk_free_limit_absolute={12 * MIB}")
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", body_bytes, window=5)  # slow enough to be noticed in time
     publisher.start()
     await_standstill(publisher)
@@ -92,7 +83,6 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
     confirmed = len(publisher.confirmed)
     assert disk.free_bytes() > 0, "the alarm came too late"
     disk.make_space()
-    await_released(target)
     wait_for(lambda: len(publisher.confirmed) > confirmed + 100, "it goes on")
     publisher.finish()
     check(drain(target, "q"), publisher)
@@ -102,14 +92,13 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
 @pytest.mark.parametrize("body_bytes", SIZES)
 def test_full_to_the_brim_it_waits_and_goes_on_by_itself(disk: Volume, body_bytes: int) -> None:
     target = disk.start(NO_LIMIT)
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", body_bytes)
     publisher.start()
     await_standstill(publisher)
     assert "low on disk (" in await_told(target)
     confirmed = len(publisher.confirmed)
     disk.make_space()
-    await_released(target)
     wait_for(lambda: len(publisher.confirmed) > confirmed + 100, "it goes on")
     publisher.finish()
     disk.kill()
@@ -122,7 +111,7 @@ def test_full_to_the_brim_it_waits_and_goes_on_by_itself(disk: Volume, body_byte
 def test_killed_while_full_it_comes_back_with_everything(disk: Volume, body_bytes: int) -> None:
     """At once, or, if it cannot start without space, when there is some; it says so then."""
     target = disk.start(NO_LIMIT)
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", body_bytes)
     publisher.start()
     await_standstill(publisher)
@@ -144,7 +133,7 @@ def test_killed_while_full_it_comes_back_with_everything(disk: Volume, body_byte
 def test_consumers_make_space(disk: Volume, body_bytes: int) -> None:
     """What they acknowledge must be written down and cleared away on a disk that is full."""
     target = disk.start(NO_LIMIT)
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", body_bytes)
     publisher.start()
     await_standstill(publisher)
@@ -162,7 +151,7 @@ def test_consumers_make_space(disk: Volume, body_bytes: int) -> None:
 def test_stopped_while_full_it_ends_and_comes_back(disk: Volume) -> None:
     """SIGTERM: a clean end if there is space for one, in any case an end in time."""
     target = disk.start(NO_LIMIT)
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", 1000)
     publisher.start()
     await_standstill(publisher)
@@ -178,7 +167,7 @@ def test_a_disk_that_fills_up_under_traffic_again_and_again(disk: Volume) -> Non
     back."""
     disk.make_space()
     target = disk.start(NO_LIMIT)
-    declare(target, "q")
+    declare(target, "q", "late")
     publisher = Publisher(target, "q", 5000)
     publisher.start()
     found: list[int] = []
