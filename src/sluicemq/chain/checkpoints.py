@@ -147,11 +147,12 @@ class Checkpoints:
     def _sync(self) -> None:
         """Take the snapshot, and make durable what it says."""
         broker = self.store.broker
+        open_writes = self.store.open_writes()
         for queue in [*self.touched]:
             index = queue.machine.backing.index
             if queue.machine.deleted or not queue.definition.durable:
                 continue
-            self.states[queue.id] = encode_queue_state(state_of(queue))
+            self.states[queue.id] = encode_queue_state(state_of(queue, open_writes.get(queue, [])))
             paths = index.take_dirty()
             if paths:
                 self.syncing += 1
@@ -199,8 +200,9 @@ class Checkpoints:
             self.begin()
 
 
-def state_of(queue: Queue) -> QueueState:
-    """What a checkpoint says about a queue."""
+def state_of(queue: Queue, open_writes: list[range]) -> QueueState:
+    """What a checkpoint says about a queue. What the journal does not have yet is left out, though
+    a segment may: its body may not be there."""
     machine = queue.machine
     backing = machine.backing
     depth = machine.depth
@@ -208,6 +210,6 @@ def state_of(queue: Queue) -> QueueState:
         queue.id,
         backing.next_position,
         backing.delivered,
-        backing.index.states(),
+        backing.index.states(open_writes),
         depth.ready_bytes + depth.unacked_bytes,
     )

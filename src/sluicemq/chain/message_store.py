@@ -360,6 +360,14 @@ class MessageStore(FlowActor):
             return None
         return places.pop((queue, positions.start))
 
+    def open_writes(self) -> dict[Queue, list[range]]:
+        """Positions whose group is not durable yet."""
+        found: dict[Queue, list[range]] = {}
+        for write in [*self.committing.writes, *self.group.writes]:
+            positions = range(write.position, write.position + len(write.batch.contents))
+            found.setdefault(write.queue, []).append(positions)
+        return found
+
     def define(self, message: StoreDefinition | StoreQueueDeleted) -> None:
         if self.sealed:
             if message.channel is not None:

@@ -296,6 +296,7 @@ class Queue(FlowActor):
                 self.broker.no_space_for(job)
                 self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
             else:
+                backing.give_up(job)
                 self.broker.store.seal(str(failure))
             return
         if failure is not None:

@@ -514,6 +514,12 @@ class Backing:
         for chunk in gone:
             self.depth.footprint -= chunk.footprint()
 
+    def give_up(self, job: IndexWrite) -> None:
+        """It has failed for good: what it was to write stays in RAM."""
+        self.index.give_up(job)
+        self.outgoing.extendleft(reversed(self.in_flight))
+        self.in_flight = []
+
     def _seek(self) -> IndexRead:
         """Which ids have those that were purged on disk? One segment at a time."""
         self.condemned.sort(key=first_of)

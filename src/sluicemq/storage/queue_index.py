@@ -289,6 +289,13 @@ class QueueIndex:
         for positions in job.gone:
             self.acknowledge(positions)
 
+    def give_up(self, job: IndexWrite) -> None:
+        """It has failed for good: nothing of it is there."""
+        assert job is self.job
+        self.job = None
+        for positions in job.gone:
+            self.acknowledge(positions)
+
     def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
         """A job that reads from one segment: of [start, end) as much as `bytes_max` allows, at
         least one block. `start` must be on disk."""
@@ -389,13 +396,20 @@ class QueueIndex:
             paths.append(segment.path)
         return paths
 
-    def states(self) -> list[SegmentState]:
-        """For the checkpoint: what will be there after a restart."""
-        return [
-            SegmentState(s.number, s.length, s.file_id, s.live & ~s.transient)
-            for s in self.segments.values()
-            if s.live & ~s.transient
-        ]
+    def states(self, but: Iterable[range] = ()) -> list[SegmentState]:
+        """For the checkpoint: what will be there after a restart. `but`: these are not durable
+        otherwise yet, and must not be found before they are."""
+        hidden: dict[int, int] = {}
+        for positions in but:
+            for number, part in self.parts(positions):
+                bits = bits_of(part, number * self.entry_count)
+                hidden[number] = hidden.get(number, 0) | bits
+        states: list[SegmentState] = []
+        for segment in self.segments.values():
+            live = segment.live & ~segment.transient & ~hidden.get(segment.number, 0)
+            if live:
+                states.append(SegmentState(segment.number, segment.length, segment.file_id, live))
+        return states
 
     def adopt(self, state: SegmentState) -> None:
         """From a checkpoint."""
