@@ -4,24 +4,36 @@ by hand, as a broker that was killed at an unlucky moment leaves them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
-from sluicemq.model.definitions import BindingDefinition, QueueDefinition
+import pytest
+
+from sluicemq.errors import DiskFailed, Refused
+from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from sluicemq.model.durable import DurableDefinitions
-from sluicemq.storage.checkpoint import Checkpoint, QueueState, SegmentState, write_checkpoint
+from sluicemq.storage.checkpoint import (
+    Checkpoint,
+    QueueState,
+    SegmentState,
+    read_newest,
+    write_checkpoint,
+)
 from sluicemq.storage.entries import (
     Run,
     encode_ack,
     encode_definition,
+    encode_deliver,
     encode_queue_deleted,
     encode_run,
 )
-from sluicemq.storage.journal import Journal
+from sluicemq.storage.journal import Journal, journal_numbers, journal_path
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import Recovery, queue_directory
-from unit.storage.files import DictFiles
+from unit.storage.files import DictFiles, run
 
 ENTRIES = 8
 QUEUE = QueueDefinition("q", True, False, False, {})
@@ -144,3 +156,375 @@ def test_what_binds_a_queue_that_the_checkpoint_knows_as_deleted_is_dropped() ->
     assert recovery.definitions.bindings == {}
     assert list(recovery.definitions.queues) == [1]
     assert errors == []
+
+
+# What the journal says
+
+
+def group(*encoders: Callable[[list[bytes]], int]) -> list[bytes]:
+    """The entries of a group."""
+    parts: list[bytes] = []
+    for encode in encoders:
+        encode(parts)
+    return parts
+
+
+def published(first: int, *contents: bytes) -> Callable[[list[bytes]], int]:
+    return lambda parts: encode_run(parts, run_of(first, *contents))
+
+
+def acked(*ranges: range) -> Callable[[list[bytes]], int]:
+    return lambda parts: encode_ack(parts, 1, [*ranges])
+
+
+def write_groups(
+    files: DictFiles, *groups: list[bytes], number: int = 1, before: int = 0
+) -> list[tuple[int, int]]:
+    """A journal file, with so many groups in those before it; where its groups lie, (start, end)
+    each."""
+    book = Journal(number, 1 << 12, file_id)
+    book.sequence = before
+    places = []
+    for parts in groups:
+        start = book.offset or 64
+        run(files, book.group(parts))
+        places.append((start, book.offset))
+    return places
+
+
+def contents_of(recovery: Recovery, files: DictFiles, queue: int = 1) -> dict[int, bytes]:
+    """What can be read of a queue, by position."""
+    index = recovery.queues[queue].index
+    found: dict[int, bytes] = {}
+    for number in sorted(index.segments):
+        job = index.read(number * ENTRIES, (number + 1) * ENTRIES, 1 << 20)
+        run(files, job)
+        index.was_read(job)
+        assert job.failure is None
+        assert job.damaged == []
+        for each in job.runs:
+            contents = each.contents or [b"%d" % message_id for message_id in each.ids]
+            for position, content in zip(each.positions, contents, strict=True):
+                assert position not in found, "twice in a segment"
+                found[position] = content
+    wanted = [p for positions in index.live_in(0, 1000) for p in positions]
+    return {position: found[position] for position in wanted}
+
+
+def test_a_new_directory_has_nothing() -> None:
+    files = DictFiles()
+    recovery, errors = recover(files)
+    assert recovery.is_new
+    assert len(recovery.node_id) == 16
+    assert (recovery.queues, errors) == ({}, [])
+    again, errors = recover(files)
+    assert not again.is_new
+    assert again.node_id == recovery.node_id
+    assert errors == []
+
+
+def test_messages_of_the_journal_are_in_segments_afterwards() -> None:
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    write_groups(
+        files, group(published(2, *[b"%d" % n for n in range(2, 20)])), group(acked(range(5, 9)))
+    )
+    recovery, errors = recover(files)
+    expected = {0: b"a", 1: b"b"} | {n: b"%d" % n for n in (2, 3, 4, *range(9, 20))}
+    assert contents_of(recovery, files) == expected
+    assert recovery.queues[1].next_position == 20
+    assert errors == []
+    assert journal_numbers(files) == []
+    again, errors = recover(files)
+    assert contents_of(again, files) == expected, "without the journal"
+    assert errors == []
+
+
+def test_what_is_in_a_segment_already_is_not_written_again() -> None:
+    """The checkpoint's segments and the journal overlap."""
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    write_groups(files, group(published(0, b"a", b"b", b"c")))
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"a", 1: b"b", 2: b"c"}
+    assert errors == []
+
+
+def test_runs_with_a_step_are_acknowledged_in_part() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    even = Run(1, 2, 2, 9, b"", 1, True, True, [b"%02d" % n for n in range(2, 20, 2)], [2] * 9)
+    odd = Run(1, 3, 2, 9, b"", 1, True, True, None, [99] * 9, 503, 2)
+    write_bodies(files, range(503, 521, 2))
+    parts = group(lambda parts: encode_run(parts, even), lambda parts: encode_run(parts, odd))
+    write_groups(files, parts, group(acked(range(4, 16, 4), range(3, 20, 6))))
+    recovery, errors = recover(files)
+    expected = {n: b"%02d" % n for n in (2, 6, 10, 14, 16, 18)}
+    expected |= {n: b"%d" % (n + 500) for n in (5, 7, 11, 13, 17, 19)}
+    assert contents_of(recovery, files) == expected
+    assert errors == []
+    assert recovery.next_message_id == 520
+
+
+def write_bodies(files: DictFiles, ids: range) -> None:
+    """Into the message store."""
+    store = MessageFiles("persistent", DictIndex(), 1 << 16, file_id)
+    store.recover(files, {})
+    for message_id in ids:
+        store.write_run(range(message_id, message_id + 1), [b"%d" % message_id])
+    job = store.take_job()
+    assert job is not None
+    run(files, job)
+
+
+def test_messages_without_a_body_are_dropped_and_told() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    refers = Run(1, 0, 1, 4, b"", 1, True, True, None, [99] * 4, 50)
+    write_bodies(files, range(50, 53))
+    write_groups(files, group(lambda parts: encode_run(parts, refers)))
+    recovery, errors = recover(files)
+    assert live(recovery) == [range(3)]
+    assert any("1 messages have no body" in error for error in errors)
+
+
+def test_acknowledgements_reach_across_segments() -> None:
+    files = DictFiles()
+    first = segment(files, 0, *[b"%d" % n for n in range(8)])
+    index = QueueIndex(1, queue_directory(1, True), ENTRIES, file_id)
+    job = index.write([run_of(8, b"8", b"9")])
+    run(files, job)
+    index.wrote(job)
+    checkpoint(files, first, *index.states())
+    acks = group(acked(range(1, 9), range(10, 30, 7)))
+    write_groups(files, group(published(10, *[b"%d" % n for n in range(10, 30)])), acks)
+    recovery, errors = recover(files)
+    assert [*contents_of(recovery, files)] == [0, 9, *(n for n in range(10, 30) if n % 7 != 3)]
+    assert errors == []
+
+
+def test_an_acknowledgement_alone_moves_the_next_position() -> None:
+    """The message's own group may have been overtaken: its position is used up all the same."""
+    files = DictFiles()
+    checkpoint(files)
+    write_groups(files, group(acked(range(40, 42))))
+    recovery, _ = recover(files)
+    assert recovery.queues[1].next_position == 42
+
+
+def test_after_a_crash_everything_counts_as_delivered_and_after_a_stop_what_was() -> None:
+    files = DictFiles()
+    definitions = DurableDefinitions()
+    definitions.add_queue(1, QUEUE)
+    state = QueueState(1, 5, 3, [], 0)
+    for clean, delivered in ((True, 3), (False, 5)):
+        saved = Checkpoint(1, clean, 1, 1, 3, bytes(16), definitions.encode(), [state], ENTRIES)
+        write_checkpoint(files, saved)
+        recovery, _ = recover(files)
+        assert recovery.queues[1].delivered == delivered
+        files = DictFiles()
+    write_checkpoint(files, saved)
+    write_groups(files, group(lambda parts: encode_deliver(parts, 1, 4), published(5, b"f")))
+    recovery, _ = recover(files)
+    assert recovery.queues[1].delivered == 6
+
+
+def test_definitions_are_replayed_in_order() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    change = DurableDefinitions()
+    exchange = ExchangeDefinition("e", "topic", True, False, False, {"x": 1})
+    binding = BindingDefinition("e", "q", "queue", "key", {})
+    other = BindingDefinition("e", "q", "queue", "other", {})
+    changes = [
+        change.add_exchange(exchange),
+        change.add_queue(2, QueueDefinition("r", True, False, True, {"y": b"z"})),
+        change.add_binding(binding),
+        change.add_binding(other),
+        change.delete_binding(other),
+        change.add_exchange(ExchangeDefinition("f", "fanout", True, False, False, {})),
+        change.delete_exchange("f"),
+        change.add_queue(3, QueueDefinition("s", True, False, False, {})),
+    ]
+    parts: list[bytes] = []
+    for each in changes:
+        encode_definition(parts, each)
+    gone = group(lambda parts: encode_queue_deleted(parts, 3))
+    other_queue = Run(3, 0, 1, 1, b"", 1, False, True, [b"x"], [1])
+    late = group(lambda parts: encode_run(parts, other_queue))
+    write_groups(files, parts, gone, late)
+    recovery, errors = recover(files)
+    assert errors == []
+    found = recovery.definitions
+    assert found.exchanges.keys() == {"e"}
+    assert found.queues.keys() == recovery.queues.keys() == {1, 2}
+    assert found.queues[2].arguments == {"y": b"z"}
+    assert found.bindings.keys() == {binding.identity}
+    assert recovery.next_queue_id >= 3
+    again, errors = recover(files)
+    assert again.definitions.encode() == found.encode()
+    assert errors == []
+
+
+def test_a_deleted_queue_leaves_no_files() -> None:
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    write_groups(files, group(lambda parts: encode_queue_deleted(parts, 1)))
+    recovery, errors = recover(files)
+    assert recovery.queues == {}
+    assert errors == []
+    assert not [path for path in files.files if path.startswith("queues/")]
+
+
+def test_segments_keep_the_size_they_were_written_with() -> None:
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    told: list[str] = []
+    recovery = Recovery(files, 64, file_id, lambda _, text: told.append(text))
+    recovery.run(*(MessageFiles(kind, DictIndex(), 1 << 16, file_id) for kind in KINDS))
+    assert recovery.entry_count == recovery.queues[1].index.entry_count == ENTRIES
+    assert any("8 entries" in text for text in told)
+
+
+# What is wrong with it
+
+
+def test_a_last_group_that_was_never_finished_is_no_error() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    places = write_groups(files, group(published(0, b"a")), group(published(1, b"b" * 50)))
+    files.files[journal_path(1)].data[places[1][0] + 40 :] = bytes(100)
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"a"}
+    assert errors == []
+
+
+def test_a_damaged_group_is_told_put_aside_and_the_others_count() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    groups = [group(published(n, b"%d" % n)) for n in range(3)]
+    places = write_groups(files, *groups)
+    files.files[journal_path(1)].data[places[1][0] + 40] ^= 1
+    damaged = files.content(journal_path(1))
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"0", 2: b"2"}
+    start, end = places[1]
+    assert any(f"{start} to {end}" in error for error in errors)
+    assert files.content("quarantine/journal-00000001.jif") == damaged
+
+
+def test_a_torn_group_in_a_file_that_is_not_the_last_is_told() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    places = write_groups(files, group(published(0, b"a")), group(published(1, b"b")))
+    files.files[journal_path(1)].data[places[1][0] + 40] ^= 1
+    write_groups(files, group(published(2, b"c")), number=2, before=2)
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"a", 2: b"c"}
+    assert any(journal_path(1) in error for error in errors)
+
+
+def test_a_missing_journal_file_is_refused_when_it_is_the_first() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    write_groups(files, group(published(0, b"a")), number=2)
+    with pytest.raises(Refused, match=r"00000001\.jif is missing"):
+        recover(files)
+    assert journal_numbers(files) == [2], "nothing is touched"
+
+
+def test_groups_that_are_missing_between_two_files_are_told() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    write_groups(files, group(published(0, b"a")))
+    write_groups(files, group(published(2, b"c")), number=2, before=3)
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"a", 2: b"c"}
+    assert any("groups 2 to 3 are missing" in error for error in errors)
+
+
+def test_a_missing_journal_file_in_between_is_told() -> None:
+    files = DictFiles()
+    checkpoint(files)
+    write_groups(files, group(published(0, b"a")), number=1)
+    write_groups(files, group(published(2, b"c")), number=3, before=1)
+    recovery, errors = recover(files)
+    assert contents_of(recovery, files) == {0: b"a", 2: b"c"}
+    assert any("files before it are missing" in error for error in errors)
+
+
+def test_no_readable_checkpoint_is_refused_and_one_before_is_taken() -> None:
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    recover(files)
+    newest, _ = read_newest(files)
+    assert newest is not None
+    path = f"checkpoint/{newest.number:08d}.ckp"
+    files.files[path].data[70] ^= 1
+    recovery, errors = recover(files)
+    assert live(recovery) == [range(2)]
+    assert any(path in error for error in errors)
+    for name in files.names("checkpoint"):
+        files.files[f"checkpoint/{name}"].data[70] ^= 1
+    with pytest.raises(Refused, match="no checkpoint can be read"):
+        recover(files)
+
+
+def test_a_segment_that_is_too_short_is_told_and_what_there_is_counts() -> None:
+    files = DictFiles()
+    state = segment(files, 0, b"a", b"b")
+    checkpoint(files, state)
+    path = f"{queue_directory(1, True)}/{0:08d}.idx"
+    del files.files[path].data[state.length - 8 :]
+    _, errors = recover(files)
+    assert any(path in error for error in errors)
+
+
+# Cut off
+
+
+def lived() -> DictFiles:
+    """A directory with something of everything, all of it durable."""
+    files = DictFiles()
+    checkpoint(files, segment(files, 0, b"a", b"b"))
+    write_bodies(files, range(70, 72))
+    refers = Run(1, 12, 1, 2, b"", 1, True, True, None, [99] * 2, 70)
+    added = DurableDefinitions().add_queue(2, QueueDefinition("r", True, False, False, {}))
+    numbers = [b"%d" % n for n in range(2, 12)]
+    write_groups(files, group(published(2, *numbers), lambda parts: encode_run(parts, refers)))
+    second = Run(2, 0, 1, 1, b"", 1, False, True, [b"x"], [1])
+    more = group(lambda parts: encode_definition(parts, added))
+    more += group(lambda parts: encode_run(parts, second), acked(range(1, 5)))
+    write_groups(files, more, number=2, before=1)
+    for path in [*files.files]:
+        files.put(path, files.content(path))
+    return files
+
+
+def state_of(recovery: Recovery, files: DictFiles) -> object:
+    queues = {
+        key: (contents_of(recovery, files, key), queue.next_position, queue.delivered)
+        for key, queue in recovery.queues.items()
+    }
+    return queues, recovery.next_message_id, recovery.definitions.encode()
+
+
+@pytest.mark.parametrize("keeps", [lambda durable, _: durable, lambda _, written: written])
+def test_a_recovery_that_is_cut_off_anywhere_begins_again(
+    keeps: Callable[[bytes, bytes], bytes],
+) -> None:
+    """By a crash after each primitive; what was written and not synced is lost, or is not."""
+    files = lived()
+    expected = state_of(recover(files)[0], files)
+    steps = len(files.actions)
+    assert steps > 30
+    for done in range(steps):
+        files = lived()
+        files.actions.clear()
+        files.fail_after(done)
+        with suppress(DiskFailed):
+            recover(files)
+        files = files.crash(keeps)
+        recovery, errors = recover(files)
+        assert state_of(recovery, files) == expected, f"after {done} steps"
+        assert errors == []

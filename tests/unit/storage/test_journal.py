@@ -1,0 +1,169 @@
+"""Goal: a journal's groups come back as they were written. Method: groups are written to files in a
+dict, whole and in part.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.entries import QueueDeleted, encode_queue_deleted
+from sluicemq.storage.journal import GroupCommit, Journal, Replay, journal_numbers, journal_path
+from sluicemq.storage.records import GROUP, encode_record
+
+from .files import DictFiles, run
+
+LIMIT = 400
+NUMBERS = count(1)
+
+
+def file_id() -> bytes:
+    return next(NUMBERS).to_bytes(16)
+
+
+def entries(*queues: int) -> list[bytes]:
+    parts: list[bytes] = []
+    for queue in queues:
+        encode_queue_deleted(parts, queue)
+    return parts
+
+
+def written(*groups: list[bytes]) -> tuple[Journal, DictFiles]:
+    journal, files = Journal(1, LIMIT, file_id), DictFiles()
+    for parts in groups:
+        run(files, journal.group(parts))
+    return journal, files
+
+
+def test_groups_come_back_in_order() -> None:
+    _, files = written(entries(1), entries(2, 3), entries(4))
+    found = Replay(files, 1)
+    assert found.entries == [QueueDeleted(queue) for queue in (1, 2, 3, 4)]
+    assert (found.problems, found.torn) == ([], False)
+    assert found.sequences == [1, 2, 3]
+
+
+def test_a_group_is_durable_when_its_job_is_done() -> None:
+    journal, files = Journal(1, LIMIT, file_id), DictFiles()
+    job = journal.group(entries(1))
+    assert job.allocate == LIMIT, "a new file"
+    run(files, job)
+    assert files.actions[-3:] == [
+        f"write {journal_path(1)}",
+        f"sync {journal_path(1)}",
+        "sync_directory journal",
+    ]
+    job = journal.group(entries(2))
+    assert job.allocate == 0
+    run(files, job)
+    assert Replay(files.crash(), 1).entries == [QueueDeleted(1), QueueDeleted(2)]
+
+
+def test_a_group_that_found_no_space_is_written_again_to_the_same_place() -> None:
+    journal, files = Journal(1, LIMIT, file_id), DictFiles()
+    job = journal.group(entries(1))
+    for done in range(5):
+        files.fail_after(done, "ENOSPC")
+        run(files, job)
+        assert job.failure is not None
+        job.failure = None
+    files.fail = None
+    run(files, job)
+    run(files, journal.group(entries(2)))
+    assert Replay(files, 1).entries == [QueueDeleted(1), QueueDeleted(2)]
+
+
+def test_a_file_that_is_full_is_followed_by_the_next() -> None:
+    journal, files = written()
+    files_used = set()
+    for queue in range(30):
+        job = journal.group(entries(queue))
+        files_used.add(job.path)
+        run(files, job)
+        if journal.rotate():
+            assert files.size(job.path) >= LIMIT
+    numbers = journal_numbers(files)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert files_used == {*map(journal_path, numbers)}
+    found = [entry for number in numbers for entry in Replay(files, number).entries]
+    assert found == [QueueDeleted(queue) for queue in range(30)]
+    sequences = [s for number in numbers for s in Replay(files, number).sequences]
+    assert sequences == list(range(1, 31)), "they go on from file to file"
+
+
+def test_marks_say_what_old_files_have_of_each_queue() -> None:
+    journal = Journal(5, 1, file_id)
+    journal.mark(1, 10)
+    journal.group(entries(1))
+    assert journal.rotate()
+    journal.mark(1, 7)
+    journal.mark(2, 0)
+    journal.mark(2, 3)
+    journal.group(entries(1))
+    assert journal.rotate()
+    journal.mark(1, 90)
+    assert journal.marks_before(7) == {1: 10, 2: 3}
+    assert journal.marks_before(6) == {1: 10}
+    journal.forget_before(6)
+    assert journal.marks_before(7) == {1: 7, 2: 3}
+    assert journal.files_before(7) == [journal_path(5), journal_path(6)]
+    assert journal.files_before(7) == [], "once"
+
+
+@pytest.mark.parametrize("cut", [1, 30, 63, 64, 70, 90])
+def test_a_file_that_was_never_finished_is_torn(cut: int) -> None:
+    """Cut off in its header, at its end, in the first group."""
+    _, files = written(entries(1))
+    files.files[journal_path(1)].data[cut:] = bytes(LIMIT - cut)
+    found = Replay(files, 1)
+    assert found.entries == []
+    assert found.torn == (cut != 64), "a header alone is whole"
+
+
+def test_a_file_of_zeroes_is_torn_and_no_problem() -> None:
+    """Its space was reserved, and then nothing was written."""
+    files = DictFiles()
+    files.make_directory("journal")
+    files.allocate(journal_path(1), LIMIT)
+    found = Replay(files, 1)
+    assert (found.entries, found.problems, found.torn) == ([], [], True)
+
+
+def test_a_file_whose_header_is_damaged_is_a_problem() -> None:
+    _, files = written(entries(1))
+    files.files[journal_path(1)].data[20] ^= 1
+    found = Replay(files, 1)
+    assert found.entries == []
+    assert len(found.problems) == 1
+
+
+def test_a_damaged_group_is_named_with_its_place() -> None:
+    journal, files = written(entries(1))
+    start = journal.offset
+    run(files, journal.group(entries(2)))
+    end = journal.offset
+    run(files, journal.group(entries(3)))
+    files.files[journal_path(1)].data[start + 30] ^= 1
+    found = Replay(files, 1)
+    assert found.entries == [QueueDeleted(1), QueueDeleted(3)]
+    assert found.problems == [f"{journal_path(1)}: bytes {start} to {end} are damaged"]
+    assert found.sequences == [1, 3]
+
+
+def test_a_group_with_something_else_in_it_is_refused() -> None:
+    """Its crc is right: that is no damage, but a writer's mistake or a newer one."""
+    journal, files = written(entries(1))
+    offset = journal.offset
+    record = encode_record(journal.file_id, offset, GROUP, 2, [b"\x63 is no entry"])
+    run(files, GroupCommit(journal_path(1), offset, record, 0))
+    with pytest.raises(Corrupt):
+        Replay(files, 1)
+
+
+def test_other_files_are_left_alone() -> None:
+    _, files = written(entries(1))
+    files.put("journal/notes.txt", b"")
+    files.put("journal/1.jif", b"")
+    assert journal_numbers(files) == [1]
