@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from typing import Final
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -18,7 +19,7 @@ from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.paging import Backing
 from sluicemq.queues.subqueues import MOVES, Delta
 from sluicemq.storage.entries import Run
-from sluicemq.storage.queue_index import IndexWrite, QueueIndex
+from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 from .paging_invariants import check
 from .paging_model import Bench, tiny
@@ -327,3 +328,84 @@ def test_planted_bug_is_found(
     with pytest.raises((AssertionError, KeyError, ValueError, IndexError)):
         for seed in range(40):
             live(seed, 300)
+
+
+# Damage
+
+
+def damaged_bench(kind: int, persistent: bool) -> Bench:
+    """Messages that are on disk only, and a block of them damaged."""
+    bench = Bench()
+    bench.set_target(0)
+    bench.publish(6, kind, persistent, 8)
+    bench.work_to_the_end()
+    assert bench.backing.delta.count > 20
+    segment = bench.backing.index.segments[4]
+    assert segment.places is not None
+    bench.files.files[segment.path].data[segment.places[0].offset + 60] ^= 1
+    return bench
+
+
+@pytest.mark.parametrize("kind", [0, 2, 3])
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_damaged_block_costs_its_messages_and_no_others(kind: int, persistent: bool) -> None:
+    with tiny():
+        bench = damaged_bench(kind, persistent)
+        lost: list[int] = []
+        loaded = bench.machine.loaded
+
+        def lose(job: IndexRead) -> list[range]:
+            gone = [position for positions in loaded(job) for position in positions]
+            lost.extend(gone)
+            bench.ready = [each for each in bench.ready if each.position not in gone]
+            job.damaged.clear()
+            return []
+
+        with patch.object(bench.machine, "loaded", lose):
+            bench.consume(0, False, 2)
+            for _ in range(200):
+                bench.work()
+                bench.read_bodies()
+                bench.settle(0, 9, False)
+        assert not bench.ready
+        assert not bench.out
+        assert lost, "a block was damaged"
+        depth = bench.machine.depth
+        assert (depth.ready, depth.unacked, depth.ready_bytes) == (0, 0, 0)
+        assert (depth.persistent, depth.footprint) == (0, 0)
+        assert bench.backing.length() == 0
+
+
+@pytest.mark.parametrize("all_of_them", [False, True])
+@pytest.mark.parametrize("requeued", [False, True])
+def test_bodies_that_are_gone_cost_their_messages_and_no_others(
+    requeued: bool, all_of_them: bool
+) -> None:
+    with tiny():
+        bench = Bench()
+        bench.set_target(0)
+        bench.publish(6, 3, True, 3)
+        if requeued:
+            bench.consume(1, False, 0)
+            bench.work_to_the_end()
+            bench.down(1)
+        bench.work_to_the_end()
+        bench.consume(0, False, 2)
+        while not bench.reads:
+            bench.work()
+        chunk, ids = bench.reads.pop(0)
+        kept = [] if all_of_them else [*ids][1::2]
+        found = {number: bench.persistent.contents[number] for number in kept}
+        lost = [p for some in bench.machine.got_bodies(chunk, found) for p in some]
+        assert lost
+        gone = {each.id for each in bench.ready if each.position in lost}
+        assert gone == {*ids} - {*kept}
+        bench.ready = [each for each in bench.ready if each.position not in lost]
+        for number in gone:
+            del bench.persistent.contents[number]
+        bench.published -= len(gone)
+        bench.journalled -= {*lost}
+        bench.turn()
+        check(bench)
+        bench.drain()
+        check(bench)
