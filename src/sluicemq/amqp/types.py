@@ -37,6 +37,7 @@ INT32_MAX: Final = 2**31 - 1
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 UINT32_MAX: Final = 2**32 - 1
+UINT64_MAX: Final = 2**64 - 1
 
 SHORT: Final = struct.Struct(">H")
 LONG: Final = struct.Struct(">I")
@@ -317,6 +318,8 @@ def _encode_int(value: int) -> bytes:
         return SIGNED.pack(b"I", value)
     if INT64_MIN <= value <= INT64_MAX:
         return SIGNED_LONG.pack(b"l", value)
+    if INT64_MAX < value <= UINT64_MAX:
+        return b"L" + LONGLONG.pack(value)  # as some clients send it
     raise Malformed(f"{value} does not fit in 64 bits")
 
 

@@ -18,7 +18,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, cast
 
-from sluicemq.amqp.types import Malformed, decode_table, encode_table
+from sluicemq.amqp.types import decode_table, encode_table
 from sluicemq.errors import Corrupt
 from sluicemq.model.definitions import (
     Arguments,
@@ -52,7 +52,7 @@ class DurableDefinitions:
                 self.apply_one("queue", each)
             for each in all_of_them["bindings"]:
                 self.apply_one("binding", each)
-        except (ValueError, KeyError, TypeError, Malformed) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Corrupt(f"definitions that do not parse: {error}") from error
 
     def encode(self) -> bytes:
@@ -71,7 +71,7 @@ class DurableDefinitions:
         try:
             for kind, value in json.loads(change).items():
                 self.apply_one(kind, value)
-        except (ValueError, KeyError, TypeError, Malformed) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Corrupt(f"a change of the definitions that does not parse: {error}") from error
 
     def apply_one(self, kind: str, value: Any) -> None:

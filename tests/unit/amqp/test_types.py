@@ -183,7 +183,7 @@ def test_table_of_too_many_values_is_malformed() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [2**63, -(2**63) - 1, Decimal(-1), Decimal(2**32), Decimal("Infinity"), "\ud800"]
+    "value", [2**64, -(2**63) - 1, Decimal(-1), Decimal(2**32), Decimal("Infinity"), "\ud800"]
 )
 def test_value_that_amqp_cannot_carry_is_refused(value: FieldValue) -> None:
     with pytest.raises(Malformed):
