@@ -7,12 +7,14 @@ from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodF
 from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
+from sluicemq.chain.message_store import Hurry
 from sluicemq.chain.reader import Peer
 from sluicemq.config import Config
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.node import Node
 
 from ..fakes import FakeNet, FakeWorld
+from ..storage.files import DictFiles
 
 NO_PROPERTIES = b"\0\0"
 PERSISTENT = b"\x10\x00\x02"
@@ -31,10 +33,12 @@ class Sockets(FakeNet):
 
 
 class Broker:
-    """One node."""
+    """One node; on `files`, if there are some already."""
 
-    def __init__(self, config: Config | None = None) -> None:
+    def __init__(self, config: Config | None = None, files: DictFiles | None = None) -> None:
         self.world = FakeWorld()
+        if files is not None:
+            self.world.disk.files = files
         self.net = self.world.net = Sockets()
         self.node = Node(self.world, config or Config())
         self.clients = 0
@@ -44,6 +48,24 @@ class Broker:
         while self.node.run(1000) or self.world.disk.jobs:
             while self.world.disk.jobs:
                 self.world.disk.finish()
+
+    def wait(self) -> None:
+        """What the store has put off is done."""
+        timers = self.world.clock.timers
+        for timer in [timer for timer in timers if isinstance(timer[2], Hurry)]:
+            timers.remove(timer)
+            timer[1].post(timer[2])
+        self.run()
+
+    def stop(self) -> None:
+        """In order, with all clients gone."""
+        self.node.shut_down()
+        self.run()
+        for reader in list(self.node.broker.connections.values()):
+            reader.post(Closed("gone"))
+        self.run()
+        self.node.close_storage()
+        self.run()
 
     def connect(self) -> Client:
         self.clients += 1

@@ -1,0 +1,302 @@
+"""Goal: what was confirmed is there after a crash at any moment, old journal files go, and a clean
+stop says so. Method: a whole node with tiny limits over files in memory; the plug is pulled after
+each job of the disk, and another node starts on what was durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Acks
+from sluicemq.amqp.events import ContentMethod
+from sluicemq.amqp.frames import content_body
+from sluicemq.chain.message_store import Flushed, StoreWrite
+from sluicemq.config import Config
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.disk import DiskJob
+from sluicemq.model.batch import Batch
+from sluicemq.model.definitions import QueueDefinition
+from sluicemq.storage.checkpoint import read_newest
+from sluicemq.storage.journal import journal_numbers
+
+from ..storage.files import DictFiles
+from .client import PERSISTENT, Broker
+
+TINY = replace(Config(), storage=Config.tiny().storage)
+SMALL, LARGE = 50, 300
+"""Bytes: below and above what is embedded."""
+
+
+class Life:
+    """A node on files that may be there already, and one client of it."""
+
+    def __init__(self, files: DictFiles | None = None) -> None:
+        self.files = files or DictFiles()
+        self.broker = Broker(TINY, self.files)
+        self.broker.run()
+        self.client = self.broker.connect()
+        self.client.open(1)
+        self.client.call(1, m.ConfirmSelect())
+        self.confirmed = 0
+
+    def declare(self, *names: str) -> None:
+        for name in names:
+            [answer] = self.client.call(1, m.QueueDeclare(queue=name, durable=True))
+            assert isinstance(answer, m.QueueDeclareOk)
+
+    def publish(self, queue: str, body: bytes) -> None:
+        """Returns when it is confirmed."""
+        self.client.publish(1, queue, body, raw=PERSISTENT)
+        self.confirmed += 1
+        [answer] = self.client.events()
+        assert isinstance(answer, Acks)
+        assert list(answer.tags) == [self.confirmed]
+
+    def get(self, queue: str) -> tuple[bytes, bool] | None:
+        """Body and redelivered; its acknowledgement is durable then."""
+        self.client.send(1, m.BasicGet(queue=queue, no_ack=True))
+        [event] = self.client.events()
+        self.broker.wait()
+        if not isinstance(event, ContentMethod):
+            return None
+        assert isinstance(event.method, m.BasicGetOk)
+        return content_body(event.content), event.method.redelivered
+
+    def bodies(self, queue: str) -> list[bytes]:
+        """All of them, acknowledged."""
+        found = []
+        while (got := self.get(queue)) is not None:
+            found.append(got[0])
+        return found
+
+    def crash(self) -> Life:
+        """Only what was durable is there for the next."""
+        return Life(self.files.crash())
+
+    def stop(self) -> Life:
+        self.broker.stop()
+        assert self.broker.node.storage_closed
+        return Life(self.files.crash())
+
+    @property
+    def checkpoints(self) -> int:
+        return self.broker.node.broker.store.checkpoints.count
+
+
+def body(number: int, size: int = SMALL) -> bytes:
+    return b"%d " % number + b"x" * size
+
+
+def mixed(count: int) -> list[bytes]:
+    """Two small ones, one large one, ..."""
+    return [body(number, LARGE if number % 3 == 2 else SMALL) for number in range(count)]
+
+
+def test_old_journal_files_go_and_nothing_is_lost() -> None:
+    life = Life()
+    life.declare("q")
+    expected = mixed(200)
+    for each in expected:
+        life.publish("q", each)
+        numbers = journal_numbers(life.files)
+        assert len(numbers) <= 5
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert life.checkpoints > 3
+    assert numbers[0] > 3
+    assert life.crash().bodies("q") == expected
+
+
+def test_journal_stays_short_while_a_backlog_waits_elsewhere() -> None:
+    """The messages of "old" are written to its index once, not again and again."""
+    life = Life()
+    life.declare("old", "q")
+    expected = mixed(9)
+    for each in expected:
+        life.publish("old", each)
+    for number in range(150):
+        life.publish("q", body(number))
+        assert life.get("q") is not None
+    assert life.checkpoints > 3
+    index = life.broker.node.broker.queues["old"].machine.backing.index
+    assert 0 < index.writes <= 3
+    after = life.crash()
+    assert after.bodies("q") == []
+    assert after.bodies("old") == expected
+
+
+def test_clean_stop_says_so_and_knows_what_was_delivered() -> None:
+    life = Life()
+    life.declare("q")
+    for each in mixed(20):
+        life.publish("q", each)
+    life.client.send(1, m.BasicGet(queue="q"), m.BasicGet(queue="q"))  # come back unacknowledged
+    after = life.stop()
+    checkpoint, problems = read_newest(life.files)
+    assert checkpoint is not None
+    assert checkpoint.clean
+    assert problems == []
+    got = [after.get("q") for _ in range(20)]
+    assert got == [(each, number < 2) for number, each in enumerate(mixed(20))]
+    assert after.get("q") is None
+
+
+def test_clean_stop_without_a_message_is_clean() -> None:
+    """And again, and again."""
+    life = Life()
+    for _ in range(3):
+        life = life.stop()
+        life.declare("q")
+    assert life.bodies("q") == []
+
+
+def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
+    """A straggler in a broker that stops: it must not be said to be clean without it."""
+    life = Life()
+    life.declare("q")
+    life.publish("q", b"before")
+    node = life.broker.node
+    life.client.lose()
+    node.close_storage()
+    store = node.broker.store
+    queue = node.broker.queues["q"]
+    late = Batch(b"\0\0", [b"late"], 4, True, True, 1, 1)
+    while not store.checkpoints.syncing and not store.checkpoints.closed:
+        if not node.run(1) and life.broker.world.disk.jobs:
+            life.broker.world.disk.finish()
+    position = queue.machine.backing.next_position
+    store.post(StoreWrite(queue, late, None, position, queue.store_inflow))
+    store.group.urgent = True
+    life.broker.run()
+    assert node.storage_closed
+    after = life.crash()
+    assert after.broker.node.broker.queues["q"].machine.depth.ready == 2
+
+
+def test_deleted_queue_does_not_hold_up_a_checkpoint() -> None:
+    life = Life()
+    life.declare("q", "r")
+    store = life.broker.node.broker.store
+    queue = life.broker.node.broker.queues["r"]
+    life.publish("r", b"x")
+    store.checkpoints.flushing[queue] = None
+    store.checkpoints.cut = 1
+    queue.flush_upto = 1 << 40
+    life.client.call(1, m.QueueDelete(queue="r"))
+    assert store.checkpoints.flushing == {}
+    assert store.checkpoints.cut == 0
+    store.post(Flushed(queue))
+    life.broker.run()
+
+
+def test_checkpoint_of_a_sealed_store_is_never_written() -> None:
+    life = Life()
+    life.declare("q")
+    before = life.checkpoints
+    life.broker.node.broker.store.seal("broken")
+    life.broker.stop()
+    assert life.broker.node.storage_closed, "it does not hang"
+    assert life.checkpoints == before
+    assert journal_numbers(life.files)
+
+
+def test_files_of_a_queue_go_when_its_deletion_is_durable() -> None:
+    life = Life()
+    life.declare("q", "other")
+    for each in mixed(60):
+        life.publish("q", each)
+    for each in mixed(60):
+        life.publish("other", each)
+    queue = life.broker.node.broker.queues["q"]
+    directory = queue.machine.backing.index.directory
+    assert life.files.names(directory)
+    life.client.post_bytes(m.QueueDelete(queue="q").frame(1))
+    while life.broker.node.run(100):
+        pass
+    assert life.files.names(directory), "a crash would bring the queue back"
+    life.broker.run()
+    assert life.files.names(directory) == []
+    after = life.crash()
+    assert "q" not in after.broker.node.broker.queues
+    assert after.bodies("other") == mixed(60)
+
+
+def every_job(broker: Broker, look: Callable[[], None]) -> None:
+    """`look` after each job of the disk."""
+    disk = broker.world.disk
+    submit = disk.submit
+
+    def spy(job: DiskJob, actor: Actor, lane: int) -> None:
+        run = job.run
+
+        def run_and_look(files: DictFiles) -> None:
+            run(files)
+            look()
+
+        job.run = run_and_look  # type: ignore[method-assign, assignment]
+        submit(job, actor, lane)
+
+    disk.submit = spy  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("keep", [0, 2, 9])
+def test_plug_is_pulled_after_each_job(keep: int) -> None:
+    """What was confirmed and not acknowledged is there, in order, and nothing else but what was
+    on its way; `keep` messages stay in the queue all the time."""
+    life = Life()
+    life.declare("q")
+    confirmed: list[bytes] = []
+    on_its_way: list[bytes] = []
+    leaving: list[bytes] = []
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        said: list[str] = []
+        after = Broker(TINY, life.files.crash())
+        after.world.log.write = lambda level, text: said.append(f"{level} {text}")  # type: ignore[method-assign]
+        client = after.connect()
+        client.open(1)
+        found: list[bytes] = []
+        while True:
+            client.send(1, m.BasicGet(queue="q", no_ack=True))
+            [event] = client.events()
+            if not isinstance(event, ContentMethod):
+                break
+            found.append(content_body(event.content))
+        rest = found[1:] if found[:1] == leaving[:1] else found
+        assert rest in (confirmed, [*confirmed, *on_its_way])
+        assert said == []
+
+    every_job(life.broker, look)
+    for each in mixed(150):
+        on_its_way = [each]
+        life.publish("q", each)
+        on_its_way = []
+        confirmed.append(each)
+        while len(confirmed) > keep:
+            leaving = [confirmed.pop(0)]
+            got = life.get("q")
+            assert got is not None
+            assert got[0] == leaving[0]
+            leaving = []
+    assert life.checkpoints > 2
+    assert looks > 300
+
+
+def test_recovery_gives_queues_new_ids() -> None:
+    """A queue that is declared after a crash does not get the id of one that is deleted."""
+    life = Life()
+    life.declare("q", "r")
+    highest = max(life.broker.node.broker.durable_queues)
+    life.client.call(1, m.QueueDelete(queue="r"))
+    after = life.crash()
+    queue = after.broker.node.broker.declare_queue(QueueDefinition("new", durable=True))
+    assert queue.id > highest - 1
+    assert queue.id not in [
+        each.id for each in after.broker.node.broker.queues.values() if each is not queue
+    ]
