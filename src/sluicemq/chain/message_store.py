@@ -520,11 +520,15 @@ class MessageStore(FlowActor):
             job.failure = None
             self.broker.no_space_for(job)
             self.reserve.give_up()
-            self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
+            self.try_later(job)
         else:
             self.seal(str(failure))
             if job is self.commit:
                 self.refuse(self.committing)
+
+    def try_later(self, job: DiskJob) -> None:
+        """There is no space for it now."""
+        self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
 
     def seal(self, reason: str) -> None:
         """The disk cannot be trusted any more."""

@@ -41,12 +41,18 @@ class GiveUp(DiskJob):
 
 
 class Reserve:
-    """Of one message store; `size` in bytes, 0: there is none."""
+    """Of one message store; `size` in bytes, 0: there is none.
+
+    While it is given up the disk counts as full: what it has made room for is checkpoints,
+    compaction and acknowledgements, not new messages. It is laid aside again when there is space.
+    """
 
     def __init__(self, store: MessageStore, size: int) -> None:
         self.store = store
         self.size = size
         self.is_there = False
+        self.wanted: LayAside | None = None
+        """It was given up; this is to make it again."""
         self.working = False
         self.not_before_ns = 0
 
@@ -65,11 +71,21 @@ class Reserve:
 
     def give_up(self) -> None:
         """There is no space."""
-        if self.is_there and not self.working:
-            self.working = True
-            self.store.submit(GiveUp())
+        if self.size and self.wanted is None:
+            self.wanted = LayAside(self.size)
+            self.store.broker.no_space_for(self.wanted)
+            if not self.working:
+                self.working = True
+                self.store.submit(GiveUp())
 
     def done(self, job: LayAside | GiveUp) -> None:
         """A job has come back. One that failed did no harm: it is tried again after a while."""
         self.working = False
         self.is_there = isinstance(job, LayAside) and job.is_there
+        if self.wanted is not None:
+            if self.is_there:
+                self.store.broker.has_space(self.wanted)
+                self.wanted = None
+            else:
+                self.working = True
+                self.store.try_later(self.wanted)
