@@ -92,10 +92,11 @@ class PublishStencil:
     """What the publishes with one raw method frame look like.
 
     The first octets of the last message are kept. When the next one begins with the same, all
-    there is to check in it is that it is complete and ends in 0xCE.
+    there is to check in it is that it is complete and ends in 0xCE. Nothing is kept of the very
+    first one, unless another one follows: where each message has a key of its own, there is none.
     """
 
-    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride")
+    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride", "used")
 
     def __init__(self, raw: bytes, method: BasicPublish) -> None:
         self.raw = raw
@@ -105,6 +106,7 @@ class PublishStencil:
         self.body_size = 0
         self.heads: struct.Struct | None = None
         self.contents: struct.Struct | None = None
+        self.used = False
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
@@ -121,6 +123,9 @@ class PublishStencil:
             contents, end = cut_contents(buf, start, raw, 1, payload_max, body_max)
             if not contents:
                 return contents, 0, True
+            if not self.used and not buf.startswith(raw, end):
+                self.used = True
+                return contents, end, True
             self.learn(buf, pos, end)
         end = pos + self.stride
         if end > len(buf):

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
-from sluicemq.chain.deliveries import short_string
 from sluicemq.chain.kinds import (
     BASIC_PUBLISH,
     Kind,
@@ -42,15 +41,20 @@ if TYPE_CHECKING:
 
 Targets: TypeAlias = "list[tuple[Queue, Outflow, Inflow]]"
 
+ADDRESS_AT: Final = 13
+"""Where exchange and key begin in a frame of basic.publish; two octets follow them."""
+
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` None: that depends on more."""
 
     __slots__ = ("address", "epoch", "mandatory", "method", "targets")
 
-    def __init__(self, method: BasicPublish, epoch: int, targets: Targets | None) -> None:
+    def __init__(
+        self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
+    ) -> None:
         self.method = method
-        self.address = short_string(method.exchange) + short_string(method.routing_key)
+        self.address = raw_method[ADDRESS_AT:-2]
         self.mandatory = method.mandatory
         self.epoch = epoch
         self.targets = targets
@@ -198,7 +202,7 @@ class Publishing:
             self.routes.clear()  # stale ones would keep deleted queues
             self.choices.clear()
         self.routes_epoch = topology.epoch
-        route = Route(method, topology.epoch, targets)
+        route = Route(event.raw_method, method, topology.epoch, targets)
         self.routes[event.raw_method] = route
         return route
 

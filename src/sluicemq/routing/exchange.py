@@ -75,4 +75,6 @@ class Exchange:
 
 def distinct(targets: Targets) -> list[Destination]:
     """The destinations of `targets` in order, each once."""
+    if len(targets) == 1:
+        return [*targets.values()]
     return list(dict.fromkeys(targets.values()))

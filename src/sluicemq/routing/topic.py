@@ -131,22 +131,23 @@ def reached(root: Node, words: list[str]) -> list[Node]:
     nodes = [root] if root.any is None else [root, root.any]
     for word in words:
         following: list[Node] = []
+        add = following.append
         absorbing = False
         for node in nodes:
             if node.absorbs:
-                following.append(node)
+                add(node)
                 absorbing = True
             child = node.children.get(word)
             if child is not None:
-                following.append(child)
+                add(child)
                 if child.any is not None:
-                    following.append(child.any)
+                    add(child.any)
             child = node.one
             if child is not None:
-                following.append(child)
+                add(child)
                 if child.any is not None:
-                    following.append(child.any)
+                    add(child.any)
+        if not following:
+            return following
         nodes = list(dict.fromkeys(following)) if absorbing else following
-        if not nodes:
-            break
     return nodes

@@ -74,20 +74,26 @@ class Topology:
         """The queues a message goes to, each once, in order of binding."""
         if exchange_name == DEFAULT:
             return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
+        found = self._found(self.existing(exchange_name), message)
+        if len(found) == 1 and found[0].kind == QUEUE:
+            return (found[0].name,)
         visited = {exchange_name: None}
         queues: dict[str, None] = {}
-        ahead = [self.existing(exchange_name)]
-        for exchange in ahead:
-            for kind, name in exchange.find(message) or self._alternate(exchange, message):
+        ahead = [found]
+        for some in ahead:
+            for kind, name in some:
                 if kind == QUEUE:
                     queues[name] = None
                 elif name not in visited:
                     visited[name] = None
-                    ahead.append(self.exchanges[name])
+                    ahead.append(self._found(self.exchanges[name], message))
         return tuple(queues)
 
-    def _alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
-        """Where a message goes for which `exchange` has found nothing."""
+    def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
+        """Where an exchange sends a message; when it finds nothing, its alternate gets it."""
+        found = exchange.find(message)
+        if found:
+            return found
         alternate = exchange.definition.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
