@@ -64,9 +64,11 @@ COLUMNS: Final = (
 )
 GRACE_S: Final = 5.0
 LIFE_MAX_S: Final = 1.0
-TRACED_LIFE_S: Final = 3.0
+TRACED_LIFE_S: Final = 2.0
 STOP_PERCENT: Final = 5
-START_UP_PERCENT: Final = 20
+START_UP_EVERY: Final = 5
+"""Each fifth cycle the broker does not get beyond its start."""
+
 EXPECTED: Final = "404 NOT_FOUND - no queue|320 CONNECTION_FORCED"
 """Errors that clients caused: what an audit asks for, what is said as the broker stops."""
 
@@ -210,11 +212,10 @@ class Round:
 
     def cycle(self) -> None:
         """One life of the broker."""
-        chance = self.dice.randrange(100)
-        if chance < self.stop_percent:
-            self.live(self.stop)
-        elif chance < self.stop_percent + START_UP_PERCENT:
+        if self.cycle_number % START_UP_EVERY == 0:
             self.kill_in_start_up()
+        elif self.dice.randrange(100) < self.stop_percent:
+            self.live(self.stop)
         elif self.dice.randrange(100) < self.call_percent:
             self.kill_at(self.dice.choice(strace.CALLS), self.dice.randrange(1, CALLS_MAX))
         else:
