@@ -1,4 +1,6 @@
-"""The memory alarm of our own broker: publishers are held up and told so, consumers never are."""
+"""The memory alarm of our own broker: publishers are held up and told so, consumers never are. And
+paging, which is there so that it does not come to that.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,21 @@ PATIENCE_SECONDS = 20
 
 @pytest.fixture
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
+    """A broker that may use little memory, and pages out nothing before it has used it up."""
+    yield from limited(request, tmp_path, "vm_memory_high_watermark_paging_ratio=1")
+
+
+@pytest.fixture
+def paging(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
     """A broker that may use little memory."""
+    yield from limited(request, tmp_path)
+
+
+def limited(request: pytest.FixtureRequest, tmp_path: Path, *settings: str) -> Iterator[Target]:
     if request.config.getoption("--broker-url"):
         pytest.skip("needs a broker of our own")
-    with broker.serving(tmp_path, f"vm_memory_high_watermark.absolute={LIMIT_BYTES}") as target:
+    limit = f"vm_memory_high_watermark.absolute={LIMIT_BYTES}"
+    with broker.serving(tmp_path, limit, *settings) as target:
         yield target
 
 
@@ -114,3 +127,22 @@ def test_pika_hears_blocked_and_unblocked(small: Target) -> None:
                     connection.process_data_events(time_limit=0.05)
     assert heard[0].startswith("blocked: low on memory")
     assert heard[1] == "unblocked"
+
+
+def test_flood_that_nobody_consumes_goes_to_disk(paging: Target) -> None:
+    """Three times what memory may hold; all of it comes back, in order."""
+    with Peer(paging) as publisher:
+        publisher.log_in().open()
+        thread = fill(paging, publisher)
+        thread.join(3 * PATIENCE_SECONDS)
+        assert not thread.is_alive()
+        assert paging.rss_bytes() < 2 * LIMIT_BYTES
+        messages = 3 * LIMIT_BYTES // BODY_BYTES
+        with pika.BlockingConnection(parameters(paging)) as connection:
+            channel = connection.channel()
+            wait_until(connection, lambda: depth(channel, "backlog") == messages)
+            inbox = consume(channel, "backlog", acks=True)
+            while len(inbox.deliveries) < messages:
+                count = len(inbox.deliveries)
+                wait_until(connection, lambda count=count: len(inbox.deliveries) > count)
+            assert set(inbox.bodies) == {b"x" * BODY_BYTES}

@@ -244,6 +244,10 @@ class MessageStore(FlowActor):
         self.hurrying = False
         self.sealed = ""
         """Why nothing is written any more."""
+        self.paged_bytes = 0
+        """Transient bodies that were paged out and are in RAM until they are written."""
+        self.paging_bytes = 0
+        """Those that are being written."""
         self.writes = 0
         self.syncs = 0
         self.overtaken = 0
@@ -307,7 +311,10 @@ class MessageStore(FlowActor):
         first = positions[0] + chunk.id_base
         contents = chunk.rest()
         self.transient.write_run(range(first, first + len(contents)), contents)
-        message.inflow.settle(len(contents), chunk.size())
+        size = chunk.size()
+        self.paged_bytes += size
+        self.broker.memory_used(size)
+        message.inflow.settle(len(contents), size)
 
     def remove(self, message: StoreRemove) -> None:
         """What has not been written yet need not be."""
@@ -499,6 +506,8 @@ class MessageStore(FlowActor):
             self.committed()
         elif isinstance(job, MessageWrites):
             self.transient.finished(job)
+            self.broker.memory_used(-self.paging_bytes)
+            self.paging_bytes = 0
         elif isinstance(job, Compaction | Deletion):
             owner = self.owner_of(job)
             more = owner.compacted(job)
@@ -553,7 +562,11 @@ class MessageStore(FlowActor):
         """Write what was paged out since the last such job."""
         job = self.transient.take_job()
         if job is not None:
+            self.paging_bytes, self.paged_bytes = self.paged_bytes, 0
             self.disk.submit(job, self, MESSAGES_LANE)
+        elif self.paged_bytes and not self.transient.buffer:
+            self.broker.memory_used(-self.paged_bytes)  # all removed before they were written
+            self.paged_bytes = 0
 
     def compact(self, files: MessageFiles) -> None:
         """Garbage, in the background."""

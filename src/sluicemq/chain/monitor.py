@@ -144,7 +144,7 @@ class Monitor(Actor):
         now_ns = self.retargeted_ns = self.clock.now_ns()
         holding: list[Queue] = []
         loads: list[QueueLoad] = []
-        leaving_bytes = 0
+        leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
         for queue in broker.queues.values():
             queue.machine.rates.update(now_ns)
             load, leaving = load_of(queue)

@@ -20,6 +20,7 @@ from sluicemq.chain.message_store import (
     Forgotten,
     Hurry,
     StoreDefinition,
+    StorePaged,
     StoreQueueDeleted,
     StoreRead,
     StoreRemove,
@@ -500,6 +501,29 @@ def test_sealed_store_still_reads() -> None:
     bench.finish()
     [found] = [each for each in bench.drained(0) if isinstance(each, BodiesRead)]
     assert found.contents == {3: b"x" * 5000}
+
+
+def test_what_is_paged_out_is_accounted_until_it_is_written() -> None:
+    """Or until nobody wants it any more."""
+    bench = Bench()
+    queue = bench.queues[0]
+    for first_id in (5, 6):
+        chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, first_id, True)
+        bench.store.post(StorePaged(chunk, queue.store_inflow))
+        bench.run()
+    assert bench.broker.accounted_bytes == 10_000
+    bench.finish()
+    assert bench.broker.accounted_bytes == 5000
+    bench.finish()
+    assert bench.broker.accounted_bytes == 0
+    chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, 7, True)
+    removed = StoreRemove(queue, 0)
+    removed.transient.append(range(7, 8))
+    bench.store.post(StorePaged(chunk, queue.store_inflow))
+    bench.store.post(removed)
+    bench.run()
+    assert bench.broker.accounted_bytes == 0
+    assert bench.disk.jobs == []
 
 
 def paged(queue: Queue, position: int, message_id: int, size: int) -> Chunk:

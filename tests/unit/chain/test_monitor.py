@@ -130,12 +130,20 @@ class FakeQueue(Actor):
         return durations
 
 
+class FakeStore:
+    """Nothing is on its way to its files."""
+
+    paged_bytes = 0
+    paging_bytes = 0
+
+
 class FakeBroker:
     def __init__(self) -> None:
         self.world = FakeWorld()
         self.scheduler = Scheduler()
         self.alarms = AlarmBoard()
         self.queues: dict[str, FakeQueue] = {}
+        self.store = FakeStore()
         self.budget = None
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
