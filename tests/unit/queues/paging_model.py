@@ -1,5 +1,5 @@
 """A queue that pages, with a disk and a message store of which the test says when they work, beside
-a plain list of messages. Everything is tiny: segments of 8, loads of 200 bytes.
+a plain list of messages. Everything is tiny: segments of 8, loads of 100 bytes.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 from ..fakes import FakeClock, bystander
-from ..storage.files import DictFiles
+from ..storage.files import DictFiles, run
 
 ENTRIES = 8
 IO_BATCH = 2
-LOAD = 200
+LOAD = 100
 PAGE_OUT = 100
 BLOCK = 60
 LARGE = 40
 """Bodies of this size have ids of the message store."""
 
 WINDOW = 1_000_000
-SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60))
+SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60), (90,))
 
 
 @contextmanager
@@ -202,8 +202,11 @@ class Bench:
         self.collecting: list[list[tuple[int, int]]] = []
         self.flush_upto = 0
         self.flushes = 0
-        self.store_shut = False
+        self.credit = WINDOW
+        """Messages that may be handed to the message store in a turn."""
         self.sealed = False
+        self.failure: str | None = None
+        """How the next write fails."""
         self.round_ended = False
         """The last round of paging was not stopped by credit."""
 
@@ -313,8 +316,14 @@ class Bench:
         self.backing.target = target
         self.turn()
 
-    def shut_store(self, shut: bool) -> None:
-        self.store_shut = shut
+    def give_credit(self, credit: int) -> None:
+        """0: the gate to the message store is shut."""
+        self.credit = credit
+        self.turn()
+
+    def fail_write(self, code: str) -> None:
+        """The next one does not succeed: ENOSPC until it is tried again, EIO for good."""
+        self.failure = code
         self.turn()
 
     def seal(self, sealed: bool) -> None:
@@ -337,7 +346,7 @@ class Bench:
         """In order: everybody leaves, everything is flushed; what is transient is gone."""
         if not self.durable:
             return
-        self.sealed = False
+        self.sealed, self.failure = False, None
         for channel in (0, 1):
             self.down(channel)
         self.work_to_the_end()
@@ -403,19 +412,25 @@ class Bench:
             consumer.window.refill(WINDOW - consumer.window.credit)
         backing = self.backing
         alphas = backing.q1.count, backing.q4.count
-        self.machine.reduce_memory_use(lambda: self.store_shut)
-        if self.store_shut:
+        self.round_ended = backing.target is not None and not self.deleted
+        self.machine.reduce_memory_use(self.store_is_full)
+        if not self.credit:
             assert alphas == (backing.q1.count, backing.q4.count), "invariant 22"
-        self.round_ended = backing.target is not None and not self.store_shut and not self.deleted
         for chunk in backing.to_store:
             positions = chunk.positions()
             assert chunk.id_base is not None
             self.transient.write(positions[0] + chunk.id_base, chunk.rest())
         backing.to_store = []
+        backing.to_store_count = 0
         for effect in self.removals:
             self.remove(effect)
         self.removals = []
         self.work_on_disk()
+
+    def store_is_full(self) -> bool:
+        full = self.sealed or self.backing.to_store_count >= self.credit
+        self.round_ended &= not full
+        return full
 
     def work_on_disk(self) -> None:
         backing = self.backing
@@ -440,17 +455,33 @@ class Bench:
 
     def submit(self, job: IndexWrite | IndexRead) -> None:
         def done() -> None:
-            job.run(self.files)
             if isinstance(job, IndexWrite):
-                self.backing.wrote(job)
-            elif job.epoch < 0:
-                for run in self.backing.sought(job):
-                    (self.persistent if run.persistent else self.transient).remove(run.ids)
+                self.write_blocks(job)
+                return
+            run(self.files, job)
+            assert job.failure is None
+            if job.epoch < 0:
+                for found in self.backing.sought(job):
+                    (self.persistent if found.persistent else self.transient).remove(found.ids)
             else:
                 assert self.machine.loaded(job) == []
                 assert job.damaged == []
 
         self.lane.append(done)
+
+    def write_blocks(self, job: IndexWrite) -> None:
+        code, self.failure = self.failure, None
+        self.files.fail = lambda action, _: code if action == "write" else None
+        job.failure = None
+        run(self.files, job)
+        self.files.fail = None
+        if job.failure is None:
+            self.backing.wrote(job)
+        elif job.failure.is_full:
+            self.submit(job)
+        else:
+            self.backing.give_up(job)
+            self.sealed = True
 
     def next_flush(self) -> IndexWrite | None:
         runs = []
@@ -546,7 +577,8 @@ class Bench:
 
     def drain(self) -> None:
         """Take everything; nothing may be left anywhere."""
-        self.store_shut = self.sealed = False
+        self.credit = WINDOW
+        self.sealed = False
         for channel in (0, 1):
             self.down(channel)
         self.consume(0, False, 3)
