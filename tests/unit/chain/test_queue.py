@@ -5,15 +5,23 @@ Method: a whole node without sockets; clients that consume, settle and go in eve
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
+
+import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Deliveries, MethodFrame
 from sluicemq.amqp.events import Event
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.channel import Channel
-from sluicemq.chain.queue import Queue
+from sluicemq.chain.queue import Queue, TryAgain
 from sluicemq.chain.reader import Reader
 from sluicemq.chain.unacked import DEAD_MAX
+from sluicemq.config import Config
+from sluicemq.flow.alarm import DISK
+from sluicemq.limits import TIGHT_RATIO
+from sluicemq.queues import paging
+from sluicemq.queues.commands import SetTarget
 
 from .client import PERSISTENT, Broker, Client
 
@@ -211,3 +219,105 @@ def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
     readers = [one for one in gc.get_objects() if isinstance(one, Reader)]
     assert [reader.connection for reader in readers if reader.broker is broker.node.broker] == [1]
     assert broker.node.broker.queues["q"].machine.depth.ready == 10
+
+
+TINY = replace(Config(), storage=Config.tiny().storage)
+
+
+def durable(client: Client, name: str, **arguments: object) -> None:
+    [answer] = client.call(1, m.QueueDeclare(queue=name, durable=True, arguments=arguments))
+    assert isinstance(answer, m.QueueDeclareOk)
+
+
+def segments(broker: Broker, name: str) -> list[str]:
+    return broker.world.disk.files.names(
+        broker.node.broker.queues[name].machine.backing.index.directory
+    )
+
+
+def test_segments_go_when_their_acknowledgements_are_durable() -> None:
+    """A crash before that would bring the messages back; after it, nobody misses the files."""
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    durable(client, "q", **{"x-queue-mode": "lazy"})
+    client.publish(1, "q", *[b"%d" % n for n in range(20)], raw=PERSISTENT)
+    assert len(segments(broker, "q")) == 3
+    got = consume(client, 1, "q", "c")
+    assert got == [b"%d" % n for n in range(20)]
+    client.post_bytes(m.BasicAck(delivery_tag=8, multiple=True).frame(1))
+    while broker.node.run(100):
+        pass
+    assert len(segments(broker, "q")) == 3, "the acknowledgements gather in the store"
+    broker.wait()
+    assert len(segments(broker, "q")) == 2
+    client.send(1, m.BasicAck(delivery_tag=20, multiple=True))
+    broker.wait()
+    assert segments(broker, "q") == []
+
+
+def test_segments_of_a_transient_queue_go_at_once() -> None:
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    client.call(1, m.QueueDeclare(queue="q", arguments={"x-queue-mode": "lazy"}))
+    client.publish(1, "q", *[b"%d" % n for n in range(20)])
+    assert len(segments(broker, "q")) == 3
+    assert len(consume(client, 1, "q", "c", no_ack=True)) == 20
+    assert segments(broker, "q") == []
+    client.publish(1, "q", b"again", b"x" * 1000)
+    assert bodies(client.events()) == [b"again", b"x" * 1000]
+    client.call(1, m.QueueDelete(queue="q"))
+    assert not [name for name in broker.world.disk.files.files if name.startswith("transient")]
+
+
+def test_publisher_waits_while_memory_is_tight_and_the_disk_is_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(paging, "PAGE_OUT_BYTES", 1000)
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    client.call(1, m.QueueDeclare(queue="q"))
+    queue = broker.node.broker.queues["q"]
+    expected = [b"x" * (100 + n) for n in range(100)]
+    for each in expected:
+        client.publish(1, "q", each)
+    broker.node.broker.memory_pressure = TIGHT_RATIO
+    queue.post(SetTarget(0.0))
+    while broker.node.run(1):
+        pass
+    assert queue.paging.is_shut
+    broker.run()
+    assert not queue.paging.is_shut, "the disk is done"
+    assert queue.machine.backing.delta.count > 50
+    client.publish(1, "q", b"last")
+    assert consume(client, 1, "q", "c", no_ack=True) == [*expected, b"last"]
+
+
+def test_queue_whose_disk_broke_still_gives_what_it_has() -> None:
+    """What could not be paged out is in RAM, what was paged out before can be read."""
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    durable(client, "q", **{"x-queue-mode": "lazy"})
+    client.publish(1, "q", *[b"%d" % n for n in range(10)], raw=PERSISTENT)
+    files = broker.world.disk.files
+    files.fail = lambda action, path: "EIO" if action == "write" and "queues/" in path else None
+    client.publish(1, "q", *[b"%d" % n for n in range(10, 20)], raw=PERSISTENT)
+    assert broker.node.broker.store.sealed
+    assert consume(client, 1, "q", "c") == [b"%d" % n for n in range(20)]
+
+
+def test_queue_waits_for_space_and_says_when_there_is_some() -> None:
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    client.call(1, m.QueueDeclare(queue="q", arguments={"x-queue-mode": "lazy"}))
+    files = broker.world.disk.files
+    files.fail = lambda action, _: "ENOSPC" if action == "write" else None
+    client.publish(1, "q", *[b"%d" % n for n in range(10)])
+    assert DISK in broker.node.broker.alarms.reasons
+    files.fail = None
+    timers = broker.world.clock.timers
+    [timer] = [timer for timer in timers if isinstance(timer[2], TryAgain)]
+    timer[1].post(timer[2])
+    broker.run()
+    assert DISK not in broker.node.broker.alarms.reasons
+    assert len(segments(broker, "q")) == 2
+    assert consume(client, 1, "q", "c") == [b"%d" % n for n in range(10)]
