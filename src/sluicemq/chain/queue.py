@@ -25,7 +25,7 @@ from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Se
 from sluicemq.queues.effects import Deleted, Deliver, Effect, Remove, Write
 from sluicemq.queues.memory_target import target_count
 from sluicemq.replication.alone import Alone
-from sluicemq.storage.queue_index import IndexRead, IndexWrite
+from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
@@ -298,6 +298,12 @@ class Queue(FlowActor):
             else:
                 backing.give_up(job)
                 self.broker.store.seal(str(failure))
+            return
+        if failure is not None and job.tries < READ_TRIES:
+            job.failure = None
+            if job.tries == 1:
+                self.broker.world.log.write("warning", f"{self.title}: {failure}; trying again")
+            self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
             return
         if failure is not None:
             job.damaged.append(str(failure))

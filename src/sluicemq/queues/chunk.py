@@ -236,3 +236,14 @@ def copy_of(chunk: Chunk) -> Chunk:
         chunk.in_store,
         None if chunk.sizes is None else chunk.rest_sizes(),
     )
+
+
+def first_of(positions: range) -> int:
+    """Sort key."""
+    return positions[0]
+
+
+def cut_at(positions: range, border: int) -> tuple[range, range]:
+    """Those below `border`, and the others. The step is 1."""
+    border = min(max(border, positions.start), positions.stop)
+    return range(positions.start, border), range(border, positions.stop)

@@ -23,7 +23,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES, TRIM_MESSAGES
-from sluicemq.queues.chunk import Chunk, copy_of, divided, position_of
+from sluicemq.queues.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
 from sluicemq.queues.subqueues import (
     DELTA,
     MOVES,
@@ -698,14 +698,3 @@ class Backing:
     def length(self) -> int:
         """Ready messages, counted by sub-queue."""
         return self.q1.count + self.q2.count + self.delta.count + self.q3.count + self.q4.count
-
-
-def first_of(positions: range) -> int:
-    """Sort key."""
-    return positions[0]
-
-
-def cut_at(positions: range, border: int) -> tuple[range, range]:
-    """Those below `border`, and the others. The step is 1."""
-    border = min(max(border, positions.start), positions.stop)
-    return range(positions.start, border), range(border, positions.stop)

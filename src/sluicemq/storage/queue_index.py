@@ -31,6 +31,10 @@ from sluicemq.storage.segments import (
 BLOCK_BYTES: Final = 256 * 1024
 """A block is closed above this size: what must be read at least to get one message."""
 
+READ_TRIES: Final = 10
+"""So often a read is tried when the disk fails it, before messages are given up: for want of
+memory or of file handles it fails once, on a broken sector always."""
+
 QUARANTINE: Final = "quarantine"
 """Where a copy of what was found damaged is kept."""
 
@@ -98,7 +102,8 @@ class IndexWrite(DiskJob):
 
 class IndexRead(DiskJob):
     """Reads the live messages of [start, upto). `upto` is known when it is done: what was asked
-    for may be too much for one job."""
+    for may be too much for one job. After a failure it may be submitted again; in the last of
+    READ_TRIES a block that cannot be read counts as damaged."""
 
     def __init__(
         self, segment: Segment, start: int, end: int, bytes_max: int, keep_bodies: bool
@@ -114,6 +119,7 @@ class IndexRead(DiskJob):
         self.keep_bodies = keep_bodies
         """False: only what refers to the message store is of interest."""
         self.upto = end
+        self.tries = 0
         self.epoch = 0
         """For who asked: what it was about then."""
         self.runs: list[Run] = []
@@ -121,6 +127,9 @@ class IndexRead(DiskJob):
         self.damaged: list[str] = []
 
     def run(self, files: Files) -> None:
+        self.tries += 1
+        self.upto = self.end
+        self.runs, self.damaged = [], []
         places = self.known
         if places is None:
             places, damaged = scan_places(files, self.path, self.file_id, self.length)
@@ -135,6 +144,8 @@ class IndexRead(DiskJob):
                 text = f"{self.path}: block at {place.offset}: {error}"
                 self._put_aside(files, text, place.offset, place.length)
             except DiskFailed as failure:
+                if self.tries < READ_TRIES:
+                    raise
                 self.damaged.append(f"{self.path}: block at {place.offset}: {failure}")
 
     def _put_aside(self, files: Files, text: str, offset: int, size: int) -> None:

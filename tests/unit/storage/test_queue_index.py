@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from sluicemq.errors import DiskFailed
 from sluicemq.storage import queue_index
 from sluicemq.storage.entries import Run
-from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex, picked
+from sluicemq.storage.queue_index import (
+    READ_TRIES,
+    IndexRead,
+    IndexWrite,
+    QueueIndex,
+    picked,
+)
 
 from .files import DictFiles, run
 
@@ -339,18 +345,45 @@ def test_a_copy_that_cannot_be_made_is_told() -> None:
     assert "ENOSPC" in text
 
 
-def test_a_block_that_the_disk_does_not_read_costs_no_other() -> None:
+def test_a_block_that_the_disk_never_reads_costs_no_other() -> None:
+    """It is given up in the last of many tries."""
     bench, _, offset, _ = damaged_bench(False)
     reads = count(1)
 
     def fail(action: str, _: str) -> str | None:
-        return "EIO" if action == "read" and next(reads) == 2 else None
+        return "EIO" if action == "read" and next(reads) % 3 == 2 else None
 
     bench.files.fail = fail
-    found, [text] = bench.everything(EVERYTHING)
-    assert sorted(found) == [0, 1, 4, 5]
+    job = bench.index.read(0, 8, EVERYTHING)
+    for _ in range(READ_TRIES - 1):
+        run(bench.files, job)
+        assert job.failure is not None
+        job.failure = None
+        reads = count(1)
+    run(bench.files, job)
+    bench.index.was_read(job)
+    assert job.failure is None
+    assert [each.first for each in job.runs] == [0, 4]
+    [text] = job.damaged
     assert f"block at {offset}" in text
     assert "EIO" in text
+
+
+def test_a_read_that_failed_once_is_whole_the_next_time() -> None:
+    bench, _, _, _ = damaged_bench(True)
+    job = bench.index.read(0, 8, EVERYTHING)
+    for done in range(8):
+        bench.files.fail_after(done, "ENOMEM")
+        run(bench.files, job)
+        bench.files.fail = None
+        if job.failure is None:
+            break
+        job.failure = None
+    else:
+        run(bench.files, job)
+    bench.index.was_read(job)
+    assert [each.first for each in job.runs] == [0, 2, 4]
+    assert job.damaged == []
 
 
 def test_a_recovered_segment_that_is_missing_fails_the_read() -> None:
