@@ -17,10 +17,12 @@ from sluicemq.storage.entries import Entry, decode_entries
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
+    FILE_MAGIC,
     GROUP,
     FileHeader,
     decode_header,
     encode_record,
+    next_magic,
     scan,
 )
 
@@ -146,7 +148,7 @@ class Replay:
             header = decode_header(data, "journal")
         except Corrupt as error:
             self.torn = True
-            if any(data):
+            if not is_unfinished(data):
                 self.problems.append(f"{self.path}: {error}")
             return
         found = scan(data, header.file_id)
@@ -156,6 +158,13 @@ class Replay:
         for record in found.records:
             self.sequences.append(record.sequence)
             self.entries += decode_entries(record.payload)
+
+
+def is_unfinished(data: bytes) -> bool:
+    """Of a file without a header: was its first write cut off, or its first sector lost, so that
+    there is nothing behind it?"""
+    begun = FILE_MAGIC.startswith(data[: len(FILE_MAGIC)].rstrip(b"\0"))
+    return begun and next_magic(data, 0, 0) < 0
 
 
 def journal_numbers(files: Files) -> list[int]:

@@ -16,6 +16,9 @@ from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of
 from sluicemq.storage.checkpoint import (
+    DIRECTORY as CHECKPOINT,
+)
+from sluicemq.storage.checkpoint import (
     KEPT,
     Checkpoint,
     QueueState,
@@ -101,6 +104,7 @@ class Recovery:
         self.warn(problems)
         numbers = journal_numbers(files)
         if checkpoint is not None:
+            files.sync_directory(CHECKPOINT)  # what is done from here on counts on it
             self.start_from(checkpoint, numbers)
         elif problems:
             raise Refused(f"no checkpoint can be read: {'; '.join(problems)}")
@@ -198,6 +202,9 @@ class Recovery:
 
     def replay(self, numbers: list[int]) -> None:
         """Entries in the order in which they were written."""
+        if numbers:  # after a kill the last group may not be on the disk yet: first it must be
+            self.files.sync(journal_path(numbers[-1]))
+            self.files.sync_directory(JOURNAL)
         expected = 0
         for before, number in zip([None, *numbers], numbers, strict=False):
             found = Replay(self.files, number)

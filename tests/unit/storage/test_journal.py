@@ -167,3 +167,23 @@ def test_other_files_are_left_alone() -> None:
     files.put("journal/notes.txt", b"")
     files.put("journal/1.jif", b"")
     assert journal_numbers(files) == [1]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 40])
+def test_a_first_write_that_was_cut_off_or_lost_its_beginning_is_no_damage(kept: int) -> None:
+    journal, files = Journal(1, LIMIT, file_id), DictFiles()
+    job = journal.group(entries(*range(40)))
+    whole = job.data
+    for left in (whole[:kept].ljust(LIMIT, b"\0"), bytes(512) + whole[512:]):
+        files.make_directory("journal")
+        files.write(journal_path(1), 0, left)
+        found = Replay(files, 1)
+        assert (found.entries, found.problems, found.torn) == ([], [], True)
+
+
+def test_a_header_that_was_damaged_later_is_told() -> None:
+    _, files = written(entries(1), entries(2))
+    files.files[journal_path(1)].data[:64] = bytes(64)
+    assert Replay(files, 1).problems
+    files.files[journal_path(1)].data[:] = b"something else".ljust(LIMIT, b"\0")
+    assert Replay(files, 1).problems
