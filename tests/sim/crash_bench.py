@@ -20,7 +20,6 @@ from sluicemq.node import Node
 from sluicemq.sim.disk import CHANGES, SimDisk, SimFiles
 from sluicemq.sim.history import (
     ACKED,
-    BROKEN,
     REQUEUED,
     WORK,
     Consumption,
@@ -35,7 +34,7 @@ from sluicemq.sim.net import SimNet
 from sluicemq.sim.peer import FRAME_MAX, Peer, Role
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
-from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimMemory
+from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimLog, SimMemory
 
 MEMORY_LIMIT: Final = 48 * KIB
 """Half of it is paged out above; the script stays below the rest."""
@@ -245,12 +244,14 @@ class Bench:
         self.cpu.healed = True
         dice = SimDice(Random(f"node {seed}"))
         memory = SimMemory(1 << 40)
-        world = World(SimClock(self.timeline), dice, self.disk, self.net, memory)
+        said = SimLog()
+        world = World(SimClock(self.timeline), dice, self.disk, self.net, memory, said)
         self.node = Node(world, config)
+        promise(not said.errors, "the start finds fault:", *said.errors)
         self.net.node = self.node
         self.cpu.attach(self.node)
         self.peers: list[Peer] = []
-        self.storage_may_fail = False
+        self.storage_may_fail = self.stopping = False
 
     # -- what a Peer wants of its workload
 
@@ -285,9 +286,10 @@ class Bench:
             hand.ask(m.ConfirmSelect())
         return hand
 
-    def break_all(self) -> None:
-        """The node is gone: so are the connections."""
-        for peer in list(self.peers):
-            peer.over = True
-            peer.end_roles(BROKEN)
-        self.peers.clear()
+    def stop(self) -> None:
+        """Stop the node orderly."""
+        self.stopping = True
+        self.node.shut_down()
+        self.until(lambda: not self.net.sockets, "connections are closed")
+        self.node.close_storage()
+        self.until(lambda: self.node.storage_closed, "the storage is closed")

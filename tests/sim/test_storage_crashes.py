@@ -16,7 +16,7 @@ import pytest
 from sim.crash_bench import BOTH, WORKING, Bench, Facts, Recorder, State, first_state
 from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
-from sluicemq.sim.history import KILL, POWER, promise
+from sluicemq.sim.history import KILL, POWER, STOP, promise
 
 pytest.importorskip("sluicemq.storage.recovery")
 
@@ -129,10 +129,10 @@ def drain(bench: Bench) -> None:
 
 def fall(state: State, kind: str, seed: int) -> State:
     """The crash: `state` becomes what is left."""
-    if kind == POWER:
-        state.files.crash(Random(seed))
-    else:
+    if kind == KILL:
         state.files.kill()
+    else:
+        state.files.crash(Random(seed))
     state.book.crash(kind)
     return state
 
@@ -150,6 +150,18 @@ def live() -> list[State]:
 def lived() -> list[State]:
     """The same, once."""
     return live()
+
+
+@cache
+def stopped() -> list[State]:
+    """The same of an orderly stop."""
+    state = first_state()
+    bench = Bench(state)
+    script(bench)
+    recorder = Recorder(state)
+    bench.stop()
+    state.files.before = None
+    return [*recorder.states, state]
 
 
 def halves(states: list[State]) -> list[State]:
@@ -204,6 +216,16 @@ def test_a_crash_at_every_change(kind: str) -> None:
     texts = [outcome(state.copy(), kind, n) for n, state in enumerate(states)]
     found = [f"{n}: {text}" for n, text in enumerate(texts) if text]
     assert not found, f"{len(found)} of {len(states)}\n" + "\n".join(found[:10])
+
+
+@pytest.mark.parametrize("kind", [KILL, POWER])
+def test_a_crash_at_every_change_of_an_orderly_stop(kind: str) -> None:
+    texts = [outcome(state.copy(), kind, n) for n, state in enumerate(stopped())]
+    assert not any(texts), texts
+
+
+def test_after_an_orderly_stop_everything_is_there_even_if_the_power_goes() -> None:
+    assert [outcome(stopped()[-1].copy(), STOP, seed) for seed in range(6)] == [""] * 6
 
 
 @pytest.mark.timeout(900)

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.sim.consumer import Consumer
-from sluicemq.sim.history import KILL, POWER
+from sluicemq.sim.history import KILL, POWER, STOP
 from sluicemq.sim.publisher import Publisher
 from sluicemq.sim.world import MS
 
@@ -37,6 +37,7 @@ class Faults:
         "silent",
         "slow_cpu",
         "stalls",
+        "stops",
     )
 
     def __init__(self) -> None:
@@ -51,6 +52,7 @@ class Faults:
         self.silent = 0
         self.slow_cpu = 0
         self.stalls = 0
+        self.stops = 0
 
 
 class Fate:
@@ -63,6 +65,7 @@ class Fate:
         memory: SimMemory,
         cpu: Cpu,
         crash: Callable[[str], None],
+        stop: Callable[[], None],
     ) -> None:
         self.work = work
         self.swarm = work.swarm
@@ -71,6 +74,7 @@ class Fate:
         self.memory = memory
         self.cpu = cpu
         self.crash_node = crash
+        self.stop_node = stop
         self.random = Random(f"faults {work.swarm.seed}")
         self.faults = Faults()
         self.over = False
@@ -191,7 +195,11 @@ class Fate:
         """The node ends, and begins again after a while."""
         if not self.work.up:
             return
-        kind = self.random.choice((KILL, POWER))
+        kind = self.random.choice((KILL, POWER, STOP))
+        if kind == STOP:
+            self.faults.stops += 1
+            self.stop_node()
+            return
         if kind == KILL:
             self.faults.kills += 1
         else:

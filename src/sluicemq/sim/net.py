@@ -186,7 +186,7 @@ class Socket:
         else:
             timeline.after(1, self.client.name, "is closed", self._abort)
 
-    def _abort(self, _: object) -> None:
+    def _abort(self, _: object = None) -> None:
         self.outbound.clear()
         self._finish("closed")
 
@@ -225,6 +225,11 @@ class SimNet(Net):
             socket.inbound.clear()
             socket.outbound.clear()
         self.sockets.clear()
+
+    def abort(self) -> None:
+        """The node gives up whoever has not gone yet."""
+        for socket in list(self.sockets.values()):
+            socket._abort()
 
     def connect(self, client: Client) -> Socket:
         """A client connects."""

@@ -111,6 +111,8 @@ class Peer:
         self.open = False
         self.over = False
         self.leaving = False
+        self.closed = False
+        """close-ok has come."""
         self.blocked = False
         self.blocked_count = 0
         self.socket: Socket = work.net.connect(self)
@@ -250,8 +252,13 @@ class Peer:
             self.blocked = False
         elif isinstance(method, m.ConnectionCloseOk):
             promise(self.leaving, self.name, "hears close-ok unasked")
+            self.closed = True
             for role in self.roles.values():
                 role.closed()
+        elif isinstance(method, m.ConnectionClose):
+            promise(self.work.stopping and method.reply_code == 320, self.name, "is told", method)
+            self.reply(m.ConnectionCloseOk())
+            self.break_off(None)
         else:
             promise(False, self.name, "is told", method)
 
@@ -306,7 +313,9 @@ class Peer:
 
     def hung_up(self) -> None:
         """The node has closed the socket."""
-        if not self.over:
+        if not self.over and self.work.stopping and not self.closed:
+            self.cut_off()
+        elif not self.over:
             promise(self.leaving, self.name, "is cut off by the broker")
             self.over = True
             self.work.gone(self)

@@ -20,13 +20,13 @@ from sluicemq.node import Node
 from sluicemq.sim.checkers import Checkers, Totals
 from sluicemq.sim.disk import Crashed, SimDisk, SimFiles, stop_at
 from sluicemq.sim.fate import Fate
-from sluicemq.sim.history import POWER, promise
+from sluicemq.sim.history import KILL, POWER, STOP, promise
 from sluicemq.sim.net import SimNet
 from sluicemq.sim.report import Report, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.workload import Workload
-from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimMemory
+from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimLog, SimMemory
 
 STEPS: Final = 4000
 """Events of the safety phase."""
@@ -43,6 +43,9 @@ MEMORY_BYTES: Final = 1 << 40
 
 DOWN_NS_MAX: Final = 300 * MS
 """How long there is no node after a crash."""
+
+STOP_NS: Final = 3000 * MS
+"""How long clients may take to go when the node is stopped."""
 
 RECOVERY_CRASH_MAX: Final = 40
 """A crash while the node starts comes at one of its first so many primitives."""
@@ -74,20 +77,24 @@ class Simulation:
         self.memory = SimMemory(MEMORY_BYTES)
         self.cpu = Cpu(self.timeline, Random(f"cpu {seed}"), swarm)
         dice = SimDice(Random(f"node {seed}"))
-        self.world = World(SimClock(self.timeline), dice, self.disk, self.net, self.memory)
+        self.said = SimLog()
+        clock = SimClock(self.timeline)
+        self.world = World(clock, dice, self.disk, self.net, self.memory, self.said)
         self.totals = Totals()
         self.phase = "safety"
         self.node = self._start()
         self.work = Workload(swarm, self.timeline, self.net, self._begin_faults)
-        self.fate = Fate(self.work, self.disk, self.memory, self.cpu, self.crash)
+        self.fate = Fate(self.work, self.disk, self.memory, self.cpu, self.crash, self.stop)
         self.checkers = self._checkers()
 
     def _begin_faults(self) -> None:
         self.fate.plan()
 
     def _start(self) -> Node:
-        """A node, on what is on the disk."""
+        """A node, on what is on the disk. Nothing there is damaged, whatever has happened."""
+        self.said.errors.clear()
         node = Node(self.world, self.swarm.config())
+        promise(not self.said.errors, "a start finds fault:", *self.said.errors)
         self._shrink(node)
         self.net.node = node
         self.cpu.attach(node)
@@ -103,13 +110,31 @@ class Simulation:
             self.totals,
         )
 
+    def stop(self) -> None:
+        """The node is stopped orderly, as the host does it."""
+        self.work.stop()
+        self.node.shut_down()
+        self._wait_for_stop(self.timeline.now_ns + STOP_NS)
+
+    def _wait_for_stop(self, deadline_ns: object) -> None:
+        assert isinstance(deadline_ns, int)
+        node = self.node
+        if self.timeline.now_ns > deadline_ns:
+            self.net.abort()
+        if not self.net.sockets and not node.broker.store.checkpoints.closing:
+            node.close_storage()
+        if node.storage_closed:
+            self.crash(KILL if node.broker.store.sealed else STOP)
+        else:
+            self.timeline.after(5 * MS, "operator", "waits", self._wait_for_stop, deadline_ns)
+
     def crash(self, kind: str) -> None:
         """The node is no more. Another one starts after a while."""
         self.checkers.over()
         self.cpu.detach()
         self.net.crash()
         self.work.crash(kind)
-        self.disk.crash(power=kind == POWER)
+        self.disk.crash(power=kind == POWER or (kind == STOP and self.random.randrange(2) == 0))
         delay_ns = 1 + self.random.randrange(DOWN_NS_MAX)
         self.timeline.after(delay_ns, "operator", "starts", self._start_again)
 

@@ -59,6 +59,8 @@ class Workload:
         self.leaving = False
         self.named = 0
         self.blocked_told = 0
+        self.stopping = False
+        """The node is being stopped orderly."""
         self.storage_may_fail = False
         """The disk has failed, or will; until the next start."""
         self.left_behind: dict[str, None] = {}
@@ -225,8 +227,13 @@ class Workload:
         for peer in list(self.peers):
             peer.cut_off()
         self.book.crash(kind)
-        self.storage_may_fail = False
+        self.storage_may_fail = self.stopping = False
         self.left_behind.clear()
+
+    def stop(self) -> None:
+        """The node sends everybody away, and nobody can connect for a while."""
+        self.up = False
+        self.stopping = True
 
     def started(self) -> None:
         """Another node is there: see that it has what is durable, declare the rest, go on."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.world import Clock, Dice, Memory
+from sluicemq.kernel.world import Clock, Dice, Log, Memory
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -51,6 +51,17 @@ class SimDice(Dice):
 
     def token(self, size: int) -> bytes:
         return self.random.randbytes(size)
+
+
+class SimLog(Log):
+    """Keeps what the node says is wrong."""
+
+    def __init__(self) -> None:
+        self.errors: list[str] = []
+
+    def write(self, level: str, text: str) -> None:
+        if level == "error":
+            self.errors.append(text)
 
 
 class SimMemory(Memory):
