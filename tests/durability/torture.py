@@ -415,6 +415,7 @@ class Round:
 
     def drain(self) -> None:
         """Take everything; then there is nothing left, not after another start either."""
+        self.fsck()
         process = self.start()
         try:
             target = self.ready(process)
@@ -440,6 +441,12 @@ class Round:
             assert bytes_left == 0, f"after the drain {bytes_left} bytes are still taken"
         finally:
             self.end(process, signal.SIGKILL)
+
+    def fsck(self) -> None:
+        """`sluicemq fsck` finds nothing wrong either."""
+        words = [*broker.OWN, "fsck", str(self.data)]
+        found = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, f"fsck says:\n{found.stdout}{found.stderr}"
 
     def await_drained(self, fleet: Fleet, drainers: list[Consumer], target: Target) -> None:
         """Until nothing is ready, nothing is held, and nothing has come for a while."""
