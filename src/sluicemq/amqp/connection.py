@@ -45,7 +45,14 @@ from sluicemq.amqp.frames import (
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
-from sluicemq.amqp.runs import ACK_SIZE, DeliverStencil, PublishStencil, cut_acks
+from sluicemq.amqp.runs import (
+    ACK_SIZE,
+    DeliverStencil,
+    PublishStencil,
+    cut_acks,
+    cut_contents,
+    read_publish,
+)
 from sluicemq.amqp.types import Malformed, MalformedText
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
@@ -139,7 +146,9 @@ class AmqpConnection:
         self._offset = 0
         self._contents: dict[int, _Content] = {}
         self._ignored: set[int] = set()
-        # By the raw method frame; in a client by the frame without its delivery tag.
+        # By the raw method frame; in a client by the frame without its delivery tag. `_once` has
+        # what was seen once: where each message has a key of its own, that is all there is.
+        self._once: dict[bytes, BasicPublish] = {}
         self._publishes: dict[bytes, PublishStencil] = {}
         self._delivers: dict[bytes, DeliverStencil] = {}
 
@@ -172,6 +181,7 @@ class AmqpConnection:
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
+        self._once.clear()
         self._publishes.clear()
         self._delivers.clear()
 
@@ -369,9 +379,17 @@ class AmqpConnection:
         raw = self._buf[pos:end]
         stencil = self._publishes.get(raw)
         if stencil is None:
-            decoded = self._decode(PUBLISH, pos, end)
-            assert isinstance(decoded, BasicPublish)
-            stencil = PublishStencil(raw, decoded)
+            known = self._once.pop(raw, None)
+            if known is None:
+                known = read_publish(raw)
+                if known is None:
+                    decoded = self._decode(PUBLISH, pos, end)
+                    assert isinstance(decoded, BasicPublish)
+                    known = decoded
+                single = self._publish_once(channel, raw, known, end)
+                if single is not None:
+                    return single
+            stencil = PublishStencil(raw, known)
             if len(self._publishes) >= RUN_METHODS_MAX:
                 self._publishes.clear()
             self._publishes[raw] = stencil
@@ -391,6 +409,24 @@ class AmqpConnection:
                 return None
         self._contents[channel] = _Content(method, raw)
         return None
+
+    def _publish_once(
+        self, channel: int, raw: bytes, method: BasicPublish, end: int
+    ) -> Publishes | None:
+        """The message behind a method frame that was never seen before. None: there may be more of
+        a run, or less than a message."""
+        if not self.fast:
+            return None
+        payload_max = self._payload_max()
+        body_max = min(payload_max, self.max_message_size)
+        contents, done = cut_contents(self._buf, end, raw, 1, payload_max, body_max)
+        if not contents or self._buf.startswith(raw, done):
+            return None
+        if len(self._once) >= RUN_METHODS_MAX:
+            self._once.clear()
+        self._once[raw] = method
+        self._pos = done
+        return Publishes(channel, raw, method, contents, len(contents[0]), True)
 
     def _deliver(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]

@@ -34,6 +34,10 @@ SMALLEST_HEADER: Final = 22
 CLASS_AND_WEIGHT: Final = b"\x00\x3c\x00\x00"
 BODY_FRAME_HEAD: Final = 7
 
+EXCHANGE_AT: Final = 13
+"""Where exchange and key begin in a frame of basic.publish; two octets follow them."""
+SMALLEST_PUBLISH: Final = 17
+
 TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
 ACK: Final = struct.Struct(">11sQ2s")
@@ -88,15 +92,28 @@ def cut_contents(
     return contents, done
 
 
+def read_publish(raw: bytes) -> BasicPublish | None:
+    """The method in a frame of basic.publish. None: something is wrong with it."""
+    key_at = EXCHANGE_AT + 1 + raw[EXCHANGE_AT] if len(raw) >= SMALLEST_PUBLISH else 0
+    if not key_at < len(raw) - 2 or key_at + raw[key_at] + 3 != len(raw):
+        return None
+    try:
+        exchange = raw[EXCHANGE_AT + 1 : key_at].decode()
+        routing_key = raw[key_at + 1 : -2].decode()
+    except UnicodeDecodeError:
+        return None
+    bits = raw[-2]
+    return BasicPublish(exchange, routing_key, bits & 1 != 0, bits & 2 != 0)
+
+
 class PublishStencil:
     """What the publishes with one raw method frame look like.
 
     The first octets of the last message are kept. When the next one begins with the same, all
-    there is to check in it is that it is complete and ends in 0xCE. Nothing is kept of the very
-    first one, unless another one follows: where each message has a key of its own, there is none.
+    there is to check in it is that it is complete and ends in 0xCE.
     """
 
-    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride", "used")
+    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride")
 
     def __init__(self, raw: bytes, method: BasicPublish) -> None:
         self.raw = raw
@@ -106,7 +123,6 @@ class PublishStencil:
         self.body_size = 0
         self.heads: struct.Struct | None = None
         self.contents: struct.Struct | None = None
-        self.used = False
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
@@ -123,9 +139,6 @@ class PublishStencil:
             contents, end = cut_contents(buf, start, raw, 1, payload_max, body_max)
             if not contents:
                 return contents, 0, True
-            if not self.used and not buf.startswith(raw, end):
-                self.used = True
-                return contents, end, True
             self.learn(buf, pos, end)
         end = pos + self.stride
         if end > len(buf):

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.amqp.methods import BasicReturn
+from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.kinds import (
     BASIC_PUBLISH,
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
 Targets: TypeAlias = "list[tuple[Queue, Outflow, Inflow]]"
 
-ADDRESS_AT: Final = 13
-"""Where exchange and key begin in a frame of basic.publish; two octets follow them."""
-
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` None: that depends on more."""
@@ -54,7 +52,7 @@ class Route:
         self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
     ) -> None:
         self.method = method
-        self.address = raw_method[ADDRESS_AT:-2]
+        self.address = raw_method[EXCHANGE_AT:-2]
         self.mandatory = method.mandatory
         self.epoch = epoch
         self.targets = targets

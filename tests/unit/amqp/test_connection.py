@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sluicemq.amqp.connection import CLIENT, SERVER, AmqpConnection
 from sluicemq.amqp.events import (
@@ -32,6 +34,8 @@ from sluicemq.amqp.methods import (
     ConnectionCloseOk,
     QueueDeclare,
 )
+from sluicemq.amqp.runs import read_publish
+from sluicemq.amqp.types import Malformed
 from sluicemq.errors import ConnectionViolation
 from wire.streams import (
     PERSISTENT,
@@ -44,6 +48,8 @@ from wire.streams import (
     running,
     with_content,
 )
+
+from .strategies import short_texts
 
 PUBLISH = BasicPublish("", "q")
 P1 = PUBLISH.frame(1)
@@ -182,8 +188,26 @@ def test_heartbeat() -> None:
 def test_connection_remembers_only_so_many_publish_methods() -> None:
     connection = running()
     for n in range(3000):
-        feed(connection, [with_content(1, BasicPublish("", str(n)), b"")])
+        feed(connection, [with_content(1, BasicPublish("", str(n)), b"")] * (1 + n % 2))
     assert len(connection._publishes) <= 1024
+    assert len(connection._once) <= 1024
+
+
+@given(st.binary(max_size=40), st.binary(max_size=6))
+def test_a_publish_is_read_as_it_is_decoded(arguments: bytes, spoilt: bytes) -> None:
+    for args in (arguments, BasicPublish("x", "k", True).encode_args() + spoilt):
+        raw = b"\x01\0\x01" + (4 + len(args)).to_bytes(4) + b"\0\x3c\0\x28" + args + b"\xce"
+        try:
+            expected = BasicPublish.decode_args(raw, 11, len(raw) - 1)
+        except Malformed:
+            assert read_publish(raw) is None
+        else:
+            assert read_publish(raw) == expected
+
+
+@given(st.builds(BasicPublish, short_texts, short_texts, st.booleans(), st.booleans()))
+def test_every_publish_is_read(method: BasicPublish) -> None:
+    assert read_publish(method.frame(1)) == method
 
 
 # -- what the owner decides
