@@ -329,8 +329,8 @@ class MessageStore(FlowActor):
         buffered = self.persistent.buffer
         for ids in message.persistent:
             # What a group has made durable stays until it is durable that it may go.
-            self.persistent.remove([each for each in ids if each in buffered])
             group.bodies += [each for each in ids if each not in buffered]
+            self.persistent.remove([each for each in ids if each in buffered])
         for ids in message.transient:
             self.transient.remove(ids)
         if message.empty:

@@ -290,6 +290,18 @@ def test_write_that_is_overtaken_is_never_made_and_confirmed_at_once() -> None:
     assert bench.store.overtaken == 2
 
 
+def test_what_one_queue_overtakes_is_kept_for_another() -> None:
+    """A body is removed once for each queue, even if it never was written for one of them."""
+    bench = Bench()
+    bench.write(1, 1)
+    gone = bench.write(0, 2, 5000, large=5)
+    bench.remove(0, gone, ids=range(5, 6))
+    bench.write(1, 3, 5000, large=5)
+    bench.finish_all()
+    assert bench.heard(1) == [1, 3]
+    assert bench.store.persistent.valid_bytes > 5000
+
+
 def test_several_writes_are_overtaken_by_one_acknowledgement() -> None:
     """As consumers acknowledge: neighbours come together."""
     bench = Bench()
