@@ -393,7 +393,7 @@ class Checkers:
 
     def machines(self, contents: bool) -> None:
         """Recount."""
-        accounted = 0
+        accounted = self.broker.store.paged_bytes + self.broker.store.paging_bytes
         for queue, spy in self.queues.items():
             spy.compare_depth()
             if contents:
