@@ -438,6 +438,21 @@ class StorageConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelConfig(Section):
+    """What channels are allowed."""
+
+    consumer_timeout: int = _option(
+        1_800_000,
+        "count",
+        "A channel is closed when a delivery on it has not been acknowledged for so long; 0 lifts"
+        " the limit. It is looked at once a minute, or four times in a shorter timeout.",
+        unit="milliseconds",
+        keys=("consumer_timeout",),
+        high=2**40,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AuthConfig(Section):
     """Who may connect. One user and one virtual host, for now."""
 
@@ -462,6 +477,7 @@ class Config:
     flow: FlowConfig = field(default_factory=FlowConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
+    channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
 
     @classmethod
@@ -493,6 +509,7 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "flow": FlowConfig,
     "memory": MemoryConfig,
     "storage": StorageConfig,
+    "channel": ChannelConfig,
     "auth": AuthConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

@@ -86,10 +86,16 @@ KINDS_MAX: Final = 1024
 
 CHOICES_MAX: Final = 4096
 """Raw property sets for which a channel remembers where an exchange sends them that looks at the
-content."""
+content; also sets of queues whose links it keeps together."""
 
 REMEMBERED_BYTES_MAX: Final = 1024
 """Longer property sets are not remembered: they hardly repeat, and a thousand of them are much."""
+
+TRANSACTION_BYTES_MAX: Final = 256 << 20
+"""What a transaction may hold of messages, if it is more than one: nothing of it can leave RAM."""
+
+REPLY_BACKLOG_BYTES: Final = 32 << 20
+"""So much unread by a client, replies to it are dropped: they cannot wait for it anywhere else."""
 
 ADDRESSES_MAX: Final = 1024
 """Exchange and key pairs for which a consumer's frame ends are kept ready."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.broker import Broker
+from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
 from sluicemq.kernel.actor import Scheduler
@@ -57,6 +58,7 @@ class Node:
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
+        self.timeouts = ConsumerTimeouts(self.broker, config.channel.consumer_timeout)
         self.started_ms = world.clock.wall_ms()
         if not recovery.is_new:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)

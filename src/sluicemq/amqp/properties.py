@@ -212,17 +212,30 @@ def header_frame(channel: int, body_size: int, properties: BasicProperties | byt
 
 def text_property(raw: bytes, flag: int) -> bytes | None:
     """A short string property out of checked properties, without decoding the others."""
-    flags = raw[0] << 8 | raw[1]
-    if not flags & flag:
+    if not (raw[0] << 8 | raw[1]) & flag:
         return None
+    pos = _start(raw, flag)
+    return raw[pos + 1 : pos + 1 + raw[pos]]
+
+
+def _start(raw: bytes, flag: int) -> int:
+    """Where the property of that flag stands, or would stand."""
     pos = 2
-    before = flags & ~(2 * flag - 1)
+    before = (raw[0] << 8 | raw[1]) & ~(2 * flag - 1)
     for size in _layout(before):
         if size == 255:
             pos = skip_longstr(raw, pos, len(raw))
         else:
             pos += size or 1 + raw[pos]
-    return raw[pos + 1 : pos + 1 + raw[pos]]
+    return pos
+
+
+def with_text(raw: bytes, flag: int, value: str) -> bytes:
+    """Checked properties with another value of a short string property that is set."""
+    old = text_property(raw, flag)
+    assert old is not None
+    start = _start(raw, flag)
+    return raw[:start] + encode_shortstr(value) + raw[start + 1 + len(old) :]
 
 
 def without_header(raw: bytes, name: str) -> bytes:

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.connection import Acks, MethodFrame, Publishes
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
+from sluicemq.chain.consumer_timeouts import LookAtOldest
 from sluicemq.chain.consuming import Consuming
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.kinds import BASIC_PUBLISH
 from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.queue import QueueGone
+from sluicemq.chain.reply_to import Reply, ReplyConsumer
+from sluicemq.chain.transactions import Transaction, too_early
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
@@ -77,7 +80,9 @@ class Channel(FlowActor):
         self.consuming = Consuming(self)
         self.inflow: Inflow
         self.crowded = Gate(reader.halts, f"methods held on channel {number}")
-        self.question: Question | None = None
+        self.replies: ReplyConsumer | None = None
+        self.question: Question | Transaction | None = None
+        """What the client waits for; a transaction that is being committed is one, too."""
         self.held: deque[object] = deque()
         self.last_queue = ""
         self.closing = False
@@ -109,8 +114,14 @@ class Channel(FlowActor):
             self.answered(message)
         elif isinstance(message, QueueGone):
             self.publishing.forget(message.queue)
+        elif isinstance(message, Reply):
+            replies = self.replies
+            if replies is not None and replies.at == message.at and not self.closing:
+                replies.deliver(message)
+        elif isinstance(message, LookAtOldest):
+            self.look_at_oldest(message)
         elif isinstance(message, ChannelDown):
-            if self.question is None:
+            if self.question is None or isinstance(self.question, Transaction):
                 self.down(message)
             else:
                 self.held.append(message)  # what the client sent before counts
@@ -124,9 +135,7 @@ class Channel(FlowActor):
             self.settle(message)
             return
         if self.question is not None:
-            self.held.append(message)
-            if len(self.held) >= self.broker.held_methods_max:
-                self.crowded.shut()
+            self.behind_question(message, self.question)
             return
         self.settle(message)
         try:
@@ -134,8 +143,18 @@ class Channel(FlowActor):
         except ChannelViolation as violation:
             self.fail(violation)
         except ConnectionViolation as violation:
-            self.stop()
-            self.reader.post(ConnectionFault(violation))
+            self.fault(violation)
+
+    def behind_question(self, message: object, question: Question | Transaction) -> None:
+        """Held until the answer is there; after a commit the client itself has to wait for it."""
+        if isinstance(question, Transaction):
+            self.settle(message)
+            method = message.method if isinstance(message, MethodFrame) else None
+            self.fault(too_early(method))
+            return
+        self.held.append(message)
+        if len(self.held) >= self.broker.held_methods_max:
+            self.crowded.shut()
 
     def settle(self, message: object) -> None:
         """A run of publishes is taken from the inbox: the reader may send as many again."""
@@ -176,7 +195,7 @@ class Channel(FlowActor):
     def answered(self, answer: object) -> None:
         """The queue has answered: reply, then go on with what was held."""
         question = self.question
-        if question is None or self.closing:
+        if question is None or isinstance(question, Transaction) or self.closing:
             return
         self.question = None
         try:
@@ -205,6 +224,17 @@ class Channel(FlowActor):
             return
         if self.reader.client_can("consumer_cancel_notify"):
             self.reply(BasicCancel(consumer_tag=tag, nowait=True))
+
+    def look_at_oldest(self, look: LookAtOldest) -> None:
+        """Close the channel when something has been out for too long."""
+        violation = None if self.closing else self.consuming.overdue(look)
+        if violation is not None:
+            self.fail(violation)
+
+    def fault(self, violation: ConnectionViolation) -> None:
+        """The whole connection has to be closed."""
+        self.stop()
+        self.reader.post(ConnectionFault(violation))
 
     def fail(self, violation: ChannelViolation) -> None:
         """Close the channel; what the client still sends on it is dropped."""
@@ -246,6 +276,8 @@ class Channel(FlowActor):
             else:
                 self.settle(message)
         self.crowded.open()
+        if self.publishing.transaction is not None:
+            self.publishing.transaction.clear()
         queues: dict[object, None] = dict.fromkeys(self.publishing.close())
         for queue in [*queues, *self.consuming.close()]:
             queues[queue] = None

@@ -15,6 +15,8 @@ from sluicemq.chain import declarations
 from sluicemq.chain.consuming import Subscription
 from sluicemq.chain.deliveries import Outlet
 from sluicemq.chain.message_store import Defined, StoreDefinition
+from sluicemq.chain.reply_to import PSEUDO_QUEUE, ReplyConsumer, listener
+from sluicemq.chain.transactions import Transaction
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.model.arguments import type_name
@@ -175,6 +177,9 @@ def binding_of_exchange(method: m.ExchangeBind | m.ExchangeUnbind) -> BindingDef
 def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     broker = channel.broker
     name = method.queue
+    if name.startswith(PSEUDO_QUEUE):
+        reply_address_declare(channel, method)
+        return
     changes: list[bytes] = []
     if method.passive:
         queue = queue_named(channel, name)
@@ -216,6 +221,16 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
             channel.ask(Question(method, queue, Inspect(channel), declared))
 
     when_durable(channel, method, changes, inspect)
+
+
+def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
+    """Servers ask so whether a client still listens. Nothing is ever declared."""
+    name = method.queue
+    if name != PSEUDO_QUEUE and listener(channel.broker, name) is None:
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.broker.vhost}'")
+    channel.last_queue = name
+    if not method.nowait:
+        channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
 
 
 def queue_bind(channel: Channel, method: m.QueueBind) -> None:
@@ -281,6 +296,9 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     tag = method.consumer_tag or token(channel, "amq.ctag-")
     if tag in consuming.subscriptions:
         raise ConnectionViolation(530, f"attempt to reuse consumer tag '{tag}'")
+    if method.queue == PSEUDO_QUEUE:
+        reply_consume(channel, method, tag)
+        return
     queue = queue_named(channel, method.queue)
     outflow, inflow = consuming.window(queue)
     consumer = Consumer(
@@ -306,6 +324,18 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     channel.ask(Question(method, queue, Consume(consumer), consumed))
 
 
+def reply_consume(channel: Channel, method: m.BasicConsume, tag: str) -> None:
+    """The one consumer of replies a channel may have."""
+    if not method.no_ack:
+        raise ChannelViolation(406, "reply consumer cannot acknowledge")
+    if channel.replies is not None:
+        raise ChannelViolation(406, "reply consumer already set")
+    channel.replies = ReplyConsumer(channel, tag)
+    channel.publishing.hear_replies(channel.replies)
+    if not method.nowait:
+        channel.reply(m.BasicConsumeOk(consumer_tag=tag))
+
+
 def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
     """x-priority, 0 when absent; 406 when it is no whole number."""
     priority = arguments.get("x-priority", 0)
@@ -326,6 +356,11 @@ def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
         if not method.nowait:
             channel.reply(m.BasicCancelOk(consumer_tag=tag))
 
+    if channel.replies is not None and channel.replies.tag == tag:
+        channel.replies = None
+        channel.publishing.hear_replies(None)
+        cancelled(None)
+        return
     subscription = subscriptions.get(tag)
     if subscription is None:
         cancelled(None)
@@ -374,20 +409,37 @@ def basic_recover_async(channel: Channel, method: m.BasicRecoverAsync) -> None:
 
 
 def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:
+    if channel.publishing.transaction is not None:
+        raise ChannelViolation(406, "cannot switch from tx to confirm mode")
     channel.publishing.confirming = True
     if not method.nowait:
         channel.reply(m.ConfirmSelectOk())
 
 
 def tx_select(channel: Channel, _: m.TxSelect) -> None:
-    """Transactions belong to a later step; on a confirming channel RabbitMQ's own refusal."""
-    if channel.publishing.confirming:
+    """A second one changes nothing."""
+    publishing = channel.publishing
+    if publishing.confirming:
         raise ChannelViolation(406, "cannot switch from confirm to tx mode")
-    raise ConnectionViolation(540, "tx.select: transactions are not supported, use confirms")
+    if publishing.transaction is None:
+        publishing.transaction = Transaction(channel)
+    channel.reply(m.TxSelectOk())
 
 
-def tx_end(_: Channel, __: Method) -> None:
-    raise ChannelViolation(406, "channel is not transactional")
+def tx_commit(channel: Channel, _: m.TxCommit) -> None:
+    transaction_of(channel).commit()
+
+
+def tx_rollback(channel: Channel, _: m.TxRollback) -> None:
+    transaction_of(channel).rollback()
+    channel.reply(m.TxRollbackOk())
+
+
+def transaction_of(channel: Channel) -> Transaction:
+    transaction = channel.publishing.transaction
+    if transaction is None:
+        raise ChannelViolation(406, "channel is not transactional")
+    return transaction
 
 
 def ignored(_: Channel, __: Method) -> None:
@@ -419,6 +471,6 @@ METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
     m.BasicRecoverAsync: basic_recover_async,
     m.ConfirmSelect: confirm_select,
     m.TxSelect: tx_select,
-    m.TxCommit: tx_end,
-    m.TxRollback: tx_end,
+    m.TxCommit: tx_commit,
+    m.TxRollback: tx_rollback,
 }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.consumer_timeouts import LookAtOldest, Marks, overdue
 from sluicemq.chain.deliveries import Outlet, got_frames
-from sluicemq.chain.unacked import Settlement, Unacked
+from sluicemq.chain.unacked import Settlement, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
 from sluicemq.flow.prefetch import Limiter
 from sluicemq.queues.commands import Settle
@@ -45,6 +46,7 @@ class Consuming:
         self.limiter = Limiter()
         self.prefetch_count = 0
         self.unacked = Unacked()
+        self.marks = Marks()
         self.got_from: dict[Queue, None] = {}
         self.next_tag = 1
 
@@ -94,7 +96,7 @@ class Consuming:
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Single acknowledgements, as they came."""
-        settlement = Settlement()
+        settlement = self.settlement()
         first = tags[0]
         last = tags[-1]
         if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
@@ -110,7 +112,7 @@ class Consuming:
 
     def acknowledge(self, tag: int, multiple: bool, requeue: bool, method_id: int) -> None:
         """basic.ack, nack and reject in their general form."""
-        settlement = Settlement()
+        settlement = self.settlement()
         if multiple:
             unknown = self.unacked.settle_upto(tag, settlement)
         else:
@@ -120,17 +122,37 @@ class Consuming:
             raise unknown_tag(unknown, method_id)
 
     def recover(self) -> None:
-        """Everything unacknowledged returns to its queues."""
+        """Everything unacknowledged returns to its queues; a transaction does not matter here."""
         settlement = Settlement()
         self.unacked.settle_upto(0, settlement)
-        self.settle(settlement, requeue=True)
+        self.post(settlement, requeue=True)
+
+    def settlement(self) -> Settlement:
+        """An empty one."""
+        return Settlement() if self.channel.publishing.transaction is None else Undoable()
 
     def settle(self, settlement: Settlement, requeue: bool) -> None:
+        """Now, or when the transaction is committed."""
+        if isinstance(settlement, Undoable):
+            transaction = self.channel.publishing.transaction
+            assert transaction is not None
+            transaction.keep_settlement(settlement, requeue)
+        else:
+            self.post(settlement, requeue)
+
+    def post(self, settlement: Settlement, requeue: bool) -> None:
         """Tell each queue its part."""
         if not requeue:
             self.channel.broker.counters.acknowledged += settlement.count
         for queue, parts in settlement.by_queue.items():
             queue.post(Settle(parts, requeue))
+
+    def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
+        """Is the oldest delivery overdue?"""
+        oldest = self.unacked.oldest()
+        if oldest is None or not self.marks.look(oldest, self.next_tag, look):
+            return None
+        return overdue(self.channel.number, look.timeout_ms)
 
     def close(self) -> list[Actor]:
         """The channel ends; returns the queues that must hear of it."""

@@ -9,6 +9,7 @@ from sluicemq.amqp.frames import fit, readdress
 from sluicemq.limits import ADDRESSES_MAX
 
 if TYPE_CHECKING:
+    from sluicemq.chain.reply_to import Reply
     from sluicemq.queues.effects import Deliver, Got
 
 PACK_TAG: Final = struct.Struct(">Q").pack
@@ -46,7 +47,7 @@ class Outlet:
             self.known[address] = ends
         return ends
 
-    def frames(self, deliver: Deliver, first_tag: int) -> bytes:
+    def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
         """All frames of a delivery, its tags from `first_tag` on."""
         contents = deliver.contents
         if deliver.number != self.number:

@@ -14,68 +14,82 @@ from sluicemq.amqp.properties import (
     DELIVERY_MODE,
     EXPIRATION,
     HEADERS,
+    REPLY_TO,
     USER_ID,
     BasicProperties,
     delivery_mode,
     text_property,
+    with_text,
     without_header,
 )
 from sluicemq.amqp.types import FieldValue, Malformed
+from sluicemq.chain.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.arguments import type_name
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
-NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS
+NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO
 """Others are none of the broker's business."""
 PERSISTENT_MODE: Final = 2
 COPY: Final = "CC"
 BLIND_COPY: Final = "BCC"
+ASKING: Final = PSEUDO_QUEUE.encode()
+"""As reply_to: the publisher wants the address of its own reply consumer there."""
 MARKS: Final = (b"\x02CC", b"\x03BCC")
 """Where these octets are not, these headers are not."""
 
 
 class Kind:
-    """`copies` are the routing keys from CC and BCC; `stripped` the properties without BCC, if it
-    was there; `is_plain` says that there is neither."""
+    """`copies` are the routing keys from CC and BCC; `rewritten` the properties as they go on, if
+    not as they came (no BCC, another reply_to); `is_plain` says that there is neither."""
 
-    __slots__ = ("copies", "is_plain", "persistent", "stripped")
+    __slots__ = ("copies", "is_plain", "persistent", "rewritten")
 
     def __init__(
-        self, persistent: bool, copies: tuple[str, ...] = (), stripped: bytes | None = None
+        self, persistent: bool, copies: tuple[str, ...] = (), rewritten: bytes | None = None
     ) -> None:
         self.persistent = persistent
         self.copies = copies
-        self.stripped = stripped
-        self.is_plain = not copies and stripped is None
+        self.rewritten = rewritten
+        self.is_plain = not copies and rewritten is None
 
 
 PERSISTENT: Final = Kind(True)
 TRANSIENT: Final = Kind(False)
 
 
-def kind_of(raw: bytes, user: str) -> Kind:
-    """Of a message `user` publishes. Refuses, in its order, what RabbitMQ refuses: 406."""
+def kind_of(raw: bytes, user: str, replies_at: str = "") -> Kind:
+    """Of a message `user` publishes on a channel that hears replies at that address. Refuses, in
+    its order, what RabbitMQ refuses: 406."""
     flags = raw[0] << 8 | raw[1]
     if not flags & NEEDS_LOOK:
         return TRANSIENT
+    rewritten = None
+    if flags & REPLY_TO and ASKING in raw and text_property(raw, REPLY_TO) == ASKING:
+        if not replies_at:
+            raise refused("fast reply consumer does not exist")
+        raw = rewritten = with_text(raw, REPLY_TO, replies_at)
     if flags & USER_ID:
         check_user(text_property(raw, USER_ID) or b"", user)
     if flags & EXPIRATION:
         check_expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
     if flags & HEADERS and (MARKS[0] in raw or MARKS[1] in raw):
-        return kind_with_copies(raw)
+        return kind_with_copies(raw, rewritten)
+    if rewritten is not None:
+        return Kind(is_persistent(raw), (), rewritten)
     return PERSISTENT if is_persistent(raw) else TRANSIENT
 
 
-def kind_with_copies(raw: bytes) -> Kind:
+def kind_with_copies(raw: bytes, rewritten: bytes | None) -> Kind:
     """Of a message that seems to have CC or BCC."""
     try:
         headers = BasicProperties.decode(raw).headers or {}
     except Malformed as error:
         raise undecodable(error) from error
     copies = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
-    stripped = without_header(raw, BLIND_COPY) if BLIND_COPY in headers else None
-    return Kind(is_persistent(raw), tuple(copies), stripped)
+    if BLIND_COPY in headers:
+        rewritten = without_header(raw, BLIND_COPY)
+    return Kind(is_persistent(raw), tuple(copies), rewritten)
 
 
 def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:

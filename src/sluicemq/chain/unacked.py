@@ -10,6 +10,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluicemq.kernel.actor import Actor
 
 DEAD_MAX: Final = 64
@@ -59,6 +61,14 @@ class Span:
                 start += 1
         self.start = start
 
+    def reopen(self, parts: Iterable[tuple[int, int]]) -> None:
+        """The settled stretches (start, end) are out again."""
+        settled = self.holes.union(range(self.start))
+        for start, end in parts:
+            settled.difference_update(range(start, end))
+        self.holes = settled
+        self.advance(0)
+
     def parts(self, end: int) -> list[Part]:
         """The open stretches before offset `end`."""
         if not self.holes:
@@ -88,16 +98,30 @@ class Settlement:
         self.by_queue: dict[Actor, list[Part]] = {}
         self.count = 0
 
-    def add(self, queue: Actor, part: Part) -> None:
+    def add(self, span: Span, start: int, end: int) -> None:
         """Add one part, joined to the one before when they touch."""
-        self.count += part[2] - part[1]
-        parts = self.by_queue.setdefault(queue, [])
+        self.count += end - start
+        parts = self.by_queue.setdefault(span.queue, [])
         if parts:
-            lot, start, end = parts[-1]
-            if lot == part[0] and end == part[1]:
-                parts[-1] = (lot, start, part[2])
+            lot, before, upto = parts[-1]
+            if lot == span.lot and upto == start:
+                parts[-1] = (lot, before, end)
                 return
-        parts.append(part)
+        parts.append((span.lot, start, end))
+
+
+class Undoable(Settlement):
+    """A settlement that can be taken back: it knows where its parts came from."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: list[tuple[Span, int, int]] = []
+
+    def add(self, span: Span, start: int, end: int) -> None:
+        super().add(span, start, end)
+        self.taken.append((span, start, end))
 
 
 class Unacked:
@@ -126,12 +150,12 @@ class Unacked:
             offset = tag - span.first
             end = min(span.count, last - span.first + 1)
             if offset == span.start and not span.holes:
-                into.add(span.queue, (span.lot, offset, end))
+                into.add(span, offset, end)
                 span.start = end
                 self.count -= end - offset
                 tag = span.first + end
             elif span.has(offset):
-                into.add(span.queue, (span.lot, offset, offset + 1))
+                into.add(span, offset, offset + 1)
                 span.take(offset)
                 self.count -= 1
                 tag += 1
@@ -153,14 +177,34 @@ class Unacked:
                 break
             end = span.count if not last else min(span.count, last - span.first + 1)
             before = span.open()
-            for part in span.parts(end):
-                into.add(span.queue, part)
+            for _, start, stop in span.parts(end):
+                into.add(span, start, stop)
             span.advance(end)
             self.count -= before - span.open()
             if span.open():
                 break
             self.trim(span)
         return None
+
+    def take_back(self, settlements: Iterable[Undoable]) -> None:
+        """What was settled is out again, in its place."""
+        again: dict[Span, list[tuple[int, int]]] = {}
+        for settlement in settlements:
+            self.count += settlement.count
+            for span, start, end in settlement.taken:
+                again.setdefault(span, []).append((start, end))
+        for span, parts in again.items():
+            span.reopen(parts)
+        spans = dict.fromkeys([*self.spans[self.head :], *again])
+        self.spans = sorted((span for span in spans if span.open()), key=first_of)
+        self.head = self.dead = 0
+
+    def oldest(self) -> int | None:
+        """The lowest tag that is out."""
+        if self.head == len(self.spans):
+            return None
+        span = self.spans[self.head]
+        return span.first + span.start
 
     def find(self, tag: int) -> Span | None:
         """The span with this tag, settled or not."""

@@ -75,6 +75,12 @@ def consumers(broker: Broker) -> Iterable[Consumption]:
     )
 
 
+def uncommitted(channel: Channel) -> tuple[int, int]:
+    """Publishes and acknowledgements that wait for a commit."""
+    transaction = channel.publishing.transaction
+    return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
+
+
 def exchanges(broker: Broker) -> Iterable[ExchangeDefinition]:
     """All exchanges, the default one first."""
     declared = (exchange.definition for exchange in broker.topology.exchanges.values())
@@ -153,13 +159,13 @@ CHANNEL_COLUMNS: Final[dict[str, Callable[[Channel], object]]] = {
     "number": lambda channel: channel.number,
     "user": lambda channel: channel.reader.user,
     "vhost": lambda channel: channel.broker.vhost,
-    "transactional": lambda _: False,
+    "transactional": lambda channel: channel.publishing.transaction is not None,
     "confirm": lambda channel: channel.publishing.confirming,
     "consumer_count": lambda channel: len(channel.consuming.subscriptions),
     "messages_unacknowledged": lambda channel: channel.consuming.unacked.count,
-    "messages_uncommitted": lambda _: 0,
+    "messages_uncommitted": lambda channel: uncommitted(channel)[0],
     "messages_unconfirmed": lambda channel: channel.publishing.unconfirmed.count,
-    "acks_uncommitted": lambda _: 0,
+    "acks_uncommitted": lambda channel: uncommitted(channel)[1],
     "prefetch_count": lambda channel: channel.consuming.prefetch_count,
     "global_prefetch_count": lambda channel: channel.consuming.limiter.limit,
     "state": lambda channel: channel.state(channel.broker.world.clock.now_ns()),

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sluicemq.chain.unacked import Part, Settlement, Unacked
+from sluicemq.chain.unacked import Part, Settlement, Unacked, Undoable
 from sluicemq.kernel.actor import Actor, Scheduler
 
 from ..fakes import bystander
@@ -38,6 +38,8 @@ class UnackedMachine(RuleBasedStateMachine):
         self.tags: dict[int, tuple[Actor, Place]] = {}
         self.next_tag = 1
         self.next_lot = 1
+        self.kept: list[Undoable] = []
+        self.kept_tags: dict[int, tuple[Actor, Place]] = {}
 
     def pick(self, spread: int) -> int:
         """A tag: mostly one that is out, sometimes one that never was or is no more."""
@@ -74,14 +76,14 @@ class UnackedMachine(RuleBasedStateMachine):
         unknown = next((tag for tag in tags if tag not in self.tags), None)
         if unknown is not None:
             tags = list(range(first, unknown))
-        into = Settlement()
+        into = Undoable() if spread % 2 else Settlement()
         assert self.real.settle_run(first, first + length, into) == unknown
         self.compare(into, tags)
 
     @rule(spread=spreads)
     def settle_upto(self, spread: int) -> None:
         last = self.pick(spread)
-        into = Settlement()
+        into = Undoable() if spread % 2 else Settlement()
         unknown = self.real.settle_upto(last, into)
         if last in self.tags:
             assert unknown is None
@@ -101,12 +103,28 @@ class UnackedMachine(RuleBasedStateMachine):
     def settle_some_in_one_go(self, spread: int, every: int) -> None:
         """Every other tag, as consumers do that finish in any order; then the rest of them."""
         tags = sorted(self.tags)[spread % 5 :: every]
-        into = Settlement()
+        into = Undoable() if spread % 2 else Settlement()
         for tag in tags:
             assert self.real.settle_run(tag, tag, into) is None
         self.compare(into, tags)
 
+    @rule()
+    def take_back(self) -> None:
+        """What was settled by the undoable ones is out again, and nothing else."""
+        self.real.take_back(self.kept)
+        self.tags = dict(sorted((self.tags | self.kept_tags).items()))
+        self.forget()
+
+    @rule()
+    def forget(self) -> None:
+        """Settled for good."""
+        self.kept = []
+        self.kept_tags = {}
+
     def compare(self, into: Settlement, tags: list[int]) -> None:
+        if isinstance(into, Undoable):
+            self.kept.append(into)
+            self.kept_tags |= {tag: self.tags[tag] for tag in tags}
         taken = self.take(tags)
         assert places(into) == taken
         assert list(into.by_queue) == list(taken)
@@ -115,6 +133,10 @@ class UnackedMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         assert self.real.count == len(self.tags)
+
+    @invariant()
+    def oldest_agrees(self) -> None:
+        assert self.real.oldest() == min(self.tags, default=None)
 
     @invariant()
     def settled_spans_are_forgotten(self) -> None:

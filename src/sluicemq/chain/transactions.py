@@ -1,0 +1,159 @@
+"""What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
+
+A publish is checked and routed when it comes, and an acknowledgement takes its tags off the list;
+then both wait here. A commit lets the publishes go, in order, then the acknowledgements, and is
+answered when each queue has called its messages safe: confirms that nobody hears. Until then the
+client must not ask for anything else on the channel. A channel that has never selected this mode
+has no object of this kind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.methods import TxCommit, TxCommitOk
+from sluicemq.chain.unacked import Undoable
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.limits import TRANSACTION_BYTES_MAX
+from sluicemq.model.batch import OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.publishing import Route, Targets
+
+TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
+
+
+class Held:
+    """Messages that wait for the commit: what Publishing.send wants to know of them."""
+
+    __slots__ = ("contents", "even", "large", "names", "persistent", "route", "size")
+
+    def __init__(
+        self,
+        route: Route,
+        contents: list[bytes],
+        names: list[str],
+        size: int,
+        even: bool,
+        persistent: bool,
+        large: bool,
+    ) -> None:
+        self.route = route
+        self.contents = contents
+        self.names = names
+        self.size = size
+        self.even = even
+        self.persistent = persistent
+        self.large = large
+
+
+class Transaction:
+    """The transactional mode of one channel. There is always a transaction: the next begins where
+    one has ended."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.held: list[Held] = []
+        self.settlements: list[tuple[Undoable, bool]] = []
+        """Each with `requeue`."""
+        self.bytes = 0
+        self.messages = 0
+        self.passing = False
+        """What is published now goes on at once: the commit lets it."""
+        self.failed = False
+        """A queue has rejected something of what is being committed."""
+
+    def keep(self, held: Held) -> None:
+        """Until the commit. It counts as memory in use, so that it can raise the alarm."""
+        count = len(held.contents)
+        size = held.size + OVERHEAD_BYTES * count
+        if self.held and self.bytes + size > TRANSACTION_BYTES_MAX:
+            text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
+            raise ChannelViolation(406, text, 60, 40)
+        self.held.append(held)
+        self.messages += count
+        self.bytes += size
+        self.channel.broker.memory_used(size)
+
+    def keep_settlement(self, settlement: Undoable, requeue: bool) -> None:
+        """Until the commit."""
+        if settlement.count:
+            self.settlements.append((settlement, requeue))
+
+    @property
+    def acks(self) -> int:
+        """Messages whose settlement waits for the commit."""
+        return sum(settlement.count for settlement, _ in self.settlements)
+
+    def commit(self) -> None:
+        """Publishes, then acknowledgements; the answer when the publishes are safe."""
+        channel = self.channel
+        publishing = channel.publishing
+        held = self.held
+        settlements = self.settlements
+        self.clear()
+        channel.question = self
+        self.passing = True
+        for each in held:
+            publishing.send(
+                each.route,
+                each.contents,
+                self.targets(each),
+                each.size,
+                each.even,
+                each.persistent,
+                each.large,
+            )
+        self.passing = False
+        for settlement, requeue in settlements:
+            channel.consuming.post(settlement, requeue)
+        if not publishing.unconfirmed.count:
+            channel.out.extend(self.answers())
+
+    def targets(self, held: Held) -> Targets:
+        """A queue is known by its name until now; the default exchange is nothing but names."""
+        publishing = self.channel.publishing
+        queues = self.channel.broker.queues
+        names = dict.fromkeys(held.names)
+        method = held.route.method
+        if not method.exchange:
+            names[method.routing_key] = None
+        there = [queues[name] for name in names if name in queues]
+        return [(queue, *publishing.link(queue)) for queue in there]
+
+    def answers(self) -> list[bytes]:
+        """What the client hears when queues have answered: nothing before the last one has."""
+        channel = self.channel
+        unconfirmed = channel.publishing.unconfirmed
+        self.failed |= any(nack for _, _, nack in unconfirmed.drain())
+        if unconfirmed.count or channel.question is not self:
+            return []
+        channel.question = None
+        if self.failed:
+            self.failed = False
+            channel.fail(ChannelViolation(406, "partial tx completion", *TX_COMMIT))
+            return []
+        return [TxCommitOk().frame(channel.number)]
+
+    def rollback(self) -> None:
+        """The publishes never were; what was acknowledged is out again."""
+        settlements = [settlement for settlement, _ in self.settlements]
+        self.clear()
+        self.channel.consuming.unacked.take_back(settlements)
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self.channel.broker.memory_used(-self.bytes)
+        self.held = []
+        self.settlements = []
+        self.messages = 0
+        self.bytes = 0
+
+
+def too_early(method: Method | None) -> ConnectionViolation:
+    """The client goes on while it should wait for the answer to its commit."""
+    text = "unexpected command while processing 'tx.commit'"
+    ids = (60, 40) if method is None else (method.class_id, method.method_id)
+    return ConnectionViolation(504, text, *ids)
