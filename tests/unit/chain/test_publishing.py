@@ -247,3 +247,20 @@ def test_what_is_remembered_is_bounded() -> None:
     client.send_bytes(publish("", "amq.headers", long, b""))
     assert long not in publishing.kinds
     assert all(raw != long for _, raw in publishing.choices)
+
+
+def test_a_queue_of_the_same_name_is_another_queue() -> None:
+    client = client_with(Broker())
+    by_headers = BasicProperties(headers={"h": 2}).encode()
+    some = publish("p", "amq.direct", NO_PROPERTIES, b"x") + publish(
+        "", "amq.headers", by_headers, b"y"
+    )
+    client.send_bytes(some)
+    for name in ("p", "q"):
+        client.call(1, m.QueueDelete(queue=name))
+        client.call(1, m.QueueDeclare(queue=name))
+        client.call(1, m.QueueBind(queue=name, exchange="amq.direct", routing_key="p"))
+        client.call(1, m.QueueBind(queue=name, exchange="amq.headers", arguments={"h": 2}))
+    client.send_bytes(some)
+    for name in ("p", "q"):
+        assert [body for body, _ in fetched(client, name)] == [b"x", b"y"]
