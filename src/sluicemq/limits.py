@@ -91,6 +91,12 @@ content; also sets of queues whose links it keeps together."""
 REMEMBERED_BYTES_MAX: Final = 1024
 """Longer property sets are not remembered: they hardly repeat, and a thousand of them are much."""
 
+TRANSACTION_BYTES_MAX: Final = 256 << 20
+"""What a transaction may hold of messages, if it is more than one: nothing of it can leave RAM."""
+
+REPLY_BACKLOG_BYTES: Final = 32 << 20
+"""So much unread by a client, replies to it are dropped: they cannot wait for it anywhere else."""
+
 ADDRESSES_MAX: Final = 1024
 """Exchange and key pairs for which a consumer's frame ends are kept ready."""
 

@@ -26,6 +26,8 @@ from sluicemq.chain.kinds import (
     with_properties,
 )
 from sluicemq.chain.queue import Enqueue
+from sluicemq.chain.reply_to import ADDRESS, ReplyConsumer, send_replies
+from sluicemq.chain.transactions import Held, Transaction
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
@@ -44,9 +46,10 @@ Targets: TypeAlias = "list[tuple[Queue, Outflow, Inflow]]"
 
 
 class Route:
-    """Where the publishes of one raw method frame go. `targets` None: that depends on more."""
+    """Where the publishes of one raw method frame go. `targets` None: that depends on more.
+    `replies`: it is the address of a reply consumer, which is no queue."""
 
-    __slots__ = ("address", "epoch", "mandatory", "method", "targets")
+    __slots__ = ("address", "epoch", "mandatory", "method", "replies", "targets")
 
     def __init__(
         self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
@@ -54,8 +57,9 @@ class Route:
         self.method = method
         self.address = raw_method[EXCHANGE_AT:-2]
         self.mandatory = method.mandatory
+        self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
-        self.targets = targets
+        self.targets = None if self.replies else targets
 
 
 class Publishing:
@@ -71,6 +75,8 @@ class Publishing:
         self.destinations: dict[tuple[str, ...], Targets] = {}
         self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.confirming = False
+        self.transaction: Transaction | None = None
+        self.replies_at = ""
         self.next_seq = 1
         self.unconfirmed = Unconfirmed()
         self.published = 0
@@ -114,8 +120,10 @@ class Publishing:
         if not lasting:
             self.send_each(route, kind, contents)
             return
-        if kind.stripped is not None:
-            contents = [with_properties(content, kind.stripped) for content in contents]
+        if kind.rewritten is not None:
+            contents = [with_properties(content, kind.rewritten) for content in contents]
+        if route.replies or kind.copies:
+            self.reply(route, kind, contents)
         size = size_of(contents, True)
         large = len(contents[0]) >= self.broker.large_from_bytes
         self.send(route, contents, targets, size, True, kind.persistent, large)
@@ -128,8 +136,10 @@ class Publishing:
             chosen.extend(self.choose(route, kind, content)[0] for content in contents)
         except ProtocolViolation as violation:
             refusal = violation  # `chosen` has those before it
-        if kind.stripped is not None:
-            contents = [with_properties(content, kind.stripped) for content in contents]
+        if kind.rewritten is not None:
+            contents = [with_properties(content, kind.rewritten) for content in contents]
+        if route.replies or kind.copies:
+            self.reply(route, kind, contents[: len(chosen)])
         start = 0
         for targets, run in groupby(chosen):
             end = start + sum(1 for _ in run)
@@ -160,12 +170,17 @@ class Publishing:
         persistent: bool,
         large: bool,
     ) -> None:
-        """One batch to all its queues."""
+        """One batch to all its queues; in a transaction, when it is committed."""
+        transaction = self.transaction
+        if transaction is not None and not transaction.passing:
+            names = [queue.name for queue, _, _ in targets]
+            transaction.keep(Held(route, contents, names, size, even, persistent, large))
+            return
         count = len(contents)
         self.published += count
         self.broker.counters.published += count
         first_seq = 0
-        if self.confirming:
+        if self.confirming or transaction is not None:
             first_seq = self.next_seq
             self.next_seq += count
         if not targets:
@@ -227,6 +242,8 @@ class Publishing:
 
     def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
         """Where one message goes, and whether others like it go there too."""
+        if not kind.copies and (route.targets is not None or route.replies):
+            return route.targets or [], True
         raw = properties_of(content)
         targets = self.choices.get((route, raw))
         if targets is not None:
@@ -254,18 +271,32 @@ class Publishing:
         known = self.kinds.get(raw)
         if known is not None:
             return known
-        kind = kind_of(raw, self.channel.reader.user)
+        kind = kind_of(raw, self.channel.reader.user, self.replies_at)
         if len(raw) <= REMEMBERED_BYTES_MAX:
             if len(self.kinds) >= KINDS_MAX:
                 self.kinds.clear()
             self.kinds[raw] = kind
         return kind
 
+    def reply(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
+        """To the reply consumers among the receivers: at once, as in RabbitMQ, in a transaction
+        too."""
+        method = route.method
+        if not method.exchange:
+            keys = (method.routing_key, *kind.copies)
+            send_replies(self.broker, keys, route.address, contents, self.channel.number)
+
+    def hear_replies(self, consumer: ReplyConsumer | None) -> None:
+        """What asks for a reply from now on asks for it there."""
+        self.replies_at = "" if consumer is None else consumer.at
+        self.kinds.clear()
+
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
         """mandatory: back to the publisher, before any confirm; else dropped."""
         counters = self.broker.counters
         if not route.mandatory:
-            counters.dropped += len(contents)
+            if not route.replies:
+                counters.dropped += len(contents)
             return
         counters.returned += len(contents)
         method = route.method
@@ -285,7 +316,9 @@ class Publishing:
         self.unconfirmed.confirm(first_seq, count)
 
     def acknowledgements(self) -> list[bytes]:
-        """The basic.ack and basic.nack frames that are due."""
+        """The basic.ack and basic.nack frames that are due; or the answer to a commit."""
+        if self.transaction is not None:
+            return self.transaction.answers()
         number = self.channel.number
         return [
             CONFIRM(1, number, 13, 60, 120 if nack else 80, tag, multiple, 0xCE)
