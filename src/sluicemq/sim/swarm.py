@@ -96,6 +96,11 @@ class Swarm:
     store_file_bytes: int
     io_batch: int
 
+    @property
+    def breaks(self) -> bool:
+        """Do connections break?"""
+        return bool(self.break_percent or self.crash_percent or self.disk_failure_percent)
+
     def config(self) -> Config:
         """The node's settings."""
         return Config(

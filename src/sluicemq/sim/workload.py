@@ -158,7 +158,7 @@ class Workload:
         """No-ack consumers stay away from connections that break, unless loss is allowed."""
         plan = self.dice.choice(self.swarm.queues)
         no_ack = self.dice.randrange(3) == 0 and (
-            plan.promise != WORK or not self.swarm.break_percent
+            plan.promise != WORK or not self.swarm.breaks
         )
         no_ack = no_ack or plan.promise == LOSSY
         return Consumer(self, self.name("channel"), plan.name, no_ack, drains=False)
@@ -168,7 +168,7 @@ class Workload:
 
     def getter(self) -> Role:
         plan = self.dice.choice([p for p in self.swarm.queues if p.promise == WORK])
-        no_ack = not self.swarm.break_percent and self.dice.randrange(2) == 0
+        no_ack = not self.swarm.breaks and self.dice.randrange(2) == 0
         return Getter(self, self.name("getter"), plan.name, no_ack)
 
     def listener(self) -> Role:
