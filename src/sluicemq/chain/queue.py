@@ -110,6 +110,9 @@ class Queue(FlowActor):
         self.upstream: dict[Actor, Inflow] = {}
         self.flush_upto = 0
         """A checkpoint waits for what is below this position."""
+        self.flush_from = 0
+        """Of what waits in order, everything below this position has been looked at for it."""
+        self.gone = False
         self.forgotten = False
         """It is deleted, and that is durable."""
         self.accounted = 0
@@ -148,6 +151,7 @@ class Queue(FlowActor):
             self.say_lost(self.machine.got_bodies(message.chunk, message.contents))
         elif isinstance(message, Flush):
             self.flush_upto = message.upto
+            self.flush_from = 0
         elif isinstance(message, Collect):
             self.collect(message.empty)
         elif isinstance(message, Forgotten):
@@ -270,7 +274,9 @@ class Queue(FlowActor):
         backing = self.machine.backing
         runs: list[Run] = []
         size = 0
-        for chunk in self.machine.unsaved(self.flush_upto):
+        for chunk, in_order in self.machine.unsaved(self.flush_upto, self.flush_from):
+            if in_order:
+                self.flush_from = chunk.positions().start
             for run in backing.runs_of(chunk):
                 runs.append(run)
                 size += sum(run.sizes)
@@ -278,7 +284,7 @@ class Queue(FlowActor):
                 break
         if runs:
             return backing.index.write(runs)
-        self.flush_upto = 0
+        self.flush_upto = self.flush_from = 0
         self.broker.store.post(Flushed(self))
         return None
 
@@ -391,12 +397,17 @@ class Queue(FlowActor):
     def go(self, answer: Deleted) -> None:
         """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
         until it is durable."""
+        if self.gone:  # two channels have asked at once
+            if answer.channel is not None:
+                answer.channel.post(answer)
+            return
+        self.gone = True
         self.broker.forget_queue(self)
         for channel in self.upstream:
             channel.post(QueueGone(self))
         self.upstream = {}
         if self.flush_upto:
-            self.flush_upto = 0
+            self.flush_upto = self.flush_from = 0
             self.broker.store.post(Flushed(self))
         if self.definition.durable:
             self.broker.store.post(StoreQueueDeleted(self, answer))

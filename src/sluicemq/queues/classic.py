@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.commands import (
     Cancel,
     Command,
@@ -47,7 +47,7 @@ from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.paging import Backing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
@@ -500,21 +500,24 @@ class ClassicQueue(QueueMachine):
         self.depth.ready = self.depth.persistent = count
         self.depth.ready_bytes = size if count else 0
 
-    def unsaved(self, upto: int) -> list[Chunk]:
+    def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
         """Persistent messages below position `upto` that the index may not have yet, wherever they
-        are. (A lot is looked at as a whole.)"""
-        backing = self.backing
+        are. (A lot is looked at as a whole.) True comes with those that wait in q4 to q1 and were
+        never fetched: they are in order, so whoever goes on where it stopped may leave out those
+        before `start`."""
         if self.deleted:
-            return []
-        chunks = [
-            chunk
-            for chunk in [*backing.in_ram(), *backing.outgoing]
-            if chunk.persistent and chunk.position + chunk.start < upto
-        ]
+            return
         for lot in self.lots.values():
             if lot.chunk.persistent and lot.positions[0] < upto:
-                chunks += lot.open_chunks()
-        return chunks
+                yield from ((chunk, False) for chunk in lot.open_chunks())
+        backing = self.backing
+        for chunk in [*backing.outgoing, *backing.returned, *backing.unsorted]:
+            if chunk.persistent and position_of(chunk) < upto:
+                yield chunk, False
+        for queue in (backing.q4, backing.q3, backing.q2, backing.q1):
+            for chunk in queue.chunks:
+                if start <= position_of(chunk) < upto and chunk.persistent:
+                    yield chunk, True
 
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""

@@ -485,7 +485,7 @@ class Bench:
 
     def next_flush(self) -> IndexWrite | None:
         runs = []
-        for chunk in self.machine.unsaved(self.flush_upto):
+        for chunk, _ in self.machine.unsaved(self.flush_upto):
             runs += self.backing.runs_of(chunk)
             if sum(sum(run.sizes) for run in runs) >= PAGE_OUT:
                 break
