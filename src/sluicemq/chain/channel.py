@@ -109,7 +109,10 @@ class Channel(FlowActor):
     def receive_rare(self, message: object) -> None:
         """Answers of queues, ends of things, grants."""
         if isinstance(message, Cancelled) and message.by_broker:
-            self.cancelled_by_broker(message)
+            if isinstance(self.question, Question):
+                self.held.append(message)  # who deletes the queue hears of that first
+            else:
+                self.cancelled_by_broker(message)
         elif isinstance(message, ANSWERS):
             self.answered(message)
         elif isinstance(message, QueueGone):
@@ -149,8 +152,7 @@ class Channel(FlowActor):
         """Held until the answer is there; after a commit the client itself has to wait for it."""
         if isinstance(question, Transaction):
             self.settle(message)
-            method = message.method if isinstance(message, MethodFrame) else None
-            self.fault(too_early(method))
+            self.fault(too_early(message))
             return
         self.held.append(message)
         if len(self.held) >= self.broker.held_methods_max:
@@ -208,6 +210,8 @@ class Channel(FlowActor):
             message = self.held.popleft()
             if isinstance(message, ChannelDown):
                 self.down(message)
+            elif isinstance(message, Cancelled):
+                self.cancelled_by_broker(message)
             else:
                 self.from_client(message)
         if len(self.held) < self.broker.held_methods_max:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.methods import TxCommit, TxCommitOk
+from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
 from sluicemq.chain.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import TRANSACTION_BYTES_MAX
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.publishing import Route, Targets
 
+BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
 
 
@@ -71,7 +73,7 @@ class Transaction:
         size = held.size + OVERHEAD_BYTES * count
         if self.held and self.bytes + size > TRANSACTION_BYTES_MAX:
             text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
-            raise ChannelViolation(406, text, 60, 40)
+            raise ChannelViolation(406, text, *BASIC_PUBLISH)
         self.held.append(held)
         self.messages += count
         self.bytes += size
@@ -152,8 +154,10 @@ class Transaction:
         self.bytes = 0
 
 
-def too_early(method: Method | None) -> ConnectionViolation:
+def too_early(event: object) -> ConnectionViolation:
     """The client goes on while it should wait for the answer to its commit."""
+    method: Method | type[Method] = BasicAck if isinstance(event, Acks) else BasicPublish
+    if isinstance(event, MethodFrame):
+        method = event.method
     text = "unexpected command while processing 'tx.commit'"
-    ids = (60, 40) if method is None else (method.class_id, method.method_id)
-    return ConnectionViolation(504, text, *ids)
+    return ConnectionViolation(504, text, method.class_id, method.method_id)
