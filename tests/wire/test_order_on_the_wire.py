@@ -262,6 +262,24 @@ def test_after_close_ok_the_socket_ends(peer: Peer) -> None:
     assert peer.verdict(5) == "end"
 
 
+def test_close_ok_reaches_a_client_that_still_writes(peer: Peer, name: str) -> None:
+    """A socket closed with something unread in it would be reset, and close-ok might be lost."""
+    peer.send(call(Connection.Close(reply_code=200, class_id=0, method_id=0), 0))
+    for _ in range(50):
+        peer.send(publish(name, bytes(20_000)))
+    assert not peer.is_at_end
+    peer.expect("Connection.CloseOk")
+
+
+def test_who_deletes_a_queue_hears_of_that_before_its_consumers_end(peer: Peer, name: str) -> None:
+    for durable in (False, True):
+        own = f"{name}-{durable}"
+        peer.send(call(Queue.Declare(queue=own, durable=durable))).expect("Queue.DeclareOk")
+        peer.send(call(Basic.Consume(queue=own, consumer_tag="t"))).expect("Basic.ConsumeOk")
+        peer.send(call(Queue.Delete(queue=own))).expect("Queue.DeleteOk")
+        assert peer.expect("Basic.Cancel").consumer_tag == "t"
+
+
 def test_close_is_answered_and_a_closed_channel_is_free(peer: Peer, name: str) -> None:
     peer.send(call(Channel.Close(200, "", 0, 0))).expect("Channel.CloseOk")
     peer.open().send(declare(name)).expect("Queue.DeclareOk")

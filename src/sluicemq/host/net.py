@@ -126,9 +126,16 @@ class HostNet(Net):
                 connection.next_burst()
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
+        """Write out what is due, then close. With `linger_ms` the peer is given so long to close
+        first: a socket closed with something unread in it is reset, and a peer that still writes
+        might never read our last words."""
         found = self.connections.get(connection)
         if found is None:
             return
-        found.transport.close()
-        delay = (linger_ms or LINGER_DEFAULT_MS) / 1000
-        self.loop.call_later(delay, found.transport.abort)
+        transport = found.transport
+        if linger_ms and transport.can_write_eof() and not transport.is_closing():
+            self.resume_reading(connection)  # to the end; the reader drops it
+            transport.write_eof()
+        else:
+            transport.close()
+        self.loop.call_later((linger_ms or LINGER_DEFAULT_MS) / 1000, transport.abort)
