@@ -5,8 +5,9 @@ A binding asks for pairs of name and value; no value (void) asks for the name al
     all, any                  do all pairs fit, or at least one; names with `x-` are left out
     all-with-x, any-with-x    the same with those names, only `x-match` itself is left out
 
-A binding is filed under its first pair when all must fit, under each when one is enough. So a
-message costs a look-up or two a header, and a comparison for each binding that is found by one.
+A binding is filed under each of its pairs when one is enough, and when all must fit under the one
+that has the fewest bindings yet. So a message costs a look-up or two a header, and a comparison for
+each binding that is found by one.
 """
 
 from __future__ import annotations
@@ -49,10 +50,6 @@ class Pattern:
         self.pairs = pairs_of(binding.arguments, kind in WITH_X)
         self.target = binding.target
 
-    def filed_under(self) -> list[Pair]:
-        """Where it is looked for; nowhere when it asks for nothing."""
-        return self.pairs[:1] if self.needs_all else self.pairs
-
 
 NOTHING: Final[Mapping[int, Pattern]] = {}
 
@@ -93,18 +90,21 @@ class HeadersExchange(Exchange):
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
         pattern = Pattern(binding)
-        for pair in pattern.filed_under():
+        pairs = pattern.pairs
+        if pattern.needs_all:
+            if not pairs:
+                self.undemanding[number] = pattern.target
+                return
+            pairs = [min(pairs, key=lambda pair: len(self.files.get(pair, NOTHING)))]
+        for pair in pairs:
             self.files.setdefault(pair, {})[number] = pattern
-        if pattern.needs_all and not pattern.pairs:
-            self.undemanding[number] = pattern.target
 
     def _discard(self, binding: BindingDefinition, number: int) -> None:
-        for pair in Pattern(binding).filed_under():
-            filed = self.files[pair]
-            del filed[number]
-            if not filed:
-                del self.files[pair]
         self.undemanding.pop(number, None)
+        for pair in Pattern(binding).pairs:
+            filed = self.files.get(pair)
+            if filed is not None and filed.pop(number, None) and not filed:
+                del self.files[pair]
 
 
 def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:

@@ -162,3 +162,12 @@ def test_the_answer_depends_on_the_content() -> None:
     headers().find(asked)
     assert asked.read_content
     assert not asked.by_chance
+
+
+def test_what_all_bindings_share_does_not_make_them_slow() -> None:
+    """10,000 bindings with the same type and another id each: one is compared, or a few."""
+    exchange = headers()
+    for number in range(10_000):
+        exchange.add(binding(f"q{number}", {"type": "order", "id": number}))
+    assert max(map(len, exchange.files.values())) == 1
+    assert matched(exchange, {"type": "order", "id": 777, "more": True}) == ["q777"]
