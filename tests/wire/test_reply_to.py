@@ -324,3 +324,12 @@ def test_delivery_tags_of_others_go_on(peer: Peer, name: str) -> None:
     assert peer.content() == b"y"
     peer.send(call(Basic.Ack(tag)))
     assert peer.verdict() == "silence"
+
+
+def test_a_reply_in_a_transaction_goes_at_once(peer: Peer, name: str) -> None:
+    """Only queues wait for the commit."""
+    key = address(peer, name)
+    peer.send(call(Tx.Select(), 2)).expect("Tx.SelectOk")
+    peer.send(publish(key, b"x", channel=2))
+    heard(peer, key, b"x")
+    peer.send(call(Tx.Rollback(), 2)).expect("Tx.RollbackOk")

@@ -17,6 +17,7 @@ from sluicemq.chain.deliveries import Outlet
 from sluicemq.chain.message_store import Defined, StoreDefinition
 from sluicemq.chain.reply_to import PSEUDO_QUEUE, ReplyConsumer, listener
 from sluicemq.chain.transactions import Transaction
+from sluicemq.chain.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.model.arguments import type_name
@@ -423,6 +424,7 @@ def tx_select(channel: Channel, _: m.TxSelect) -> None:
         raise ChannelViolation(406, "cannot switch from confirm to tx mode")
     if publishing.transaction is None:
         publishing.transaction = Transaction(channel)
+        channel.consuming.settlement = Undoable
     channel.reply(m.TxSelectOk())
 
 

@@ -46,6 +46,8 @@ class Consuming:
         self.limiter = Limiter()
         self.prefetch_count = 0
         self.unacked = Unacked()
+        self.settlement: type[Settlement] = Settlement
+        """Undoable in a transaction."""
         self.marks = Marks()
         self.got_from: dict[Queue, None] = {}
         self.next_tag = 1
@@ -126,10 +128,6 @@ class Consuming:
         settlement = Settlement()
         self.unacked.settle_upto(0, settlement)
         self.post(settlement, requeue=True)
-
-    def settlement(self) -> Settlement:
-        """An empty one."""
-        return Settlement() if self.channel.publishing.transaction is None else Undoable()
 
     def settle(self, settlement: Settlement, requeue: bool) -> None:
         """Now, or when the transaction is committed."""
