@@ -103,8 +103,10 @@ class HeadersExchange(Exchange):
         self.undemanding.pop(number, None)
         for pair in Pattern(binding).pairs:
             filed = self.files.get(pair)
-            if filed is not None and filed.pop(number, None) and not filed:
-                del self.files[pair]
+            if filed is not None and number in filed:
+                del filed[number]
+                if not filed:
+                    del self.files[pair]
 
 
 def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
