@@ -157,7 +157,11 @@ class Replay:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
         for record in found.records:
             self.sequences.append(record.sequence)
-            self.entries += decode_entries(record.payload)
+            try:
+                self.entries += decode_entries(record.payload)
+            except Corrupt as error:
+                where = f"{self.path}: group {record.sequence}"
+                raise Corrupt(f"{where} is whole, but not understood: {error}") from error
 
 
 def is_unfinished(data: bytes) -> bool:
