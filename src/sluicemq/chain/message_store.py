@@ -38,6 +38,7 @@ from sluicemq.storage.entries import (
 from sluicemq.storage.journal import GroupCommit, Journal
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
+from sluicemq.storage.queue_index import READ_TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,13 +106,14 @@ class StoreRemove:
 
 
 class StoreRead:
-    """The bodies of a chunk are wanted back."""
+    """The bodies of a chunk are wanted back; `tries`: so often the disk has failed to read them."""
 
-    __slots__ = ("chunk", "queue")
+    __slots__ = ("chunk", "queue", "tries")
 
     def __init__(self, queue: Queue, chunk: Chunk) -> None:
         self.queue = queue
         self.chunk = chunk
+        self.tries = 0
 
 
 class StoreDefinition:
@@ -547,6 +549,7 @@ class MessageStore(FlowActor):
         self.broker.world.log.write("error", f"{self.sealed}: nothing is written any more")
         self.broker.alarms.raise_alarm(STORAGE, self.sealed)
         self.refuse(self.group)
+        self.schedule()  # a stop waits for nothing any more
 
     def refuse(self, group: Group) -> None:
         """It will never be written: whoever has asked for a change hears that. No other answer is
@@ -594,14 +597,20 @@ class MessageStore(FlowActor):
         self.disk.submit(job, self, MESSAGES_LANE)
 
     def was_read(self, job: ReadMessages) -> None:
-        """Hand over what was found. What is missing is damaged, or the disk has failed."""
+        """Hand over what was found. What the disk has failed to read is tried again; what is
+        missing after that, or damaged, is lost."""
         message, contents = self.reading.pop(job)
         durable = message.queue.definition.durable and message.chunk.persistent
         files = self.persistent if durable else self.transient
         files.done_reading(job)
         contents.update(job.contents)
-        if job.failure is not None or job.missing:
-            what = str(job.failure) if job.failure else f"{len(job.missing)} bodies are damaged"
+        unread = str(job.failure) if job.failure is not None else job.unread
+        if unread and message.tries < READ_TRIES:
+            message.tries += 1
+            self.broker.world.clock.call_after(RETRY_FULL_MS, self, message)
+            return
+        if unread or job.missing:
+            what = unread or f"{len(job.missing)} bodies are damaged"
             text = f"{message.queue.title}: messages lost in reading them back: {what}"
             self.broker.world.log.write("error", text)
         message.queue.post(BodiesRead(message.chunk, contents))

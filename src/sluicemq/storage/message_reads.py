@@ -24,9 +24,9 @@ GAP_BYTES: Final = 16 * 1024
 
 class Span:
     """Records of `file` in [start, end), by ascending offset. `wanted` are (id, entry); `problem`
-    says what went wrong when it was read."""
+    says what went wrong when it was read, `failure` the same when it was the disk that failed."""
 
-    __slots__ = ("end", "file", "problem", "start", "wanted")
+    __slots__ = ("end", "failure", "file", "problem", "start", "wanted")
 
     def __init__(self, file: MessageFile, start: int) -> None:
         self.file = file
@@ -34,6 +34,7 @@ class Span:
         self.end = start
         self.wanted: list[tuple[int, int]] = []
         self.problem = ""
+        self.failure = ""
 
     def read(self, files: Files) -> tuple[dict[int, bytes], list[int]]:
         """What could be read, and the ids of what could not."""
@@ -41,7 +42,7 @@ class Span:
         try:
             data = files.read(path, self.start, self.end - self.start)
         except DiskFailed as failure:
-            self.problem = str(failure)
+            self.problem = self.failure = str(failure)
             return {}, [message_id for message_id, _ in self.wanted]
         contents: dict[int, bytes] = {}
         missing: list[int] = []
@@ -83,7 +84,8 @@ def place_of(wanted: tuple[int, int]) -> int:
 
 class ReadMessages(DiskJob):
     """Fills `contents` with those of `wanted`, (id, entry) in the files of `table`. `missing` are
-    the ids that nothing is known of, and those that could not be read; then `damage` says where.
+    the ids that nothing is known of, and those that could not be read: `damage` says where records
+    are damaged, `unread` what the disk said, which may be better another time.
     Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants the
     contents any more."""
 
@@ -95,6 +97,7 @@ class ReadMessages(DiskJob):
         self.missing = unknown
         self.contents: dict[int, bytes] = {}
         self.damage: list[Span] = []
+        self.unread = ""
 
     def run(self, files: Files) -> None:
         """One read a span."""
@@ -102,5 +105,7 @@ class ReadMessages(DiskJob):
             contents, missing = span.read(files)
             self.contents.update(contents)
             self.missing += missing
-            if missing:
+            if span.failure:
+                self.unread = span.failure
+            elif missing:
                 self.damage.append(span)

@@ -117,7 +117,7 @@ class Bench:
         clock.time_ns += duration_ms * 10**6
         for timer in list(clock.timers):
             due, actor, message = timer
-            if due <= clock.time_ns and isinstance(message, Hurry):
+            if due <= clock.time_ns and isinstance(message, Hurry | StoreRead):
                 clock.timers.remove(timer)
                 actor.post(message)
         self.run()
@@ -553,6 +553,23 @@ def test_reads_of_bodies_that_have_not_been_written_yet_are_answered_from_memory
     bench.run()
     [found] = [each for each in bench.drained(0) if isinstance(each, BodiesRead)]
     assert found.contents == {3: b"x" * 5000}
+
+
+def test_a_body_that_the_disk_fails_to_read_is_tried_again_before_it_is_given_up() -> None:
+    bench = Bench()
+    bench.write(0, 1, 5000, large=1)
+    bench.finish_all()
+    bench.drained(0)
+    bench.disk.files.fail = lambda action, _: "EIO" if action == "read" else None
+    bench.store.post(StoreRead(bench.queues[0], paged(bench.queues[0], 0, 1, 5000)))
+    bench.run()
+    bench.finish()
+    assert bench.drained(0) == []
+    bench.disk.files.fail = None
+    bench.wait(RETRY_FULL_MS)
+    bench.finish()
+    [found] = [each for each in bench.drained(0) if isinstance(each, BodiesRead)]
+    assert found.contents == {1: b"x" * 5000}
 
 
 def test_lanes() -> None:

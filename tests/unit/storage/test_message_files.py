@@ -254,7 +254,7 @@ def test_a_damaged_message_is_missing_and_its_neighbours_are_not() -> None:
     assert store.read(20, 40, 60) == dict.fromkeys((20, 40, 60), BODY)
 
 
-def test_a_read_that_fails_makes_its_messages_missing() -> None:
+def test_a_read_that_fails_says_so_and_can_be_tried_again() -> None:
     store = Store()
     store.write(range(1, 3))
     _, job = store.files.find([1, 2])
@@ -263,7 +263,12 @@ def test_a_read_that_fails_makes_its_messages_missing() -> None:
     run(job, store.disk)
     store.files.done_reading(job)
     assert job.failure is None and sorted(job.missing) == [1, 2]
-    assert "EIO" in store.files.problems[0]
+    assert "EIO" in job.unread and not store.files.problems
+    _, again = store.files.find([1, 2])
+    assert again is not None
+    run(again, store.disk)
+    store.files.done_reading(again)
+    assert not again.unread and list(again.contents) == [1, 2]
 
 
 def three_sparse_files() -> Store:
