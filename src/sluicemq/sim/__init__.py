@@ -1,12 +1,13 @@
 """The simulated World: the same node, driven by a seed.
 
     timeline    what happens next, in virtual time, and a digest of all that happened
-    world, net  the World's faces: clock, dice, disk, memory; sockets; the CPU's slowness
+    world, net  the World's faces: clock, dice, memory, log; sockets; the CPU's slowness
+    disk, inode files that know what a power loss would leave of them, and jobs on them
     swarm       the parameters of a run, thrown from its seed
     peer        clients that speak AMQP bytes; publisher, consumer, operator: what they do
-    workload    who takes part, what goes wrong, how it ends
+    workload    who takes part, how it ends; fate: what goes wrong, crashes included
     history     what clients saw, against what was promised them
-    model       a queue as a plain list, run beside each real one
+    model       a queue as a plain list, run beside each real one; platter: what is really durable
     checkers    credit, bounds, counters: what must hold after every event
     run         the loop and the verdict; report: figures and the short log
 
