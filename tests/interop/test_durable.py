@@ -513,3 +513,24 @@ def test_confirms_without_waiting_are_kept_too(life: Life, end: int) -> None:
     got = fetch_all(channel, "q")
     assert len(got) >= highest
     assert got == numbered(len(got))
+
+
+@either_end
+def test_what_was_committed_is_there_and_nothing_else(life: Life, end: int) -> None:
+    """A transaction that never came to its end leaves no trace; its acknowledgements neither."""
+    first = life.start()
+    first.queue_declare("q", durable=True)
+    publish(first, "q", b"old")
+    channel = life.opened[-1].channel()
+    channel.tx_select()
+    bodies = [bytes([65 + n]) * size for n, size in enumerate([3, LARGE, 0, 4096] * 20)]
+    for body in bodies:
+        channel.basic_publish("", "q", body, PERSISTENT)
+    channel.tx_commit()
+    for body in bodies:
+        channel.basic_publish("", "q", body + b"?", PERSISTENT)
+    got, _, _ = channel.basic_get("q")
+    channel.basic_ack(got.delivery_tag)
+    settle(life.opened[-1])
+    again = life.again(end)
+    assert fetch_all(again, "q") == [b"old", *bodies]

@@ -14,13 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from sluicemq.config import (
     SECTIONS,
-    AuthConfig,
     Config,
-    FlowConfig,
-    MemoryConfig,
-    NetConfig,
     Option,
-    StorageConfig,
     names_of,
     options_of,
 )
@@ -71,13 +66,8 @@ def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Conf
         into = chosen[target.section]
         for name, value in _values(entry, target, into):
             into[name] = value
-    return Config(
-        net=NetConfig(**chosen["net"]),
-        flow=FlowConfig(**chosen["flow"]),
-        memory=MemoryConfig(**chosen["memory"]),
-        storage=StorageConfig(**chosen["storage"]),
-        auth=AuthConfig(**chosen["auth"]),
-    )
+    sections: dict[str, Any] = {name: SECTIONS[name](**chosen[name]) for name in SECTIONS}
+    return Config(**sections)
 
 
 def read_sets(sets: Sequence[str]) -> Iterator[Entry]:

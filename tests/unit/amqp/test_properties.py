@@ -20,6 +20,7 @@ from sluicemq.amqp.properties import (
     header_frame,
     parse_header,
     text_property,
+    with_text,
     without_header,
 )
 from sluicemq.amqp.types import Malformed, Table
@@ -148,6 +149,18 @@ def test_header_is_parsed_from_its_payload() -> None:
     assert repr(header) == "Header(60, 18446744073709551615, b'\\x00\\x00')"
     with pytest.raises(Malformed):
         parse_header(b"\0\x3c\0\0\0\0")
+
+
+@given(
+    properties, st.sampled_from(["content_type", "reply_to", "cluster_id"]), st.text(max_size=60)
+)
+def test_a_text_is_replaced_and_the_rest_stays_as_it_is(
+    given_properties: BasicProperties, name: str, value: str
+) -> None:
+    setattr(given_properties, name, "before")
+    raw = given_properties.encode()
+    setattr(given_properties, name, value)
+    assert with_text(raw, dict(PROPERTIES)[name], value) == given_properties.encode()
 
 
 @given(

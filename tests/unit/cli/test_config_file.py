@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluicemq.cli.config_file import load
-from sluicemq.config import Config
+from sluicemq.config import SECTIONS, Config, options_of
 from sluicemq.errors import Refused
 
 
@@ -29,6 +29,16 @@ def refusal(sets: list[str], env: dict[str, str] | None = None, file: Path | Non
 
 def test_nothing_written_gives_the_defaults() -> None:
     assert load(None, [], {"PATH": "/bin"}) == Config()
+
+
+def test_every_option_that_is_written_is_in_the_configuration() -> None:
+    """One of each kind that has a number; none may be read and then forgotten."""
+    for section, declared in SECTIONS.items():
+        for field, option in options_of(declared):
+            if option.kind == "count" and field.name != "queue_index_segment_entry_count":
+                value = int(option.low) + 7
+                config = load(None, [f"{section}.{field.name}={value}"], {})
+                assert getattr(getattr(config, section), field.name) == value
 
 
 RABBITMQ_CONF = r"""
