@@ -94,6 +94,10 @@ REMEMBERED_BYTES_MAX: Final = 1024
 TRANSACTION_BYTES_MAX: Final = 256 << 20
 """What a transaction may hold of messages, if it is more than one: nothing of it can leave RAM."""
 
+TRANSACTION_BATCH_BYTES: Final = 1 << 20
+"""Publishes of a transaction are joined to batches of at most this size, as a busy socket would
+have brought them."""
+
 REPLY_BACKLOG_BYTES: Final = 32 << 20
 """So much unread by a client, replies to it are dropped: they cannot wait for it anywhere else."""
 

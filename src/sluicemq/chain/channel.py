@@ -119,7 +119,7 @@ class Channel(FlowActor):
             self.publishing.forget(message.queue)
         elif isinstance(message, Reply):
             replies = self.replies
-            if replies is not None and replies.at == message.at and not self.closing:
+            if replies is not None and replies.at == message.at:
                 replies.deliver(message)
         elif isinstance(message, LookAtOldest):
             self.look_at_oldest(message)
@@ -280,6 +280,7 @@ class Channel(FlowActor):
             else:
                 self.settle(message)
         self.crowded.open()
+        self.replies = None
         if self.publishing.transaction is not None:
             self.publishing.transaction.clear()
         queues: dict[object, None] = dict.fromkeys(self.publishing.close())

@@ -15,7 +15,7 @@ from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
 from sluicemq.chain.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.limits import TRANSACTION_BYTES_MAX
+from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES, TRANSACTION_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
@@ -43,12 +43,29 @@ class Held:
         large: bool,
     ) -> None:
         self.route = route
-        self.contents = contents
+        self.contents = list(contents)
         self.names = names
         self.size = size
         self.even = even
         self.persistent = persistent
         self.large = large
+
+    def absorb(self, more: Held) -> bool:
+        """Take in what follows, if it may be one batch with this: then a commit is few messages
+        to each queue, and what they write is mostly in one group of the journal."""
+        if (
+            more.route is not self.route
+            or more.names != self.names
+            or more.persistent != self.persistent
+            or more.large != self.large
+            or len(self.contents) + len(more.contents) > RUN_MESSAGES_MAX
+            or self.size + more.size > TRANSACTION_BATCH_BYTES
+        ):
+            return False
+        self.even = self.even and more.even and len(self.contents[0]) == len(more.contents[0])
+        self.contents += more.contents
+        self.size += more.size
+        return True
 
 
 class Transaction:
@@ -74,7 +91,8 @@ class Transaction:
         if self.held and self.bytes + size > TRANSACTION_BYTES_MAX:
             text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
             raise ChannelViolation(406, text, *BASIC_PUBLISH)
-        self.held.append(held)
+        if not (self.held and self.held[-1].absorb(held)):
+            self.held.append(held)
         self.messages += count
         self.bytes += size
         self.channel.broker.memory_used(size)

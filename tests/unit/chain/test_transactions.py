@@ -18,6 +18,7 @@ from sluicemq.chain import transactions
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.transactions import Transaction
 from sluicemq.errors import DiskFailed
+from sluicemq.limits import RUN_MESSAGES_MAX
 from sluicemq.manage.lists import CHANNEL_COLUMNS
 
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
@@ -237,8 +238,8 @@ def test_a_commit_the_disk_fails_is_never_answered(monkeypatch: pytest.MonkeyPat
 def test_a_rejected_message_fails_the_commit() -> None:
     """As soon as the others are answered for."""
     broker, client = in_transaction(durable=True)
-    for _ in range(2):
-        client.publish(1, "q", b"x", raw=PERSISTENT)
+    for size in (1, 5000):
+        client.publish(1, "q", bytes(size), raw=PERSISTENT)
     client.post_bytes(m.TxCommit().frame(1))
     half_way(broker)
     channel = channel_of(client)
@@ -299,6 +300,25 @@ def test_credit_is_given_back_after_a_long_commit() -> None:
     (outflow, inflow) = channel_of(client).publishing.links[broker.node.broker.queues["q"]]
     assert outflow.credit + inflow.owed + inflow.withheld + inflow.deferred == outflow.initial
     assert not channel_of(client).keeper.gates_shut
+
+
+def test_publishes_of_one_kind_are_joined() -> None:
+    """So that what is committed reaches the queue in a few batches; in order nevertheless."""
+    broker, client = in_transaction(durable=True)
+    sizes = [10] * 250 + [11] * 30 + [5000] * 10 + [10] * 10
+    for number, size in enumerate(sizes):
+        client.publish(1, "q", (b"%d" % number).ljust(size), raw=PERSISTENT)
+    client.publish(1, "q", b"%d" % len(sizes))
+    held = transaction_of(client).held
+    assert [len(each.contents) for each in held] == [RUN_MESSAGES_MAX, 80, 10, 10, 1]
+    assert [each.even for each in held] == [True, False, True, True, True]
+    assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
+    assert broker.node.broker.store.syncs == 2  # the declaration, and all of this
+    for number in range(len(sizes) + 1):
+        client.send(1, m.BasicGet(queue="q", no_ack=True))
+        (event,) = client.events()
+        assert isinstance(event, ContentMethod)
+        assert int(content_body(event.content)) == number
 
 
 def test_the_mode_is_shown() -> None:
