@@ -18,12 +18,10 @@ from sim.storage_canaries import STORAGE_CANARIES
 from sluicemq.amqp import methods as m
 from sluicemq.sim.history import KILL, POWER, STOP, promise
 
-pytest.importorskip("sluicemq.storage.recovery")
-
 SMALL, LARGE = 60, 500
 """Body sizes below and above what a queue embeds."""
 
-SECOND_EVERY = 9
+SECOND_EVERY = 15
 """Of so many first crashes one is followed by crashes at every change of its recovery."""
 
 

@@ -40,6 +40,19 @@ class QueuePlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StoragePlan:
+    """How much stays in RAM, and how small files are."""
+
+    paging_ratio: float
+    monitor_interval_ms: int
+    embed_below: int
+    segment_entries: int
+    journal_file_bytes: int
+    store_file_bytes: int
+    io_batch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Swarm:
     """Parameters of one run. Times are virtual nanoseconds; `turn_messages` is what an actor may
     handle in a turn, `turns_max` how many turns the node gets before sockets are looked at."""
@@ -88,13 +101,7 @@ class Swarm:
     high_water_bytes: int
     low_water_bytes: int
     sync_ns_max: int
-    paging_ratio: float
-    monitor_interval_ms: int
-    embed_below: int
-    segment_entries: int
-    journal_file_bytes: int
-    store_file_bytes: int
-    io_batch: int
+    storage: StoragePlan
 
     @property
     def breaks(self) -> bool:
@@ -122,15 +129,15 @@ class Swarm:
             memory=MemoryConfig(
                 vm_memory_high_watermark_absolute=self.memory_limit_bytes,
                 check_interval_ms=self.check_interval_ms,
-                vm_memory_high_watermark_paging_ratio=self.paging_ratio,
-                memory_monitor_interval=self.monitor_interval_ms,
+                vm_memory_high_watermark_paging_ratio=self.storage.paging_ratio,
+                memory_monitor_interval=self.storage.monitor_interval_ms,
             ),
             storage=StorageConfig(
-                queue_index_embed_msgs_below=self.embed_below,
-                queue_index_segment_entry_count=self.segment_entries,
-                journal_file_size_limit=self.journal_file_bytes,
-                msg_store_file_size_limit=self.store_file_bytes,
-                msg_store_io_batch_size=self.io_batch,
+                queue_index_embed_msgs_below=self.storage.embed_below,
+                queue_index_segment_entry_count=self.storage.segment_entries,
+                journal_file_size_limit=self.storage.journal_file_bytes,
+                msg_store_file_size_limit=self.storage.store_file_bytes,
+                msg_store_io_batch_size=self.storage.io_batch,
                 reserve_bytes=0,
             ),
         )
@@ -144,6 +151,8 @@ class Swarm:
                 value = ", ".join(
                     f"{q.name} {q.promise}{' durable' if q.durable else ''}" for q in value
                 )
+            if isinstance(value, StoragePlan):
+                value = ", ".join(f"{f.name} {getattr(value, f.name)}" for f in fields(value))
             shown.append(f"{each.name:22} {value}")
         return shown
 
@@ -153,9 +162,8 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
     dice = Random(f"swarm {seed}")
     chosen = dice.choice(PROFILES)
     profile = profile or chosen
-    adaptive = profile == "adaptive"
     credit: tuple[int, int] | None = dice.choice(CREDITS)
-    if dice.randrange(3) and adaptive:
+    if dice.randrange(3) and profile == "adaptive":
         credit = None  # the budget's windows
     floor = dice.choice((1, 1, 2, 4))
     ceiling = floor + dice.choice((0, 1, 3, 8, 40))
@@ -217,6 +225,12 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         high_water_bytes=high_water,
         low_water_bytes=high_water // 4,
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
+        storage=_storage(dice),
+    )
+
+
+def _storage(dice: Random) -> StoragePlan:
+    return StoragePlan(
         paging_ratio=dice.choice((0.0, 0.05, 0.5, 1.0)),
         monitor_interval_ms=dice.choice((20, 100, 500)),
         embed_below=dice.choice((0, 200, 1000, 100_000)),

@@ -157,9 +157,7 @@ class Workload:
     def consumer(self) -> Role:
         """No-ack consumers stay away from connections that break, unless loss is allowed."""
         plan = self.dice.choice(self.swarm.queues)
-        no_ack = self.dice.randrange(3) == 0 and (
-            plan.promise != WORK or not self.swarm.breaks
-        )
+        no_ack = self.dice.randrange(3) == 0 and (plan.promise != WORK or not self.swarm.breaks)
         no_ack = no_ack or plan.promise == LOSSY
         return Consumer(self, self.name("channel"), plan.name, no_ack, drains=False)
 
