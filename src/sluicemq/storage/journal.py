@@ -17,11 +17,11 @@ from sluicemq.storage.entries import Entry, decode_entries
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
-    FILE_MAGIC,
     GROUP,
     FileHeader,
     decode_header,
     encode_record,
+    is_cut_off,
     next_magic,
     scan,
 )
@@ -167,8 +167,7 @@ class Replay:
 def is_unfinished(data: bytes) -> bool:
     """Of a file without a header: was its first write cut off, or its first sector lost, so that
     there is nothing behind it?"""
-    begun = FILE_MAGIC.startswith(data[: len(FILE_MAGIC)].rstrip(b"\0"))
-    return begun and next_magic(data, 0, 0) < 0
+    return is_cut_off(data) and next_magic(data, 0, 0) < 0
 
 
 def journal_numbers(files: Files) -> list[int]:

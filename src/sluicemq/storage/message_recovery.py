@@ -15,7 +15,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.storage.compaction import put_aside
 from sluicemq.storage.message_file import MessageFile, number_in, read_directory
 from sluicemq.storage.message_index import MessageIndex, entry_of
-from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, decode_header, scan
+from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, decode_header, is_cut_off, scan
 
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
@@ -59,6 +59,8 @@ class Recovery:
         self.found = Recovered()
         self.dead: list[str] = []
         self.aside: list[str] = []
+        self.cut_off: list[Problem] = []
+        """Files whose first write was not finished, unless somebody misses what was in there."""
         self.unsure: list[str] = []
         """Files in use whose last job may have been cut off before it synced them."""
 
@@ -79,6 +81,12 @@ class Recovery:
         found.missing = [
             message_id for message_id, entry in zip(ids, entries, strict=True) if not entry
         ]
+        for problem in self.cut_off:
+            if found.missing:
+                self.aside.append(problem.path)
+                found.problems.append(problem)
+            else:
+                self.dead.append(problem.path)
         unsure = [path for path in self.unsure if path not in (*self.dead, *self.aside)]
         for path in unsure:
             self.files.sync(path)
@@ -100,11 +108,14 @@ class Recovery:
             if file.header() != header or file.path != path:
                 raise Corrupt("the file's header is that of another file")
         except Corrupt as damage:
-            if any(self.files.read(path, 0, size)):
-                self.aside.append(path)
-                self.found.problems.append(Problem(path, 0, size, f"{damage}; put aside"))
-            else:
+            problem = Problem(path, 0, size, f"{damage}; put aside")
+            if not any(self.files.read(path, 0, size)):
                 self.dead.append(path)  # made, and never written to
+            elif is_cut_off(header):
+                self.cut_off.append(problem)
+            else:
+                self.aside.append(path)
+                self.found.problems.append(problem)
             return
         file.size = size
         self.take(file, self.records(file))

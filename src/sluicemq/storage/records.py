@@ -113,6 +113,12 @@ def any_header(data: bytes) -> FileHeader:
     return FileHeader(KINDS[kind - 1], file_id, number, queue)
 
 
+def is_cut_off(header: bytes) -> bool:
+    """Of the beginning of a file, which is no header: was its first write cut off, or has a power
+    loss taken its first sector?"""
+    return FILE_MAGIC.startswith(header[: len(FILE_MAGIC)].rstrip(b"\0"))
+
+
 class Record(NamedTuple):
     """One valid record; `offset` and `end` are in the file, `end` is where the next may begin."""
 

@@ -573,3 +573,17 @@ def test_entries_point_into_the_files() -> None:
     data = store.disk.read(store.path(0), 0, 4096)
     assert data[offset_of(entry) + 24 :][: len(BODY)] == BODY
     assert U64.unpack_from(data, offset_of(entry) + 16) == (3,)
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_a_file_that_has_lost_its_first_sector_is_told_only_if_somebody_misses_it(
+    missed: bool,
+) -> None:
+    files = SimFiles()
+    files.make_directory("messages/persistent")
+    path = "messages/persistent/00000000.rdq"
+    files.write(path, 0, bytes(512) + b"a part of a large message")
+    messages = MessageFiles(PERSISTENT, DictIndex(), 1000, lambda: bytes(16))
+    found = messages.recover(files, {7: 1} if missed else {})
+    assert (found.missing, bool(found.problems)) == ([7] if missed else [], missed)
+    assert files.size(path) < 0
