@@ -1,8 +1,8 @@
 """What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
 
 A publish is checked and routed when it comes, and an acknowledgement takes its tags off the list;
-then both wait here. A commit lets the publishes go, in order, then the acknowledgements, and is
-answered when each queue has called its messages safe: confirms that nobody hears. Until then the
+then both wait here. A commit lets the publishes go, in order, then the acknowledgements (no one of
+them may be on disk before the messages are), and is answered when each queue has called its messages safe: confirms that nobody hears. Until then the
 client must not ask for anything else on the channel. A channel that has never selected this mode
 has no object of this kind.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.publishing import Route, Targets
+    from sluicemq.kernel.actor import Actor
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
@@ -77,6 +78,8 @@ class Transaction:
         self.held: list[Held] = []
         self.settlements: list[tuple[Undoable, bool]] = []
         """Each with `requeue`."""
+        self.settling: list[tuple[Undoable, bool]] = []
+        """Of what is being committed, when it has to wait for the publishes to be safe."""
         self.bytes = 0
         self.messages = 0
         self.passing = False
@@ -116,21 +119,44 @@ class Transaction:
         self.clear()
         channel.question = self
         self.passing = True
+        receivers: dict[Actor, None] = {}
         for each in held:
+            targets = self.targets(each)
+            receivers |= {queue: None for queue, _, _ in targets}
             publishing.send(
                 each.route,
                 each.contents,
-                self.targets(each),
+                targets,
                 each.size,
                 each.even,
                 each.persistent,
                 each.large,
             )
         self.passing = False
-        for settlement, requeue in settlements:
-            channel.consuming.post(settlement, requeue)
+        self.settling = settlements
+        if self.may_settle(receivers):
+            self.settle()
         if not publishing.unconfirmed.count:
             channel.out.extend(self.answers())
+
+    def may_settle(self, receivers: dict[Actor, None]) -> bool:
+        """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
+        could get into an earlier group than a message: who moves messages would lose one. What a
+        queue does in a turn behind those of the receivers comes behind what they write."""
+        turn_max = self.channel.scheduler.turn_max
+        if any(len(queue.inbox) > turn_max for queue in receivers):
+            return False
+        queues = dict.fromkeys(queue for each, _ in self.settling for queue in each.by_queue)
+        if not receivers or (len(queues) == 1 and queues == receivers):
+            return True
+        return not any(queue.scheduled for queue in queues)
+
+    def settle(self) -> None:
+        """Let the acknowledgements go."""
+        settling = self.settling
+        self.settling = []
+        for settlement, requeue in settling:
+            self.channel.consuming.post(settlement, requeue)
 
     def targets(self, held: Held) -> Targets:
         """A queue is known by its name until now; the default exchange is nothing but names."""
@@ -155,6 +181,7 @@ class Transaction:
             self.failed = False
             channel.fail(ChannelViolation(406, "partial tx completion", *TX_COMMIT))
             return []
+        self.settle()
         return [TxCommitOk().frame(channel.number)]
 
     def rollback(self) -> None:
@@ -168,6 +195,7 @@ class Transaction:
         self.channel.broker.memory_used(-self.bytes)
         self.held = []
         self.settlements = []
+        self.settling = []
         self.messages = 0
         self.bytes = 0
 

@@ -341,3 +341,59 @@ def test_answers_of_questions_in_a_transaction_come_as_ever() -> None:
         m.QueuePurgeOk(message_count=0),
         m.TxCommitOk(),
     ]
+
+
+def found_after_a_crash(broker: Broker, *queues: str) -> list[list[bytes]]:
+    """The bodies in each queue of a broker that begins on what is durable now."""
+    client = Broker(files=broker.world.disk.files.crash()).connect()
+    client.open(1)
+    found: list[list[bytes]] = []
+    for queue in queues:
+        found.append([])
+        while True:
+            client.send(1, m.BasicGet(queue=queue, no_ack=True))
+            (event,) = client.events()
+            if not isinstance(event, ContentMethod):
+                break
+            found[-1].append(content_body(event.content))
+    return found
+
+
+@pytest.mark.parametrize("busy", [(), ("source",), ("q",), ("source", "q")])
+@pytest.mark.parametrize("store_is_busy", [False, True])
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_message_that_is_moved_is_never_lost(
+    busy: tuple[str, ...], store_is_busy: bool, count: int
+) -> None:
+    """From "source" to "q", whatever stands ahead of the receiver, pulling the plug after each
+    job of the disk."""
+    broker, client = in_transaction(durable=True)
+    node = broker.node.broker
+    client.call(2, m.QueueDeclare(queue="source", durable=True), m.ConfirmSelect())
+    client.publish(2, "source", b"moved", raw=PERSISTENT)
+    client.send(1, m.BasicGet(queue="source"))
+    for number in reversed(range(count)):
+        body = b"moved" if not number else bytes(5000 * (number % 2))  # none joined to the next
+        client.publish(1, "q", body, raw=PERSISTENT)
+    client.send(1, m.BasicAck(delivery_tag=1))
+    client.events()
+    client.post_bytes(m.TxCommit().frame(1))
+    broker.node.run(1)  # the reader
+    assert channel_of(client).scheduled
+    for name in busy:
+        node.queues[name].schedule()
+    if store_is_busy:
+        node.store.group.urgent = True
+        node.store.schedule()
+    while broker.node.run(1) or broker.world.disk.jobs:
+        if broker.world.disk.jobs and not broker.node.scheduler.ready:
+            broker.world.disk.finish()
+            source, target = found_after_a_crash(broker, "source", "q")
+            assert source or b"moved" in target
+    assert client.call(1) == [m.TxCommitOk()]
+    if not busy and count == 1:
+        assert found_after_a_crash(broker, "source")[0] == [], "more than one group"
+    broker.wait()
+    source, target = found_after_a_crash(broker, "source", "q")
+    assert source == []
+    assert len(target) == count
