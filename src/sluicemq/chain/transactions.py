@@ -1,10 +1,10 @@
 """What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
 
 A publish is checked and routed when it comes, and an acknowledgement takes its tags off the list;
-then both wait here. A commit lets the publishes go, in order, then the acknowledgements (no one of
-them may be on disk before the messages are), and is answered when each queue has called its messages safe: confirms that nobody hears. Until then the
-client must not ask for anything else on the channel. A channel that has never selected this mode
-has no object of this kind.
+then both wait here. A commit lets the publishes go, in order, then the acknowledgements, none of
+which may be on disk before the messages are. It is answered when each queue has called its messages
+safe: confirms that nobody hears. Until then the client must not ask for anything else on the
+channel. A channel that has never selected this mode has no object of this kind.
 """
 
 from __future__ import annotations
