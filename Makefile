@@ -10,7 +10,7 @@ CYCLES ?= 1000
 SEED ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test torture check format generated serve java strace clean
+.PHONY: help setup demo test interop torture check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 
 test: java strace check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	$(BIN)/python -m pytest $(ARGS)
+
+interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
+	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)
 
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)

@@ -1,0 +1,125 @@
+"""Run the test suites of real clients against SluiceMQ, with RabbitMQ beside it: `make interop`.
+
+Exit code 1 when a test that RabbitMQ passes fails for a reason nobody has written down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import brokers
+import clients
+import environment
+import table
+from suite import Missing, Suite, Verdict, Workplace
+
+import broker
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def suites(names: Sequence[str]) -> list[Suite]:
+    """One a file in `clients`, in the order of their names; all when none are named."""
+    found = {
+        module.name: importlib.import_module(f"clients.{module.name}").SUITE
+        for module in pkgutil.iter_modules(clients.__path__)
+    }
+    unknown = set(names) - set(found)
+    if unknown:
+        sys.exit(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(found)}")
+    return [found[name] for name in names or sorted(found)]
+
+
+def run_suite(
+    suite: Suite, ports: dict[str, int], given: dict[str, Path], python: Path, out: Path
+) -> Verdict:
+    """On all brokers at once, each with a copy of the sources."""
+    verdict = Verdict(suite)
+    began = time.monotonic()
+    try:
+        sources = given.get(suite.client) or suite.source.fetch(out / "cache")
+        places = [
+            workplace(suite, broker, port, sources, python, out) for broker, port in ports.items()
+        ]
+        with ThreadPoolExecutor() as pool:
+            results = list(pool.map(suite.run, places))
+        verdict.outcomes = {
+            place.broker: result for place, result in zip(places, results, strict=True)
+        }
+    except Missing as reason:
+        verdict.missing = str(reason)
+    print(f"{suite.client}: {time.monotonic() - began:.0f} s", flush=True)
+    return verdict
+
+
+def workplace(
+    suite: Suite, broker: str, port: int, sources: Path, python: Path, out: Path
+) -> Workplace:
+    """A copy of the sources and a directory for the results, both new."""
+    results = out / "results" / suite.client / broker
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir(parents=True)
+    if sources.parent == out / "cache" or not sources.samefile(Path.cwd()):
+        copy = results / "sources"
+        shutil.copytree(sources, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        sources = copy
+    return Workplace(broker, port, sources.resolve(), python, results.resolve())
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make interop", description=__doc__)
+    parser.add_argument("clients", nargs="*", help="files of tools/interop/clients; all if none")
+    parser.add_argument("--out", type=Path, default=Path("out/interop"))
+    parser.add_argument(
+        "--sources",
+        action="append",
+        default=[],
+        metavar="CLIENT=DIRECTORY",
+        help="take a client's sources from here instead of fetching them",
+    )
+    parser.add_argument("--no-oracle", action="store_true", help="leave RabbitMQ out")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Fetch, start the brokers, run, print."""
+    options = arguments()
+    options.out = options.out.absolute()
+    wanted = suites(options.clients)
+    given = {
+        client: Path(directory)
+        for client, _, directory in (pair.partition("=") for pair in options.sources)
+    }
+    python = environment.prepare(options.out / "cache")
+    homes = options.out / "brokers"
+    shutil.rmtree(homes, ignore_errors=True)
+    homes.mkdir(parents=True)
+    with ExitStack() as stack:
+        (homes / "sluicemq").mkdir()
+        ports = {table.OWN: stack.enter_context(broker.serving(homes / "sluicemq")).port}
+        if not options.no_oracle and not brokers.RABBITMQ.exists():
+            print("NO ORACLE: RabbitMQ is missing: apt-get install rabbitmq-server")
+        elif not options.no_oracle:
+            ports[table.ORACLE] = brokers.free_port()
+            stack.enter_context(brokers.rabbitmq(ports[table.ORACLE], homes / "rabbitmq"))
+        verdicts = [run_suite(suite, ports, given, python, options.out) for suite in wanted]
+    report = [*table.table(verdicts), ""]
+    for verdict in verdicts:
+        report += table.remarks(verdict)
+    (options.out / "table.txt").write_text("\n".join(report) + "\n")
+    print("\n" + "\n".join(report))
+    sys.exit(0 if all(table.is_fine(verdict) for verdict in verdicts) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""Celery: this project's tests with real workers, as Celery's own need Redis besides."""
+
+from __future__ import annotations
+
+from running import project_pytest
+from sources import Here
+from suite import Outcome, Suite, Workplace
+
+
+def run(workplace: Workplace) -> list[Outcome]:
+    return project_pytest(workplace, "tests/interop/test_celery.py")
+
+
+SUITE = Suite(
+    "celery",
+    "5.7.0",
+    Here(),
+    run,
+    known=(
+        ("*test_urgent_tasks_come_first", "x-max-priority has no effect yet"),
+        (
+            "*test_tasks_that_wait_for_their_time_let_others_through",
+            "Celery asks for the product's name before it sets RabbitMQ's global prefetch",
+        ),
+    ),
+)

@@ -1,0 +1,123 @@
+"""Runs pytest or node's test runner in a suite's sources and reads what came of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from suite import FAILED, PASSED, SKIPPED, Missing, Outcome, Workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+SUITE_SECONDS = 900
+TEST_SECONDS = 60
+PLUGINS = Path(__file__).parent / "plugins"
+NO_PLUGINS = ("asyncio", "celery", "aiomisc_pytest", "rerunfailures")
+
+
+def variables(workplace: Workplace, extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a suite: where the broker is, and its own sources first."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    return clean | {
+        "PYTHONPATH": str(PLUGINS),
+        "INTEROP_PORT": str(workplace.port),
+        "RABBITMQ_URL": workplace.url,
+        **extra,
+    }
+
+
+def execute(workplace: Workplace, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Runs it in the sources; what it prints goes to `output.txt`."""
+    with (workplace.results / "output.txt").open("wb") as output:
+        try:
+            subprocess.run(
+                command,
+                cwd=workplace.sources,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=SUITE_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise Missing(f"took longer than {SUITE_SECONDS} s; see {output.name}") from None
+
+
+def pytest(
+    workplace: Workplace,
+    *arguments: str,
+    plugins: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> list[Outcome]:
+    """pytest with only these plugins besides pytest-timeout."""
+    report = workplace.results / "junit.xml"
+    command = [str(workplace.python), "-m", "pytest", "-q", "-W", "ignore"]
+    command += ["-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS)]
+    for plugin in NO_PLUGINS:
+        if plugin not in plugins:
+            command += ["-p", f"no:{plugin}"]
+    for plugin in plugins:
+        if plugin not in NO_PLUGINS:
+            command += ["-p", plugin]
+    command += [f"--junitxml={report}", *arguments]
+    execute(workplace, command, variables(workplace, environment or {}))
+    return junit(report)
+
+
+def project_pytest(workplace: Workplace, *files: str) -> list[Outcome]:
+    """Tests of this project, with its own environment."""
+    report = workplace.results / "junit.xml"
+    command = [sys.executable, "-m", "pytest", "--broker-url", workplace.url]
+    execute(workplace, [*command, f"--junitxml={report}", *files], dict(os.environ))
+    return junit(report)
+
+
+def node(workplace: Workplace, *arguments: str, **environment: str) -> list[Outcome]:
+    """node's own test runner."""
+    if not shutil.which("node"):
+        raise Missing("node is not installed")
+    report = workplace.results / "junit.xml"
+    reporter = ["--test-reporter=junit", f"--test-reporter-destination={report}"]
+    execute(workplace, ["node", "--test", *reporter, *arguments], variables(workplace, environment))
+    return junit(report)
+
+
+def junit(report: Path) -> list[Outcome]:
+    """Every test in a report. Missing when there is none: the suite did not even start."""
+    if not report.exists():
+        raise Missing(f"its tests could not be started; see {report.with_name('output.txt')}")
+    outcomes = list(cases(ElementTree.parse(report).getroot(), ""))
+    if not outcomes:
+        raise Missing(f"it has no test to run; see {report.with_name('output.txt')}")
+    return outcomes
+
+
+def cases(element: ElementTree.Element, group: str) -> Iterator[Outcome]:
+    """Depth first. pytest has the group in the name of a class, node in nested suites."""
+    for child in element:
+        name = child.get("name", "")
+        if child.tag == "testcase":
+            within = group or child.get("classname", "")
+            if name.startswith("/"):  # node tells of a whole file by its path, which is our copy's
+                within, name = "file", Path(name).name
+            yield outcome_of(f"{within}::{name}", child)
+        else:
+            inner = "" if name == "pytest" else f"{group} > {name}" if group else name
+            yield from cases(child, inner)
+
+
+def outcome_of(name: str, case: ElementTree.Element) -> Outcome:
+    """Of one testcase."""
+    for tag, status in (("failure", FAILED), ("error", FAILED), ("skipped", SKIPPED)):
+        found = case.find(tag)
+        if found is not None:
+            said = (found.get("message") or found.text or "").strip().splitlines()
+            return Outcome(name, status, said[0] if said else "")
+    return Outcome(name, PASSED)

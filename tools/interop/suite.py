@@ -1,0 +1,103 @@
+"""What a suite of a real client is, and what came of running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+
+
+class Missing(Exception):
+    """The suite cannot be run here; says why."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where one suite runs against one broker."""
+
+    broker: str
+    port: int
+    sources: Path  # a copy of its own: it may be changed
+    python: Path  # of the environment with the clients and their test tools
+    results: Path  # a directory for what it prints and writes
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@127.0.0.1:{self.port}/"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of one test. `text` is the first line of a failure, or why it was skipped."""
+
+    name: str
+    status: str
+    text: str = ""
+
+
+class Source(Protocol):
+    """Where the tests come from."""
+
+    def fetch(self, cache: Path) -> Path:
+        """The directory with the sources, fetched when they are not in the cache; or Missing."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The tests of one client.
+
+    `known` explains tests that fail against SluiceMQ and pass against RabbitMQ: patterns as of
+    `fnmatch`, and the reason. One that explains nothing any more is reported: remove it.
+    """
+
+    client: str
+    version: str
+    source: Source
+    run: Callable[[Workplace], list[Outcome]]
+    known: tuple[tuple[str, str], ...] = ()
+
+    def reason(self, test: str) -> str | None:
+        """Why this test is known to fail."""
+        for pattern, reason in self.known:
+            if fnmatchcase(test, pattern):
+                return reason
+        return None
+
+
+@dataclass
+class Verdict:
+    """A suite on both brokers, by the name of the broker. `missing`: why it did not run."""
+
+    suite: Suite
+    outcomes: dict[str, list[Outcome]] = field(default_factory=dict)
+    missing: str = ""
+
+    def count(self, broker: str, status: str) -> int:
+        return sum(outcome.status == status for outcome in self.outcomes.get(broker, []))
+
+    def differences(self, own: str, oracle: str) -> list[Outcome]:
+        """Ours that did not pass where the oracle's did. Without an oracle: that failed."""
+        ours = {outcome.name: outcome for outcome in self.outcomes.get(own, [])}
+        if oracle not in self.outcomes:
+            return [outcome for outcome in ours.values() if outcome.status == FAILED]
+        theirs = [outcome for outcome in self.outcomes[oracle] if outcome.status == PASSED]
+        pairs = [
+            ours.get(their.name, Outcome(their.name, FAILED, "did not run")) for their in theirs
+        ]
+        return [outcome for outcome in pairs if outcome.status != PASSED]
+
+    def outdated(self, own: str) -> list[str]:
+        """Patterns of known differences of which every test passes now."""
+        ours = self.outcomes.get(own, [])
+        failed = [outcome.name for outcome in ours if outcome.status != PASSED]
+        return [
+            pattern
+            for pattern, _ in self.suite.known
+            if ours and not any(fnmatchcase(name, pattern) for name in failed)
+        ]
