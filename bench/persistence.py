@@ -58,6 +58,7 @@ AFTER_S: Final = 10.0
 IDLE_S: Final = 10.0
 SETTLE_S: Final = 5.0
 RESTART_MAX_S: Final = 120.0
+DRAIN_MAX_S: Final = 600
 SYNCS: Final = ("fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync")
 
 
@@ -148,30 +149,23 @@ class Bench:
 
     def flood(self) -> None:
         """Flood and drain, one broker after the other."""
-        port = free_port()
-        with sluicemq(port, self.fresh("ours"), OUR_LIMIT) as pid:
-            ours = self.flood_and_drain(port, pid)
-        port = free_port()
-        with rabbitmq(port, self.fresh("theirs"), THEIR_LIMIT) as pid:
-            theirs = self.flood_and_drain(port, pid)
-        port = free_port()
-        with rabbitmq(port, self.fresh("theirs")) as pid:
-            roomy = self.flood_and_drain(port, pid)
         print(f"\n## flood of {self.options.count:,}, limit {LIMIT_MIB} MiB, and drain\n")
         print(
-            "| broker | published/s | us/msg | worst / median second | blocked s "
+            "| broker | published, s | published/s | us/msg | worst / median second "
             "| RSS max, at the end, 10 s after, MiB | drained/s | us/msg | lost |"
         )
-        print("|---|---|---|---|---|---|---|---|---|")
-        rows = (("SluiceMQ", ours), ("RabbitMQ", theirs), ("RabbitMQ, its default limit", roomy))
-        for name, each in rows:
-            print(
-                f"| {name} | {each['rate']:,.0f} | {each['cost']:.2f} "
-                f"| {each['worst']:,.0f} / {each['median']:,.0f} | {each['blocked']:.1f} "
-                f"| {each['rss_max']:.0f}, {each['rss_end']:.0f}, {each['rss_after']:.0f} "
-                f"| {each['drain']:,.0f} | {each['drain_cost']:.2f} | {each['lost']:.0f} |"
-            )
+        print("|---|---|---|---|---|---|---|---|---|", flush=True)
+        port = free_port()
+        with sluicemq(port, self.fresh("ours"), OUR_LIMIT) as pid:
+            ours = self.flood_and_drain("SluiceMQ", port, pid)
+        port = free_port()
+        with rabbitmq(port, self.fresh("theirs"), THEIR_LIMIT) as pid:
+            theirs = self.flood_and_drain("RabbitMQ", port, pid)
+        port = free_port()
+        with rabbitmq(port, self.fresh("theirs")) as pid:
+            roomy = self.flood_and_drain("RabbitMQ, its default limit", port, pid)
         tell = self.verdicts.tell
+        tell(bool(ours["whole"]), f"the whole flood of {self.options.count:,} is confirmed")
         rate = ours["rate"] / theirs["rate"]
         tell(rate >= 3, f"publish rate, {rate:.1f} of 3 times RabbitMQ's")
         print(f"  ({ours['rate'] / roomy['rate']:.1f} times RabbitMQ's at its default limit)")
@@ -185,8 +179,8 @@ class Bench:
         tell(drain >= 3, f"drain rate, {drain:.1f} of 3 times RabbitMQ's")
         tell(ours["lost"] == 0, "nothing lost")
 
-    def flood_and_drain(self, port: int, pid: int) -> dict[str, float]:
-        """The figures of one broker."""
+    def flood_and_drain(self, name: str, port: int, pid: int) -> dict[str, float]:
+        """The figures of one broker, and its line of the table."""
         watch = RssWatch(pid)
         state = self.home / "state"
         sent = self.publish(port, pid, "--save-state", str(state))
@@ -194,14 +188,16 @@ class Bench:
         time.sleep(AFTER_S)
         rss_after = resident_megabytes(pid)
         rss_max = watch.stop()
-        taken = self.drain(port, pid, "--load-state", str(state))
+        taken = self.drain(port, pid, sent["confirmed"], "--load-state", str(state))
         seconds = whole_seconds(sent)
-        return {
+        each = {
+            "published": sent["published"],
+            "whole": float(self.is_whole(sent)),
+            "seconds": sent["seconds"],
             "rate": sent["pub_rate"],
             "cost": sent["broker"]["cpu_us_per_msg"],
             "worst": min(seconds),
             "median": statistics.median(seconds),
-            "blocked": sent["blocked_s"],
             "rss_max": rss_max,
             "rss_end": rss_end,
             "rss_after": rss_after,
@@ -209,14 +205,34 @@ class Bench:
             "drain_cost": taken["broker"]["cpu_us_per_msg"],
             "lost": float(taken["lost"]),
         }
+        print(
+            f"| {name} | {each['published']:,.0f} in {each['seconds']:.0f} "
+            f"| {each['rate']:,.0f} | {each['cost']:.2f} "
+            f"| {each['worst']:,.0f} / {each['median']:,.0f} "
+            f"| {each['rss_max']:.0f}, {each['rss_end']:.0f}, {each['rss_after']:.0f} "
+            f"| {each['drain']:,.0f} | {each['drain_cost']:.2f} | {each['lost']:.0f} |",
+            flush=True,
+        )
+        return each
 
     def publish(self, port: int, pid: int, *more: str) -> dict[str, Any]:
-        options = (*FLOOD.split(), "--count", str(self.options.count), *more)
+        """The flood, for at most `patience` seconds: the generator's own limit is 10."""
+        limits = ("--count", str(self.options.count), "-t", str(self.options.patience))
+        options = (*FLOOD.split(), *limits, *more)
         return load(self.options.amqpload, port, "--broker-pid", f"{pid}+", *options)
 
-    def drain(self, port: int, pid: int, *more: str) -> dict[str, Any]:
-        options = (*DRAIN.split(), "--count", str(self.options.count), *more)
-        return load(self.options.amqpload, port, "--broker-pid", f"{pid}+", *options)
+    def drain(self, port: int, pid: int, count: int, *more: str) -> dict[str, Any]:
+        """All of `count` messages; a rate of fewer would be one of something else."""
+        options = (*DRAIN.split(), "--count", str(count), "-t", str(DRAIN_MAX_S), *more)
+        result = load(self.options.amqpload, port, "--broker-pid", f"{pid}+", *options)
+        if result["consumed"] != count:
+            taken = f"{result['consumed']:,} of {count:,} (end: {result['end']})"
+            raise SystemExit(f"the drain took {taken}")
+        return result
+
+    def is_whole(self, sent: dict[str, Any]) -> bool:
+        """Was everything published and confirmed?"""
+        return bool(sent["published"] == sent["confirmed"] == self.options.count)
 
     # -- restart
 
@@ -226,14 +242,16 @@ class Bench:
         state = self.home / "state"
         with start_sluicemq(port, data_dir, OUR_LIMIT) as process:
             await_count(port, None)
-            self.publish(port, process.pid, "--save-state", str(state))
+            sent = self.publish(port, process.pid, "--save-state", str(state))
             process.kill()
+        if not self.is_whole(sent):
+            raise SystemExit(f"only {sent['confirmed']:,} were confirmed before the kill")
         began = time.monotonic()
         with start_sluicemq(port, data_dir, OUR_LIMIT) as process:
             waiting = await_count(port, QUEUE)
             seconds = time.monotonic() - began
             rss = resident_megabytes(process.pid)
-            taken = self.drain(port, process.pid, "--load-state", str(state))
+            taken = self.drain(port, process.pid, waiting, "--load-state", str(state))
             process.terminate()
         print(f"\n## restart after kill -9 with {self.options.count:,} messages\n")
         print(
@@ -260,8 +278,9 @@ class Bench:
         self.verdicts.tell(syncs == 0, f"{syncs} syncs while idle")
 
     def idle_row(self, name: str, port: int, pid: int) -> int:
-        load(self.options.amqpload, port, *FLOOD.split(), "--count", "20000")
-        load(self.options.amqpload, port, *DRAIN.split(), "--count", "10000")
+        limit = ("-t", str(DRAIN_MAX_S))
+        load(self.options.amqpload, port, *FLOOD.split(), "--count", "20000", *limit)
+        load(self.options.amqpload, port, *DRAIN.split(), "--count", "10000", *limit)
         time.sleep(SETTLE_S)
         bytes_before, cpu_before = bytes_written(pid), cpu_ms(pid)
         syncs = count_syncs(pid, IDLE_S)
@@ -320,6 +339,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--count", type=int, default=1_000_000, help="messages of the flood")
+    parser.add_argument(
+        "--patience",
+        type=int,
+        default=900,
+        help="seconds after which a flood is cut off, and told so",
+    )
     parser.add_argument("--cases", default=".", help="a regular expression over the case names")
     parser.add_argument("--home", type=Path, help="where data directories are made")
     options = parser.parse_args()
