@@ -225,7 +225,7 @@ class Bench:
         """All of `count` messages; a rate of fewer would be one of something else."""
         options = (*DRAIN.split(), "--count", str(count), "-t", str(DRAIN_MAX_S), *more)
         result = load(self.options.amqpload, port, "--broker-pid", f"{pid}+", *options)
-        if result["consumed"] != count:
+        if result["consumed"] < count:
             taken = f"{result['consumed']:,} of {count:,} (end: {result['end']})"
             raise SystemExit(f"the drain took {taken}")
         return result
