@@ -58,6 +58,7 @@ def pytest(
 ) -> list[Outcome]:
     """pytest with only these plugins besides pytest-timeout."""
     report = workplace.results / "junit.xml"
+    isolate(workplace.sources)
     command = [str(workplace.python), "-m", "pytest", "-q", "-W", "ignore"]
     command += ["-p", "no:cacheprovider", "--timeout", str(TEST_SECONDS)]
     for plugin in NO_PLUGINS:
@@ -69,6 +70,16 @@ def pytest(
     command += [f"--junitxml={report}", *arguments]
     execute(workplace, command, variables(workplace, environment or {}))
     return junit(report)
+
+
+def isolate(sources: Path) -> None:
+    """A suite without a configuration of its own must not find this project's above it."""
+    for name, section in (("pyproject.toml", "[tool.pytest"), ("setup.cfg", "[tool:pytest]")):
+        file = sources / name
+        if file.exists() and section in file.read_text():
+            return
+    if not (sources / "tox.ini").exists():
+        (sources / "pytest.ini").write_text("[pytest]\n")
 
 
 def project_pytest(workplace: Workplace, *files: str) -> list[Outcome]:

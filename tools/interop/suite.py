@@ -92,12 +92,11 @@ class Verdict:
         ]
         return [outcome for outcome in pairs if outcome.status != PASSED]
 
-    def outdated(self, own: str) -> list[str]:
-        """Patterns of known differences of which every test passes now."""
-        ours = self.outcomes.get(own, [])
-        failed = [outcome.name for outcome in ours if outcome.status != PASSED]
+    def outdated(self, own: str, oracle: str) -> list[str]:
+        """Patterns of known differences that explain none."""
+        names = [outcome.name for outcome in self.differences(own, oracle)]
         return [
             pattern
             for pattern, _ in self.suite.known
-            if ours and not any(fnmatchcase(name, pattern) for name in failed)
+            if self.outcomes and not any(fnmatchcase(name, pattern) for name in names)
         ]

@@ -67,7 +67,7 @@ def remarks(verdict: Verdict) -> Iterator[str]:
         yield f"{client}: ... and {len(new) - UNEXPLAINED_MAX} more"
     for reason, count in reasons.items():
         yield f"{client}: {count} known: {reason}"
-    for pattern in verdict.outdated(OWN):
+    for pattern in verdict.outdated(OWN, ORACLE):
         yield f"{client}: {pattern} passes now: remove it from the suite's known differences"
 
 
