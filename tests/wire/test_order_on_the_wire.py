@@ -231,6 +231,22 @@ def test_a_frame_above_the_negotiated_size(target: Target, name: str) -> None:
         )
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_payload_of_the_negotiated_size_is_forgiven(
+    target: Target, name: str, count: int
+) -> None:
+    """Some clients count no overhead. What goes out is cut as it should be."""
+    with Peer(target) as peer:
+        peer.log_in(frame_max=4096).open().send(declare(name)).expect("Queue.DeclareOk")
+        size = 4096 * count
+        parts = [body(b"x" * 4096)] * count
+        peer.send(call(Basic.Publish(routing_key=name)), header(size), *parts)
+        peer.send(call(Basic.Get(queue=name, no_ack=True))).expect("Basic.GetOk")
+        peer.read()
+        cut = [peer.read() for _ in range(count + 1)]
+        assert [len(part.payload) for part in cut if part] == [4088] * count + [8 * count]
+
+
 def test_nothing_behind_a_frame_error_is_done(target: Target, peer: Peer, name: str) -> None:
     peer.send(frame(9, 1, b"x"), call(Queue.Declare(queue=name)))
     assert peer.verdict(5).startswith("connection 501")

@@ -239,7 +239,7 @@ class AmqpConnection:
                 self._need = FRAME_HEAD_SIZE
                 return None
             kind, channel, size = FRAME.unpack_from(self._buf, pos)
-            if size > payload_max:
+            if size > payload_max and (size > self.frame_max or not self.frame_max):
                 self._break_off(violations.frame_too_large(kind, size, payload_max))
                 return None
             if have < size + OVERHEAD:
@@ -251,7 +251,9 @@ class AmqpConnection:
         return None
 
     def _payload_max(self) -> int:
-        """Largest payload of a frame. Without frame_max a frame must still fit into memory."""
+        """Largest payload of a frame. Without frame_max a frame must still fit into memory. Some
+        clients forget what a frame needs around its payload: RabbitMQ forgives as much, and so do
+        we, though such a body is cut anew."""
         return self.frame_max - OVERHEAD if self.frame_max else self.max_message_size
 
     def _greeting(self) -> Event | None:
