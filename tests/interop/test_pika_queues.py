@@ -331,3 +331,8 @@ def test_quorum_queues_have_rules(
         406,
         f"PRECONDITION_FAILED - invalid property '{what}' for queue '{name}' in vhost '/'",
     )
+
+
+def test_unbinding_a_queue_that_is_not_there_is_fine(channel: BlockingChannel, name: str) -> None:
+    channel.queue_unbind(name, "amq.direct", "key")
+    assert channel.is_open

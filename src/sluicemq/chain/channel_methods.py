@@ -241,6 +241,10 @@ def queue_bind(channel: Channel, method: m.QueueBind) -> None:
 
 
 def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
+    """From a queue that is not there is fine, as in RabbitMQ since 3.2."""
+    if method.queue and method.queue not in channel.broker.queues:
+        channel.reply(m.QueueUnbindOk())
+        return
     queue = queue_named(channel, method.queue)
     changes = declarations.unbind(channel.broker, binding_of_queue(method, queue, channel))
     reply_when_durable(channel, method, changes, m.QueueUnbindOk())
