@@ -15,7 +15,7 @@ from suite import FAILED, PASSED, SKIPPED, Missing, Outcome, Workplace
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-SUITE_SECONDS = 900
+SUITE_SECONDS = 1800
 TEST_SECONDS = 60
 PLUGINS = Path(__file__).parent / "plugins"
 NO_PLUGINS = ("asyncio", "celery", "aiomisc_pytest", "rerunfailures")

@@ -16,4 +16,14 @@ def run(workplace: Workplace) -> list[Outcome]:
     return pytest(workplace, TESTS, *left_out, plugins=plugins)
 
 
-SUITE = Suite("aio_pika", "10.2.1", Sdist("aio-pika", "10.2.1", TESTS), run)
+SUITE = Suite(
+    "aio_pika",
+    "10.2.1",
+    Sdist("aio-pika", "10.2.1", TESTS),
+    run,
+    known=(
+        ("*test_dlx*", "x-dead-letter-exchange and x-message-ttl have no effect yet"),
+        ("*test_expiration*", "x-message-ttl has no effect yet"),
+        ("*test_delivery_fail*", "x-max-length and x-overflow have no effect yet"),
+    ),
+)

@@ -14,7 +14,8 @@ def run(workplace: Workplace) -> list[Outcome]:
     that is made the broker's."""
     connection = workplace.sources / "amqpstorm" / "connection.py"
     connection.write_text(connection.read_text().replace("5672", str(workplace.port)))
-    where = {"AMQP_HOST": "127.0.0.1", "AMQP_URI": workplace.url + "%2F"}
+    user = {"AMQP_USERNAME": "guest", "AMQP_PASSWORD": "guest"}
+    where = user | {"AMQP_HOST": "127.0.0.1", "AMQP_URI": workplace.url + "%2F"}
     left_out = [f"--ignore={TESTS}/{name}" for name in ("management", "ssl", "test_web_based.py")]
     return pytest(workplace, TESTS, *left_out, environment=where)
 
