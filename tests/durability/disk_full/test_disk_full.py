@@ -73,7 +73,8 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
 ) -> None:
     target = disk.start(f"storage.disk_free_limit_absolute={12 * MIB}")
     declare(target, "q", "late")
-    publisher = Publisher(target, "q", body_bytes, window=5)  # slow enough to be noticed in time
+    window = 5 if body_bytes == SIZES[0] else 1  # slow enough to be noticed in time
+    publisher = Publisher(target, "q", body_bytes, window=window)
     publisher.start()
     await_standstill(publisher)
     reason = await_told(target)
