@@ -56,8 +56,8 @@ SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60), (90,))
 def tiny() -> Iterator[None]:
     """Loads, writes and blocks of a few messages."""
     with (
-        patch("sluicemq.queues.paging.LOAD_BYTES", LOAD),
-        patch("sluicemq.queues.paging.PAGE_OUT_BYTES", PAGE_OUT),
+        patch("sluicemq.queues.loading.LOAD_BYTES", LOAD),
+        patch("sluicemq.queues.loading.PAGE_OUT_BYTES", PAGE_OUT),
         patch("sluicemq.storage.queue_index.BLOCK_BYTES", BLOCK),
     ):
         yield
@@ -111,9 +111,9 @@ class WatchedBacking(Backing):
         for position in positions:
             self.note(REQUEUE, self.place_of(position))
 
-    def _moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
+    def moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
         self.note(source, target)
-        return super()._moved(source, target, chunk)
+        return super().moved(source, target, chunk)
 
     def place_of(self, position: int) -> str:
         """Where a ready message is."""

@@ -1,0 +1,335 @@
+"""What a backing queue asks of the disk: to write what leaves for delta, to load it again, and to
+read the bodies that are in the message store.
+
+At most one job of the index at a time; whoever owns the queue submits it and brings it back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES
+from sluicemq.queues.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
+from sluicemq.queues.places import Places
+from sluicemq.queues.subqueues import DELTA, Q2, Q3, SubQueue
+from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.entries import Run
+from sluicemq.storage.queue_index import IndexRead, IndexWrite, picked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Out = Callable[[int, int], list[range]]
+
+
+class Loading(Places):
+    """The side of the queue that looks at the disk."""
+
+    def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
+        """What the disk is to do next for this queue. `hungry`: somebody would take more;
+        `writing`: it may be written to."""
+        if self.index.busy:
+            return None
+        if self.condemned:
+            return self._seek()
+        if hungry and self._runs_low():
+            leaving = sum(chunk.left() for chunk in self.outgoing)
+            if self.delta.count > leaving:
+                return self._load()
+        return self._write() if self.outgoing and writing else None
+
+    def _runs_low(self) -> bool:
+        """Is it time to load? Early enough for the disk not to be waited for; not so early that
+        what is loaded would have to be paged out again."""
+        if not self.delta.count or self.q4.count:
+            return False
+        if self.target is not None and self.q3.count > self.load_worth() // 2:
+            return False
+        ahead = self.q3.chunks
+        return len(ahead) < 64 and sum(chunk.size() for chunk in ahead) < LOAD_BYTES // 2
+
+    def recall(self) -> bool:
+        """Nothing is left but delta: its beginning, if it is still in RAM, need not be read. False:
+        it is on disk, or on its way there."""
+        if not self.outgoing or self.q3.count or self.q4.count:
+            return False
+        delta = self.delta
+        on_disk = self.index.first_live(delta.start, delta.end)
+        borders = [*map(position_of, self.in_flight), delta.end if on_disk is None else on_disk]
+        recalled = self._stay(min(borders), LOAD_BYTES)
+        for chunk in recalled:
+            self._leave_delta(chunk)
+            delta.start = chunk.positions().stop
+        if recalled and not delta.count:
+            self._delta_is_empty()
+        return bool(recalled)
+
+    def _stay(self, border: int, bytes_max: int | None) -> list[Chunk]:
+        """What is outgoing before position `border`, in order: it need not be written now."""
+        outgoing = self.outgoing = deque(sorted(self.outgoing, key=position_of))
+        chunks: list[Chunk] = []
+        size = 0
+        while outgoing and (bytes_max is None or size < bytes_max):
+            before, rest = divided(outgoing[0], border)
+            if before is None:
+                break
+            outgoing.popleft()
+            if rest is not None:
+                outgoing.appendleft(rest)
+            chunks.append(before)
+            size += before.size()
+        return chunks
+
+    def _leave_delta(self, chunk: Chunk) -> None:
+        delta = self.delta
+        left = chunk.left()
+        delta.count -= left
+        delta.bytes -= chunk.size()
+        if self.durable and chunk.persistent:
+            delta.persistent -= left
+        if chunk.bodies:
+            self.depth.ram_messages += left
+        self.q3.add(self.moved(DELTA, Q3, chunk))
+
+    def _delta_is_empty(self) -> None:
+        """q2 follows q3 directly now. What is left of delta's sums was lost, or estimated wrongly
+        after a restart."""
+        self.depth.ready_bytes -= self.delta.bytes
+        self.depth.persistent -= self.delta.persistent
+        self.delta.clear()
+        while self.q2.chunks:
+            self.q3.add(self.moved(Q2, Q3, self.q2.take_first(self.q2.count)))
+        if not self.q3.count:
+            self.q3_is_empty()
+
+    def _write(self) -> IndexWrite:
+        """The next part of what is on its way to delta."""
+        runs: list[Run] = []
+        size = 0
+        while self.outgoing and size < PAGE_OUT_BYTES:
+            chunk = self.outgoing.popleft()
+            self.in_flight.append(chunk)
+            runs += self.runs_of(chunk)
+            size += chunk.size() if chunk.bodies else 16 * chunk.left()
+        self.disk_writes += sum(run.count for run in runs)
+        return self.index.write(runs)
+
+    def runs_of(self, chunk: Chunk) -> list[Run]:
+        """What of the chunk is not on disk yet, as entries for the index."""
+        positions = chunk.positions()
+        missing = self.index.missing(positions)
+        if not missing:
+            return []
+        whole = self.run_of(chunk)
+        if sum(map(len, missing)) == len(positions):
+            return [whole]
+        first = positions[0]
+        return [whole.part(part[0] - first, part[-1] + 1 - first) for part in missing]
+
+    def run_of(self, chunk: Chunk) -> Run:
+        """The chunk as an entry."""
+        positions = chunk.positions()
+        base = chunk.id_base
+        return Run(
+            self.index.queue_id,
+            positions[0],
+            1,
+            len(positions),
+            chunk.address,
+            chunk.number,
+            chunk.even,
+            self.durable and chunk.persistent,
+            chunk.rest() if base is None else None,
+            chunk.rest_sizes(),
+            0 if base is None else base + positions[0],
+            expiry=chunk.expiry,
+            priority=chunk.priority,
+        )
+
+    def wrote(self, job: IndexWrite) -> None:
+        """What it wrote needs no RAM any more."""
+        self.index.wrote(job)
+        gone, self.in_flight = self.in_flight, []
+        if not gone:  # a checkpoint has written something: perhaps what was outgoing
+            missing = self.index.missing
+            gone = [chunk for chunk in self.outgoing if not missing(chunk.positions())]
+            self.outgoing = deque(c for c in self.outgoing if missing(c.positions()))
+        for chunk in gone:
+            self.depth.footprint -= chunk.footprint()
+
+    def give_up(self, job: IndexWrite) -> None:
+        """It has failed for good: what it was to write stays in RAM."""
+        self.index.give_up(job)
+        self.outgoing.extendleft(reversed(self.in_flight))
+        self.in_flight = []
+
+    def _seek(self) -> IndexRead:
+        """Which ids have those that were purged on disk? One segment at a time."""
+        self.condemned.sort(key=first_of)
+        start, end = self.condemned[0][0], self.condemned[-1][-1] + 1
+        job = self.index.read(start, end, LOAD_BYTES, keep_bodies=False)
+        job.epoch = -1
+        return job
+
+    def sought(self, job: IndexRead) -> list[Run]:
+        """The entries of condemned messages whose bodies are in the message store; a part of them
+        is condemned no more."""
+        self.index.was_read(job)
+        base = job.segment.number * self.index.entry_count
+        wanted = 0
+        left: list[range] = []
+        for positions in self.condemned:
+            before, rest = cut_at(positions, job.start)
+            inside, behind = cut_at(rest, job.upto)
+            left += [part for part in (before, behind) if part]
+            if inside:
+                wanted |= bits_of(inside, base)
+        self.condemned = left
+        for positions in ranges_of(wanted, base):
+            self.index.acknowledge(positions)
+        return picked([run for run in job.runs if run.contents is None], wanted, base)
+
+    def _load(self) -> IndexRead:
+        start = self.index.first_live(self.delta.start, self.delta.end)
+        assert start is not None, "delta counts more than there is"
+        job = self.index.read(start, self.delta.end, LOAD_BYTES)
+        job.epoch = self.epoch
+        return job
+
+    def loaded(self, job: IndexRead, out: Out) -> list[range]:
+        """From delta to q3. `out` says what of [start, end) is at consumers. Returns the positions
+        that could not be read."""
+        self.index.was_read(job)
+        if job.epoch != self.epoch:
+            return []
+        self.lost += job.damaged
+        delta = self.delta
+        chunks = self._stay(job.upto, None)
+        others = [chunk.positions() for chunk in chunks]
+        if job.start < self.fetched:
+            others += out(job.start, job.upto)
+        base = job.segment.number * self.index.entry_count
+        missing = 0
+        for positions in self.index.live_in(job.start, job.upto, others):
+            missing |= bits_of(positions, base)
+        for run in picked(job.runs, missing, base):
+            missing &= ~bits_of(run.positions, base)
+            for chunk in self._chunks_of_run(run):
+                if chunk.bodies:
+                    self.depth.footprint += chunk.footprint()
+                    self.disk_reads += chunk.left()
+                chunks.append(chunk)
+        for chunk in sorted(chunks, key=position_of):
+            self._leave_delta(chunk)
+        delta.start = job.upto
+        delta.count -= missing.bit_count()
+        if delta.persistent > delta.count:  # so many of the lost ones at least
+            self.depth.persistent -= delta.persistent - delta.count
+            delta.persistent = delta.count
+        if not delta.count:
+            self._delta_is_empty()
+        return ranges_of(missing, base)
+
+    def _chunks_of_run(self, run: Run) -> list[Chunk]:
+        """Those before `delivered` are redelivered, the others are not."""
+        position = run.first
+        if position < self.delivered < position + run.count:
+            cut = self.delivered - position
+            parts = [run.part(0, cut), run.part(cut, run.count)]
+            return [chunk for part in parts for chunk in self._chunks_of_run(part)]
+        return [
+            Chunk(
+                run.address,
+                run.contents if run.contents is not None else [],
+                run.even,
+                run.persistent,
+                run.number,
+                1,
+                position,
+                position < self.delivered,
+                None if run.contents is not None else run.first_id - position,
+                run.contents is None,
+                None if run.contents is not None else run.sizes,
+                run.expiry,
+                run.priority,
+            )
+        ]
+
+    # -- bodies from the message store
+
+    def bodies_wanted(self, hungry: bool) -> list[Chunk]:
+        """Chunks whose bodies are needed next and are not being read yet."""
+        wanted: list[Chunk] = []
+        if not hungry:
+            return wanted
+        if self.unsorted:
+            self.sort()
+        size = 0
+        for chunk in chain(self.returned, self.q4.chunks, self.q3.chunks):
+            size += chunk.size()
+            if not chunk.bodies and not chunk.reading:
+                chunk.reading = True
+                wanted.append(chunk)
+            if size >= LOAD_BYTES:
+                break
+        return wanted
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        """They were read. Returns the positions of those that were not found."""
+        chunk.reading = False
+        assert chunk.id_base is not None
+        in_q4 = chunk in self.returned
+        if not in_q4 and chunk not in self.q3.chunks:
+            return []  # purged, or paged out again meanwhile
+        found = [contents.get(chunk.id_base + position) for position in chunk.positions()]
+        self.disk_reads += len(found)
+        if None in found:
+            return self._some_bodies(chunk, found, in_q4)
+        chunk.set_bodies([content for content in found if content is not None])
+        self._has_bodies(chunk, self.q4 if in_q4 else self.q3)
+        return []
+
+    def _has_bodies(self, chunk: Chunk, queue: SubQueue) -> None:
+        queue.ram += chunk.left()
+        self.depth.ram_messages += chunk.left()
+        self.depth.footprint += chunk.footprint()
+
+    def _some_bodies(self, chunk: Chunk, found: list[bytes | None], in_q4: bool) -> list[range]:
+        """Split around what is missing; that is gone."""
+        queue = self.q4 if in_q4 else self.q3
+        lost: list[range] = []
+        pieces: list[Chunk] = []
+        positions = zip(chunk.positions(), found, chunk.rest_sizes(), strict=True)
+        for position, content, size in positions:
+            if content is None:
+                lost.append(range(position, position + 1))
+                self.depth.ready_bytes -= size
+                continue
+            piece = copy_of(chunk)
+            piece.position = position
+            piece.set_bodies([content])
+            pieces.append(piece)
+            self._has_bodies(piece, queue)
+        queue.count -= len(lost)
+        if self.durable and chunk.persistent:
+            self.depth.persistent -= len(lost)
+        chunks = self.returned if in_q4 else self.q3.chunks
+        others = [each for each in chunks if each is not chunk]
+        merged = deque(sorted([*others, *pieces], key=position_of))
+        if in_q4:
+            self.returned = merged
+        else:
+            self.q3.chunks = merged
+            if not self.q3.count:
+                self.q3_is_empty()
+        return lost
+
+    def load_worth(self) -> int:
+        """How many messages a load brings at most, as far as those in q3 tell."""
+        if not self.q3.chunks:
+            return self.betas_min
+        first = self.q3.chunks[0]
+        each = max(1, first.size() // first.left())
+        return max(1, min(self.betas_min, LOAD_BYTES // each))

@@ -1,0 +1,114 @@
+"""Where the ready messages of a queue are: q1 to q4 in RAM, delta on disk, what is on its way.
+
+This is state; `loading.py` brings it what is on disk, `paging.py` moves it about and tells why.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.subqueues import MOVES, Q1, Q2, Q3, Q4, Delta, SubQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.queues.machine import Depth
+    from sluicemq.storage.queue_index import QueueIndex
+
+
+class Places:
+    """The ready messages of one queue. `depth` gets the figures about RAM.
+
+    `io_batch`: positions leave for delta in batches of at least so many; `betas_min`: so many betas
+    are always permitted (the entries of a segment).
+    """
+
+    def __init__(self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool) -> None:
+        self.depth = depth
+        self.index = index
+        self.io_batch = io_batch
+        self.betas_min = index.entry_count
+        self.durable = durable
+        self.lazy = False
+        self.q1, self.q2 = SubQueue(Q1), SubQueue(Q2)
+        self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
+        self.delta = Delta()
+        self.returned: deque[Chunk] = deque()
+        """Requeued: the front of q4, counted in it. Some may be without their bodies."""
+        self.unsorted: list[Chunk] = []
+        """The same; they have not been put in order yet."""
+        self.outgoing: deque[Chunk] = deque()
+        self.in_flight: list[Chunk] = []
+        """What the write job that is under way will free."""
+        self.to_store: list[Chunk] = []
+        """Transient bodies that the message store must take, for they were paged out."""
+        self.to_store_count = 0
+        """Messages of these."""
+        self.next_position = 0
+        self.delivered = 0
+        """Everything below this position was given to a consumer at some time."""
+        self.fetched = 0
+        """The same, since the start."""
+        self.target: int | None = None
+        """Messages that may have their bodies in RAM; None: as many as there are."""
+        self.lost: list[str] = []
+        """What could not be read, for the log."""
+        self.epoch = 0
+        """Rises with every purge: what was under way then is of no interest."""
+        self.condemned: list[range] = []
+        """Purged while they were on disk only, some with bodies in the message store: what ids
+        these have must be read before they are forgotten."""
+        self.disk_reads = 0
+        self.disk_writes = 0
+
+    def q3_is_empty(self) -> None:
+        """Then delta is loaded soon; without one, q1 is next."""
+        if not self.delta.count:
+            assert not self.q2.count
+            for chunk in self.q1.chunks:
+                self.q4.add(self.moved(Q1, Q4, chunk))
+            self.q1.clear()
+
+    def moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
+        assert (source, target) in MOVES, f"no message goes from {source} to {target}"
+        return chunk
+
+    def sort(self) -> None:
+        """Put in order what has returned; what was dealt to several consumers joins again."""
+        returned: deque[Chunk] = deque()
+        for chunk in sorted([*self.returned, *self.unsorted], key=position_of):
+            last = returned[-1] if returned else chunk
+            follows = last is not chunk and last.positions().stop == position_of(chunk)
+            if follows and last.continues(chunk):
+                last.append(chunk.rest())
+            else:
+                returned.append(chunk)
+        self.returned = returned
+        self.unsorted = []
+
+    def in_ram(self) -> Iterable[Chunk]:
+        """The chunks of q4, q3, q2, q1, in about that order."""
+        yield from self.returned
+        yield from self.unsorted
+        for queue in (self.q4, self.q3, self.q2, self.q1):
+            yield from queue.chunks
+
+    def info(self) -> dict[str, object]:
+        """backing_queue_status, less the rates."""
+        return {
+            "mode": "lazy" if self.lazy else "default",
+            "q1": self.q1.count,
+            "q2": self.q2.count,
+            "delta": self.delta.facts(),
+            "q3": self.q3.count,
+            "q4": self.q4.count,
+            "len": self.length(),
+            "target_ram_count": "infinity" if self.target is None else self.target,
+            "next_seq_id": self.next_position,
+        }
+
+    def length(self) -> int:
+        """Ready messages, counted by sub-queue."""
+        return self.q1.count + self.q2.count + self.delta.count + self.q3.count + self.q4.count
