@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.subqueues import MOVES, Q1, Q2, Q3, Q4, Delta, SubQueue
 
 if TYPE_CHECKING:
