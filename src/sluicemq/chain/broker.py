@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from sluicemq.chain.declarations import exchanges_gone
-from sluicemq.chain.message_store import MessageStore, StoreDefinition
-from sluicemq.chain.queue import Queue
+from sluicemq.chain.message_store import MessageStore
+from sluicemq.chain.vhost import VirtualHost
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
 from sluicemq.flow.link import link
@@ -20,37 +19,18 @@ from sluicemq.limits import (
     HELD_METHODS_MAX,
     WRITER_BACKLOG_BYTES,
 )
-from sluicemq.routing.topology import Topology
 from sluicemq.storage.journal import Journal
-from sluicemq.storage.queue_index import QueueIndex
-from sluicemq.storage.recovery import queue_directory
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
+    from sluicemq.chain.queue import Queue
     from sluicemq.chain.reader import Reader
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.kernel.world import World
-    from sluicemq.model.definitions import QueueDefinition
     from sluicemq.storage.message_files import MessageFiles
-    from sluicemq.storage.recovery import RecoveredQueue, Recovery
-
-
-WITHOUT_EFFECT: Final = frozenset(
-    (
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-expires",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-max-priority",
-        "x-message-ttl",
-        "x-overflow",
-        "x-single-active-consumer",
-    )
-)
-"""Queue arguments that are checked as RabbitMQ checks them, but do nothing yet: said in the log."""
+    from sluicemq.storage.recovery import Recovery
 
 
 class Counters:
@@ -79,7 +59,7 @@ class Counters:
 
 
 class Broker:
-    """One virtual host on one node."""
+    """What the virtual hosts of one node share, and which there are."""
 
     def __init__(
         self,
@@ -93,8 +73,6 @@ class Broker:
         self.world = world
         self.config = config
         self.scheduler = scheduler
-        self.vhost = config.auth.default_vhost
-        self.topology = Topology(self.vhost)
         self.profile = flow_profile(config.flow)
         self.budget = flow_budget(config.flow)
         self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
@@ -109,9 +87,8 @@ class Broker:
         limit = config.storage.journal_file_size_limit
         journal = Journal(recovery.journal_number, limit, self.file_id)
         self.store = MessageStore(self, journal, persistent, transient)
-        self.queues: dict[str, Queue] = {}
+        self.vhosts: dict[str, VirtualHost] = {}
         self.durable_queues: dict[int, Queue] = {}
-        self.exclusive: dict[str, dict[str, Queue]] = {}
         self.connections: dict[int, Reader] = {}
         self.counters = Counters()
         self.accounted_bytes = 0
@@ -152,6 +129,22 @@ class Broker:
         """16 random bytes: no two files have the same."""
         return self.world.dice.token(16)
 
+    def queue_id(self) -> int:
+        """One that no queue has had."""
+        queue_id = self.next_queue_id
+        self.next_queue_id += 1
+        return queue_id
+
+    def all_queues(self) -> Iterator[Queue]:
+        """Those of all virtual hosts."""
+        for vhost in self.vhosts.values():
+            yield from vhost.queues.values()
+
+    @property
+    def queue_count(self) -> int:
+        """In all virtual hosts."""
+        return sum(len(vhost.queues) for vhost in self.vhosts.values())
+
     def message_ids(self, count: int) -> int:
         """The first of so many ids in the message store."""
         first = self.next_message_id
@@ -159,64 +152,22 @@ class Broker:
         return first
 
     def recover(self, recovery: Recovery) -> None:
-        """Make what was there."""
+        """Make what was there; a node that has no virtual host yet begins with the default one."""
         definitions = self.definitions
+        vhosts = definitions.vhosts or {self.config.auth.default_vhost: None}
+        for name in vhosts:
+            self.vhosts[name] = VirtualHost(self, name)
         for exchange in definitions.exchanges.values():
-            self.topology.declare_exchange(exchange, passive=False)
+            self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
         for queue_id, definition in definitions.queues.items():
-            self.recover_queue(queue_id, definition, recovery.queues[queue_id])
+            found = recovery.queues[queue_id]
+            self.vhosts[definition.vhost].recover_queue(queue_id, definition, found)
         for binding in definitions.bindings.values():
-            self.topology.bind(binding)
+            self.vhosts[binding.vhost].topology.bind(binding)
         checkpoints = self.store.checkpoints
         checkpoints.number = recovery.checkpoint_number
         checkpoints.node_id = recovery.node_id
         checkpoints.saved_cut = recovery.journal_number
-
-    def recover_queue(
-        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
-    ) -> None:
-        queue = Queue(self, definition, queue_id, found.index)
-        queue.machine.recover(found.next_position, found.delivered, found.size)
-        self.topology.add_queue(definition.name)
-        self.queues[definition.name] = self.durable_queues[queue_id] = queue
-        self.store.checkpoints.touch(queue)
-
-    def declare_queue(self, definition: QueueDefinition) -> Queue:
-        """Create a queue that does not exist yet."""
-        queue_id = self.next_queue_id
-        self.next_queue_id += 1
-        directory = queue_directory(queue_id, definition.durable)
-        index = QueueIndex(queue_id, directory, self.entry_count, self.file_id)
-        queue = Queue(self, definition, queue_id, index)
-        self.topology.add_queue(definition.name)
-        self.queues[definition.name] = queue
-        if definition.durable:
-            self.durable_queues[queue_id] = queue
-            self.store.checkpoints.touch(queue)
-        idle = [key for key in definition.arguments if key in WITHOUT_EFFECT]
-        if idle:
-            text = f"{queue.title}: no effect in this version: {', '.join(idle)}"
-            self.world.log.write("warning", text)
-        if definition.owner is not None:
-            self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
-        return queue
-
-    def forget_queue(self, queue: Queue) -> None:
-        """The queue has been deleted; its bindings go with it."""
-        name = queue.name
-        if self.queues.get(name) is not queue:
-            return
-        del self.queues[name]
-        self.durable_queues.pop(queue.id, None)
-        self.definitions.delete_queue(queue.id)
-        for change in exchanges_gone(self, self.topology.remove_queue(name)):
-            self.store.post(StoreDefinition(change, None))
-        owner = queue.definition.owner
-        if owner is not None:
-            owned = self.exclusive.get(owner, {})
-            owned.pop(name, None)
-            if not owned:
-                self.exclusive.pop(owner, None)
 
     def no_space_for(self, job: DiskJob) -> None:
         """The disk is too full for this job, which will be tried again."""

@@ -73,6 +73,8 @@ class Channel(FlowActor):
         super().__init__(broker.scheduler, broker.world.clock)
         self.broker = broker
         self.reader = reader
+        assert reader.vhost is not None, "a channel before connection.open"
+        self.vhost = reader.vhost
         self.number = number
         self.name = f"{reader.name} ({number})"
         self.deliveries = GateKeeper(broker.world.clock)

@@ -32,7 +32,18 @@ from sluicemq.model.definitions import (
     check_name,
     validate_queue,
 )
-from sluicemq.queues.commands import Cancel, Command, Consume, Delete, Get, Inspect, Purge
+from sluicemq.queues.commands import (
+    ACK,
+    REJECT,
+    REQUEUE,
+    Cancel,
+    Command,
+    Consume,
+    Delete,
+    Get,
+    Inspect,
+    Purge,
+)
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import (
     Cancelled,
@@ -117,15 +128,15 @@ def token(channel: Channel, prefix: str) -> str:
 
 def queue_named(channel: Channel, name: str) -> Queue:
     """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
-    broker = channel.broker
+    vhost = channel.vhost
     if not name:
         name = channel.last_queue
         if not name:
             raise ChannelViolation(404, "no previously declared queue")
-    queue = broker.queues.get(name)
+    queue = vhost.queues.get(name)
     if queue is None:
-        raise ChannelViolation(404, f"no queue '{name}' in vhost '{broker.vhost}'")
-    check_access(queue.definition, channel.reader.name, broker.vhost)
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{vhost.name}'")
+    check_access(queue.definition, channel.reader.name, vhost.name)
     return queue
 
 
@@ -149,34 +160,42 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         method.auto_delete,
         method.internal,
         method.arguments,
+        channel.vhost.name,
     )
-    changes = declarations.declare_exchange(channel.broker, definition, method.passive)
+    changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
     reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
 
 
 def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
-    changes = declarations.delete_exchange(channel.broker, method.exchange, method.if_unused)
+    changes = declarations.delete_exchange(channel.vhost, method.exchange, method.if_unused)
     reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
 
 
 def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
-    changes = declarations.bind(channel.broker, binding_of_exchange(method))
+    changes = declarations.bind(channel.vhost, binding_of_exchange(method, channel))
     reply_when_durable(channel, method, changes, m.ExchangeBindOk())
 
 
 def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
-    changes = declarations.unbind(channel.broker, binding_of_exchange(method))
+    changes = declarations.unbind(channel.vhost, binding_of_exchange(method, channel))
     reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
 
 
-def binding_of_exchange(method: m.ExchangeBind | m.ExchangeUnbind) -> BindingDefinition:
+def binding_of_exchange(
+    method: m.ExchangeBind | m.ExchangeUnbind, channel: Channel
+) -> BindingDefinition:
     return BindingDefinition(
-        method.source, method.destination, EXCHANGE, method.routing_key, method.arguments
+        method.source,
+        method.destination,
+        EXCHANGE,
+        method.routing_key,
+        method.arguments,
+        channel.vhost.name,
     )
 
 
 def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
-    broker = channel.broker
+    vhost = channel.vhost
     name = method.queue
     if name.startswith(PSEUDO_QUEUE):
         reply_address_declare(channel, method)
@@ -193,19 +212,20 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
             method.auto_delete,
             method.arguments,
             owner,
+            vhost.name,
         )
-        known = broker.queues.get(definition.name)
+        known = vhost.queues.get(definition.name)
         if known is not None:
-            check_access(known.definition, channel.reader.name, broker.vhost)
-            check_equivalent_queue(known.definition, definition, broker.vhost)
+            check_access(known.definition, channel.reader.name, vhost.name)
+            check_equivalent_queue(known.definition, definition, vhost.name)
             queue = known
         else:
             if name:
                 check_name(QUEUE, name)
-            validate_queue(definition, broker.vhost)
-            queue = broker.declare_queue(definition)
+            validate_queue(definition, vhost.name)
+            queue = vhost.declare_queue(definition)
             if definition.durable:
-                changes = [broker.definitions.add_queue(queue.id, definition)]
+                changes = [channel.broker.definitions.add_queue(queue.id, definition)]
             if method.exclusive and not channel.reader.is_open():
                 queue.post(Delete(None, False, False))  # its owner has left meanwhile
     channel.last_queue = queue.name
@@ -228,7 +248,7 @@ def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
     """Servers ask so whether a client still listens. Nothing is ever declared."""
     name = method.queue
     if name != PSEUDO_QUEUE and listener(channel.broker, name) is None:
-        raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.broker.vhost}'")
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
     if not method.nowait:
         channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
@@ -236,17 +256,17 @@ def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
 
 def queue_bind(channel: Channel, method: m.QueueBind) -> None:
     queue = queue_named(channel, method.queue)
-    changes = declarations.bind(channel.broker, binding_of_queue(method, queue, channel))
+    changes = declarations.bind(channel.vhost, binding_of_queue(method, queue, channel))
     reply_when_durable(channel, method, changes, m.QueueBindOk())
 
 
 def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
     """From a queue that is not there is fine, as in RabbitMQ since 3.2."""
-    if method.queue and method.queue not in channel.broker.queues:
+    if method.queue and method.queue not in channel.vhost.queues:
         channel.reply(m.QueueUnbindOk())
         return
     queue = queue_named(channel, method.queue)
-    changes = declarations.unbind(channel.broker, binding_of_queue(method, queue, channel))
+    changes = declarations.unbind(channel.vhost, binding_of_queue(method, queue, channel))
     reply_when_durable(channel, method, changes, m.QueueUnbindOk())
 
 
@@ -257,7 +277,9 @@ def binding_of_queue(
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
-    return BindingDefinition(method.exchange, queue.name, QUEUE, key, method.arguments)
+    return BindingDefinition(
+        method.exchange, queue.name, QUEUE, key, method.arguments, channel.vhost.name
+    )
 
 
 def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
@@ -276,7 +298,7 @@ def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
         if not method.nowait:
             channel.reply(m.QueueDeleteOk(message_count=answer.count))
 
-    if method.queue and method.queue not in channel.broker.queues:
+    if method.queue and method.queue not in channel.vhost.queues:
         deleted(Deleted(channel, 0))
         return
     queue = queue_named(channel, method.queue)
@@ -387,17 +409,17 @@ def basic_get(channel: Channel, method: m.BasicGet) -> None:
 
 
 def basic_ack(channel: Channel, method: m.BasicAck) -> None:
-    channel.consuming.acknowledge(method.delivery_tag, method.multiple, False, method.method_id)
+    channel.consuming.acknowledge(method.delivery_tag, method.multiple, ACK, method.method_id)
 
 
 def basic_reject(channel: Channel, method: m.BasicReject) -> None:
-    channel.consuming.acknowledge(method.delivery_tag, False, method.requeue, method.method_id)
+    outcome = REQUEUE if method.requeue else REJECT
+    channel.consuming.acknowledge(method.delivery_tag, False, outcome, method.method_id)
 
 
 def basic_nack(channel: Channel, method: m.BasicNack) -> None:
-    channel.consuming.acknowledge(
-        method.delivery_tag, method.multiple, method.requeue, method.method_id
-    )
+    outcome = REQUEUE if method.requeue else REJECT
+    channel.consuming.acknowledge(method.delivery_tag, method.multiple, outcome, method.method_id)
 
 
 def basic_recover(channel: Channel, method: m.BasicRecover) -> None:

@@ -18,52 +18,53 @@ from sluicemq.model.definitions import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.vhost import VirtualHost
 
 
-def declare_exchange(broker: Broker, asked: ExchangeDefinition, passive: bool) -> list[bytes]:
+def declare_exchange(vhost: VirtualHost, asked: ExchangeDefinition, passive: bool) -> list[bytes]:
     """exchange.declare."""
-    if broker.topology.declare_exchange(asked, passive) and asked.durable:
-        return [broker.definitions.add_exchange(asked)]
+    if vhost.topology.declare_exchange(asked, passive) and asked.durable:
+        return [vhost.broker.definitions.add_exchange(asked)]
     return []
 
 
-def delete_exchange(broker: Broker, name: str, if_unused: bool) -> list[bytes]:
+def delete_exchange(vhost: VirtualHost, name: str, if_unused: bool) -> list[bytes]:
     """exchange.delete; auto-delete exchanges may go with it."""
-    return exchanges_gone(broker, broker.topology.delete_exchange(name, if_unused))
+    return exchanges_gone(vhost, vhost.topology.delete_exchange(name, if_unused))
 
 
-def bind(broker: Broker, binding: BindingDefinition) -> list[bytes]:
+def bind(vhost: VirtualHost, binding: BindingDefinition) -> list[bytes]:
     """queue.bind, exchange.bind."""
-    if broker.topology.bind(binding) and is_durable(broker, binding):
-        return [broker.definitions.add_binding(binding)]
+    if vhost.topology.bind(binding) and is_durable(vhost, binding):
+        return [vhost.broker.definitions.add_binding(binding)]
     return []
 
 
-def unbind(broker: Broker, binding: BindingDefinition) -> list[bytes]:
+def unbind(vhost: VirtualHost, binding: BindingDefinition) -> list[bytes]:
     """queue.unbind, exchange.unbind; auto-delete exchanges may go with their last binding."""
-    gone = broker.topology.unbind(binding)
+    gone = vhost.topology.unbind(binding)
     changes = []
-    if binding.identity in broker.definitions.bindings:
-        changes.append(broker.definitions.delete_binding(binding))
-    return changes + exchanges_gone(broker, gone)
+    if binding.identity in vhost.broker.definitions.bindings:
+        changes.append(vhost.broker.definitions.delete_binding(binding))
+    return changes + exchanges_gone(vhost, gone)
 
 
-def exchanges_gone(broker: Broker, names: Iterable[str]) -> list[bytes]:
+def exchanges_gone(vhost: VirtualHost, names: Iterable[str]) -> list[bytes]:
     """Those that were durable are to be forgotten."""
-    definitions = broker.definitions
-    durable = [name for name in names if name in definitions.exchanges]
-    return [definitions.delete_exchange(name) for name in durable]
+    definitions = vhost.broker.definitions
+    durable = [name for name in names if (vhost.name, name) in definitions.exchanges]
+    return [definitions.delete_exchange(vhost.name, name) for name in durable]
 
 
-def is_durable(broker: Broker, binding: BindingDefinition) -> bool:
+def is_durable(vhost: VirtualHost, binding: BindingDefinition) -> bool:
     """A binding is, if both of its ends are."""
-    if not is_durable_exchange(broker, binding.source):
+    if not is_durable_exchange(vhost, binding.source):
         return False
     if binding.destination_type == EXCHANGE:
-        return is_durable_exchange(broker, binding.destination)
-    return broker.queues[binding.destination].definition.durable
+        return is_durable_exchange(vhost, binding.destination)
+    return vhost.queues[binding.destination].definition.durable
 
 
-def is_durable_exchange(broker: Broker, name: str) -> bool:
-    return name in broker.definitions.exchanges or name.startswith(RESERVED_PREFIX)
+def is_durable_exchange(vhost: VirtualHost, name: str) -> bool:
+    declared = (vhost.name, name) in vhost.broker.definitions.exchanges
+    return declared or name.startswith(RESERVED_PREFIX)

@@ -8,6 +8,7 @@ told to clients that announce the capability authentication_failure_close.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,8 +45,9 @@ FRAME_MAX_LEAST: Final = 4096
 class Handshake:
     """One connection's negotiation. `receive` takes the client's methods in order."""
 
-    def __init__(self, config: Config, from_loopback: bool) -> None:
+    def __init__(self, config: Config, from_loopback: bool, vhosts: Container[str]) -> None:
         self.config = config
+        self.vhosts = vhosts
         self.from_loopback = from_loopback
         self.awaits: type[Method] = ConnectionStartOk
         self.client_properties: dict[str, Any] = {}
@@ -138,7 +140,7 @@ class Handshake:
 
     def open(self, method: ConnectionOpen) -> ConnectionOpenOk:
         """Choose the virtual host."""
-        if method.virtual_host != self.config.auth.default_vhost:
+        if method.virtual_host not in self.vhosts:
             text = f"vhost {method.virtual_host} not found"
             raise ConnectionViolation(530, text, method.class_id, method.method_id)
         self.vhost = method.virtual_host

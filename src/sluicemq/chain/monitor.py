@@ -106,7 +106,7 @@ class Monitor(Actor):
         self.compare()
         goal = self.config.vm_memory_high_watermark_paging_ratio * self.alarm.limit_bytes
         if self.broker.accounted_bytes >= goal:
-            pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * len(self.broker.queues)
+            pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
             if self.clock.now_ns() - self.retargeted_ns >= pause_ns:
                 self.retarget()
 
@@ -145,7 +145,7 @@ class Monitor(Actor):
         holding: list[Queue] = []
         loads: list[QueueLoad] = []
         leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
-        for queue in broker.queues.values():
+        for queue in broker.all_queues():
             queue.machine.rates.update(now_ns)
             load, leaving = load_of(queue)
             leaving_bytes += leaving

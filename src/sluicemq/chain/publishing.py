@@ -68,6 +68,8 @@ class Publishing:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.broker = channel.broker
+        self.vhost = channel.vhost
+        self.topology = channel.vhost.topology
         self.routes: dict[bytes, Route] = {}
         self.routes_epoch = 0
         self.kinds: dict[bytes, Kind] = {}
@@ -84,7 +86,7 @@ class Publishing:
     def publish(self, event: Publishes) -> None:
         """Route a run. A message that is refused closes the channel; those before it went out."""
         route = self.routes.get(event.raw_method)
-        if route is None or route.epoch != self.broker.topology.epoch:
+        if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(event)
         contents = event.contents
         if event.uniform or len(contents) == 1:
@@ -94,7 +96,7 @@ class Publishing:
                 self.send_alike(route, kind, contents)
                 return
             large = len(contents[0]) >= self.broker.large_from_bytes
-            self.send(route, contents, targets, event.size, True, kind.persistent, large)
+            self.send(route, contents, targets, event.size, True, kind, large)
             return
         refusal: ProtocolViolation | None = None
         kinds: list[Kind] = []
@@ -109,7 +111,7 @@ class Publishing:
             if targets is None or not kind.is_plain:
                 self.send_each(route, kind, contents[start:end])
             else:
-                self.send_uneven(route, contents[start:end], targets, kind.persistent)
+                self.send_uneven(route, contents[start:end], targets, kind)
             start = end
         if refusal is not None:
             raise refusal
@@ -126,7 +128,7 @@ class Publishing:
             self.reply(route, kind, contents)
         size = size_of(contents, True)
         large = len(contents[0]) >= self.broker.large_from_bytes
-        self.send(route, contents, targets, size, True, kind.persistent, large)
+        self.send(route, contents, targets, size, True, kind, large)
 
     def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
         """Ask for each message where it goes, and send runs of those that go the same way."""
@@ -143,13 +145,13 @@ class Publishing:
         start = 0
         for targets, run in groupby(chosen):
             end = start + sum(1 for _ in run)
-            self.send_uneven(route, contents[start:end], targets, kind.persistent)
+            self.send_uneven(route, contents[start:end], targets, kind)
             start = end
         if refusal is not None:
             raise refusal
 
     def send_uneven(
-        self, route: Route, contents: list[bytes], targets: Targets, persistent: bool
+        self, route: Route, contents: list[bytes], targets: Targets, kind: Kind
     ) -> None:
         """Contents of different sizes: large ones are kept elsewhere than small ones."""
         limit = self.broker.large_from_bytes
@@ -157,7 +159,7 @@ class Publishing:
         for large, run in groupby(contents, lambda content: len(content) >= limit):
             end = start + sum(1 for _ in run)
             same = contents[start:end]
-            self.send(route, same, targets, size_of(same, False), False, persistent, large)
+            self.send(route, same, targets, size_of(same, False), False, kind, large)
             start = end
 
     def send(
@@ -167,14 +169,14 @@ class Publishing:
         targets: Targets,
         size: int,
         even: bool,
-        persistent: bool,
+        kind: Kind,
         large: bool,
     ) -> None:
         """One batch to all its queues; in a transaction, when it is committed."""
         transaction = self.transaction
         if transaction is not None and not transaction.passing:
             names = [queue.name for queue, _, _ in targets]
-            transaction.keep(Held(route, contents, names, size, even, persistent, large))
+            transaction.keep(Held(route, contents, names, size, even, kind, large))
             return
         count = len(contents)
         self.published += count
@@ -191,7 +193,16 @@ class Publishing:
         number = channel.number
         first_id = self.broker.message_ids(count) if large else 0
         batch = Batch(
-            route.address, contents, size, even, persistent, number, len(targets), first_id
+            route.address,
+            contents,
+            size,
+            even,
+            kind.persistent,
+            number,
+            len(targets),
+            first_id,
+            kind.ttl_ms,
+            kind.priority,
         )
         for queue, outflow, inflow in targets:
             outflow.spend(count)
@@ -202,7 +213,7 @@ class Publishing:
         method = event.method
         if method.immediate:
             raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
-        topology = self.broker.topology
+        topology = self.topology
         try:
             topology.check_publish(method.exchange)
         except ChannelViolation as violation:
@@ -228,14 +239,14 @@ class Publishing:
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
         """Ask the topology, make the links that are missing. Equal answers are one list."""
         try:
-            names = self.broker.topology.route_message(method.exchange, message)
+            names = self.topology.route_message(method.exchange, message)
         except Malformed as error:
             raise undecodable(error) from error
         targets = self.destinations.get(names)
         if targets is None:
             if len(self.destinations) >= CHOICES_MAX:
                 self.destinations.clear()
-            queues = self.broker.queues
+            queues = self.vhost.queues
             targets = [(queues[name], *self.link(queues[name])) for name in names]
             self.destinations[names] = targets
         return targets

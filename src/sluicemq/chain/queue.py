@@ -21,17 +21,29 @@ from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import COMMANDS, Cancel, Delete, Down, Publish, Serve, SetTarget
+from sluicemq.queues.commands import (
+    COMMANDS,
+    Cancel,
+    Configure,
+    Delete,
+    Down,
+    PolicyChanged,
+    Publish,
+    Serve,
+    SetTarget,
+)
 from sluicemq.queues.effects import Deleted, Deliver, Effect, Remove, Write
 from sluicemq.queues.memory_target import target_count
+from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
     from sluicemq.replication.replicator import Replicator
     from sluicemq.storage.entries import Run
     from sluicemq.storage.queue_index import QueueIndex
@@ -88,20 +100,22 @@ class Queue(FlowActor):
     kind = "queue"
 
     def __init__(
-        self, broker: Broker, definition: QueueDefinition, queue_id: int, index: QueueIndex
+        self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int, index: QueueIndex
     ) -> None:
+        broker = vhost.broker
         super().__init__(broker.scheduler, broker.world.clock)
         self.broker = broker
+        self.vhost = vhost
         self.definition = definition
         self.id = queue_id
         self.lane = FIRST_LANE + queue_id
         self.name = definition.name
-        self.title = f"queue '{definition.name}' in vhost '{broker.vhost}'"
+        self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
         io_batch = broker.config.storage.msg_store_io_batch_size
         self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch)
-        self.machine.backing.lazy = definition.arguments.get("x-queue-mode") == "lazy"
         self.replicator: Replicator = Alone(self.machine)
         self.effects: list[Effect] = []
+        self.configure(None)
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)
@@ -126,6 +140,8 @@ class Queue(FlowActor):
             batch = publish.batch
             count = len(batch.contents)
             self.published += count
+            if batch.ttl_ms is not None or self.message_ttl_ms is not None:
+                publish.expiry = self.expiry_of(batch.ttl_ms)
             if self.machine.deleted:
                 publish.sender.post(QueueGone(self))
             else:
@@ -149,6 +165,8 @@ class Queue(FlowActor):
             self.set_target(message.duration_s)
         elif isinstance(message, BodiesRead):
             self.say_lost(self.machine.got_bodies(message.chunk, message.contents))
+        elif isinstance(message, PolicyChanged):
+            self.configure(message.policy)
         elif isinstance(message, Flush):
             self.flush_upto = message.upto
             self.flush_from = 0
@@ -194,7 +212,14 @@ class Queue(FlowActor):
         if isinstance(effect, Write):
             self.to_store.spend(len(effect.batch.contents))
             self.broker.store.post(
-                StoreWrite(self, effect.batch, effect.receipt, effect.position, self.store_inflow)
+                StoreWrite(
+                    self,
+                    effect.batch,
+                    effect.receipt,
+                    effect.position,
+                    self.store_inflow,
+                    effect.expiry,
+                )
             )
             return
         if isinstance(effect, Remove):
@@ -223,6 +248,20 @@ class Queue(FlowActor):
             removed.delivered = self.machine.backing.delivered
         if effect.ids is not None:
             (removed.persistent if effect.durable else removed.transient).append(effect.ids)
+
+    # -- settings
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        """What the arguments and this policy say holds from now on."""
+        settings = settings_of(self.definition.arguments, policy.definition if policy else {})
+        self.settings = settings
+        self.message_ttl_ms = settings.message_ttl_ms
+        self.replicator.submit(Configure(settings), self.effects)
+
+    def expiry_of(self, ttl_ms: int | None) -> int:
+        """When a message that has come now and may live so long is of no interest any more."""
+        limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
+        return self.broker.world.clock.wall_ms() + min(limits)
 
     # -- RAM and disk
 
@@ -402,7 +441,7 @@ class Queue(FlowActor):
                 answer.channel.post(answer)
             return
         self.gone = True
-        self.broker.forget_queue(self)
+        self.vhost.forget_queue(self)
         for channel in self.upstream:
             channel.post(QueueGone(self))
         self.upstream = {}

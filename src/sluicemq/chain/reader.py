@@ -47,6 +47,7 @@ from sluicemq.queues.commands import Delete
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
+    from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Outflow
 
 PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
@@ -111,7 +112,7 @@ class Reader(FlowActor):
         self.amqp = AmqpConnection(SERVER)
         self.amqp.max_message_size = broker.config.net.max_message_size
         loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
-        self.handshake = Handshake(broker.config, loopback)
+        self.handshake = Handshake(broker.config, loopback, broker.vhosts)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
@@ -132,6 +133,8 @@ class Reader(FlowActor):
         self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
+        self.vhost: VirtualHost | None = None
+        """There is none before connection.open-ok."""
         self.received_bytes = 0
         self.received_reads = 0
         self.silent_ticks = 0
@@ -353,6 +356,7 @@ class Reader(FlowActor):
         """The handshake is done: from now on alarms and heartbeats concern this connection."""
         self.phase = RUNNING
         self.user = self.handshake.user
+        self.vhost = self.broker.vhosts[self.handshake.vhost]
         self.throttle.notify = self.handshake.can("connection.blocked")
         reason = self.broker.alarms.register(self)
         if reason:
@@ -453,8 +457,9 @@ class Reader(FlowActor):
             channel = self.channels[number]
             self.forget(number)
             channel.post(ChannelDown(None))
-        for queue in list(self.broker.exclusive.get(self.name, {}).values()):
-            queue.post(Delete(None, False, False))
+        if self.vhost is not None:
+            for queue in list(self.vhost.exclusive.get(self.name, {}).values()):
+                queue.post(Delete(None, False, False))
 
     def hang_up(self) -> None:
         """Write out what is due, then close the socket."""

@@ -21,6 +21,7 @@ from sluicemq.model.batch import OVERHEAD_BYTES
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
     from sluicemq.chain.channel import Channel
+    from sluicemq.chain.kinds import Kind
     from sluicemq.chain.publishing import Route, Targets
     from sluicemq.kernel.actor import Actor
 
@@ -31,7 +32,7 @@ TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
 class Held:
     """Messages that wait for the commit: what Publishing.send wants to know of them."""
 
-    __slots__ = ("contents", "even", "large", "names", "persistent", "route", "size")
+    __slots__ = ("contents", "even", "kind", "large", "names", "route", "size")
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Held:
         names: list[str],
         size: int,
         even: bool,
-        persistent: bool,
+        kind: Kind,
         large: bool,
     ) -> None:
         self.route = route
@@ -48,7 +49,7 @@ class Held:
         self.names = names
         self.size = size
         self.even = even
-        self.persistent = persistent
+        self.kind = kind
         self.large = large
 
     def absorb(self, more: Held) -> bool:
@@ -57,7 +58,7 @@ class Held:
         if (
             more.route is not self.route
             or more.names != self.names
-            or more.persistent != self.persistent
+            or not more.kind.is_like(self.kind)
             or more.large != self.large
             or len(self.contents) + len(more.contents) > RUN_MESSAGES_MAX
             or self.size + more.size > TRANSACTION_BATCH_BYTES
@@ -76,9 +77,9 @@ class Transaction:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.held: list[Held] = []
-        self.settlements: list[tuple[Undoable, bool]] = []
-        """Each with `requeue`."""
-        self.settling: list[tuple[Undoable, bool]] = []
+        self.settlements: list[tuple[Undoable, int]] = []
+        """Each with its outcome, as Settle has it."""
+        self.settling: list[tuple[Undoable, int]] = []
         """Of what is being committed, when it has to wait for the publishes to be safe."""
         self.bytes = 0
         self.messages = 0
@@ -100,10 +101,10 @@ class Transaction:
         self.bytes += size
         self.channel.broker.memory_used(size)
 
-    def keep_settlement(self, settlement: Undoable, requeue: bool) -> None:
+    def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
         """Until the commit."""
         if settlement.count:
-            self.settlements.append((settlement, requeue))
+            self.settlements.append((settlement, outcome))
 
     @property
     def acks(self) -> int:
@@ -129,7 +130,7 @@ class Transaction:
                 targets,
                 each.size,
                 each.even,
-                each.persistent,
+                each.kind,
                 each.large,
             )
         self.passing = False
@@ -155,13 +156,13 @@ class Transaction:
         """Let the acknowledgements go."""
         settling = self.settling
         self.settling = []
-        for settlement, requeue in settling:
-            self.channel.consuming.post(settlement, requeue)
+        for settlement, outcome in settling:
+            self.channel.consuming.post(settlement, outcome)
 
     def targets(self, held: Held) -> Targets:
         """A queue is known by its name until now; the default exchange is nothing but names."""
         publishing = self.channel.publishing
-        queues = self.channel.broker.queues
+        queues = self.channel.vhost.queues
         names = dict.fromkeys(held.names)
         method = held.route.method
         if not method.exchange:

@@ -35,7 +35,7 @@ def chain(node: Node) -> dict[str, Any]:
     broker = node.broker
     for reader in broker.connections.values():
         drawing.add_connection(reader)
-    for queue in broker.queues.values():
+    for queue in broker.all_queues():
         drawing.add_queue(queue)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:

@@ -22,11 +22,11 @@ from sluicemq.manage.backing_view import (
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.consuming import Subscription
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.reader import Reader
+    from sluicemq.chain.vhost import VirtualHost
 
 
 class Consumption(NamedTuple):
@@ -51,26 +51,27 @@ def jsonable(value: object) -> Any:
     return value
 
 
-def queues(broker: Broker) -> Iterable[Queue]:
-    """All queues."""
-    return broker.queues.values()
+def queues(vhost: VirtualHost) -> Iterable[Queue]:
+    """Those of the virtual host."""
+    return vhost.queues.values()
 
 
-def connections(broker: Broker) -> Iterable[Reader]:
-    """All connections, those in the handshake too."""
-    return broker.connections.values()
+def connections(vhost: VirtualHost) -> Iterable[Reader]:
+    """All connections of the node, those in the handshake too."""
+    return vhost.broker.connections.values()
 
 
-def channels(broker: Broker) -> Iterable[Channel]:
-    """All open channels."""
-    return (channel for reader in connections(broker) for channel in reader.channels.values())
+def channels(vhost: VirtualHost) -> Iterable[Channel]:
+    """All open channels of the node."""
+    return (channel for reader in connections(vhost) for channel in reader.channels.values())
 
 
-def consumers(broker: Broker) -> Iterable[Consumption]:
-    """All consumers."""
+def consumers(vhost: VirtualHost) -> Iterable[Consumption]:
+    """Those of queues of the virtual host."""
     return (
         Consumption(channel, subscription)
-        for channel in channels(broker)
+        for channel in channels(vhost)
+        if channel.vhost is vhost
         for subscription in channel.consuming.subscriptions.values()
     )
 
@@ -81,16 +82,16 @@ def uncommitted(channel: Channel) -> tuple[int, int]:
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
-def exchanges(broker: Broker) -> Iterable[ExchangeDefinition]:
+def exchanges(vhost: VirtualHost) -> Iterable[ExchangeDefinition]:
     """All exchanges, the default one first."""
-    declared = (exchange.definition for exchange in broker.topology.exchanges.values())
+    declared = (exchange.definition for exchange in vhost.topology.exchanges.values())
     return [ExchangeDefinition("", durable=True), *declared]
 
 
-def bindings(broker: Broker) -> Iterable[BindingDefinition]:
+def bindings(vhost: VirtualHost) -> Iterable[BindingDefinition]:
     """All bindings; every queue is bound to the default exchange by its name."""
-    implicit = (BindingDefinition("", name, QUEUE, name) for name in broker.queues)
-    declared = (each for to in broker.topology.inbound.values() for each in to.values())
+    implicit = (BindingDefinition("", name, QUEUE, name) for name in vhost.queues)
+    declared = (each for to in vhost.topology.inbound.values() for each in to.values())
     return [*implicit, *declared]
 
 
@@ -158,7 +159,7 @@ CHANNEL_COLUMNS: Final[dict[str, Callable[[Channel], object]]] = {
     "connection": lambda channel: channel.reader.name,
     "number": lambda channel: channel.number,
     "user": lambda channel: channel.reader.user,
-    "vhost": lambda channel: channel.broker.vhost,
+    "vhost": lambda channel: channel.vhost.name,
     "transactional": lambda channel: channel.publishing.transaction is not None,
     "confirm": lambda channel: channel.publishing.confirming,
     "consumer_count": lambda channel: len(channel.consuming.subscriptions),
@@ -202,7 +203,7 @@ BINDING_COLUMNS: Final[dict[str, Callable[[BindingDefinition], object]]] = {
 
 Columns = Mapping[str, Callable[[Any], object]]
 
-LISTS: Final[dict[str, tuple[Callable[[Broker], Iterable[Any]], Columns]]] = {
+LISTS: Final[dict[str, tuple[Callable[[VirtualHost], Iterable[Any]], Columns]]] = {
     "list_queues": (queues, QUEUE_COLUMNS),
     "list_connections": (connections, CONNECTION_COLUMNS),
     "list_channels": (channels, CHANNEL_COLUMNS),

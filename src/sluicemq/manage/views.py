@@ -15,6 +15,7 @@ from sluicemq.manage import storage_view
 from sluicemq.manage.chain_view import chain
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import DEFAULTS
+from sluicemq.model.definitions import DEFAULT_VHOST
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
@@ -47,22 +48,24 @@ def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
 
 def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
     """The chosen columns of everything on a list."""
-    vhost = arguments.get("vhost")
-    if vhost not in (None, node.broker.vhost):
-        raise Refused(f"there is no virtual host {vhost}; there is {node.broker.vhost}")
+    name = arguments.get("vhost", DEFAULT_VHOST)
+    vhost = node.broker.vhosts.get(name)
+    if vhost is None:
+        known = ", ".join(node.broker.vhosts)
+        raise Refused(f"there is no virtual host {name}; there is {known}")
     items, columns = LISTS[command]
     wanted = arguments.get("columns") or DEFAULTS[command]
     for column in wanted:
         if column not in columns:
             raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")
     chosen = [(column, columns[column]) for column in wanted]
-    return [{name: value(item) for name, value in chosen} for item in items(node.broker)]
+    return [{name: value(item) for name, value in chosen} for item in items(vhost)]
 
 
 def status(node: Node) -> Row:
     """What the broker is, its limits, alarms and totals, in sections."""
     broker = node.broker
-    depths = [queue.machine.depth for queue in broker.queues.values()]
+    depths = [queue.machine.depth for queue in broker.all_queues()]
     counters = broker.counters
     counted = broker.world.disk.counters()
     return {
@@ -70,7 +73,7 @@ def status(node: Node) -> Row:
             "product": "SluiceMQ",
             "version": __version__,
             "uptime_seconds": (broker.world.clock.wall_ms() - node.started_ms) // 1000,
-            "vhost": broker.vhost,
+            "vhosts": len(broker.vhosts),
         },
         "Memory": memory(node),
         "Disk": storage_view.disk(node.monitor, node.config.storage.data_dir),
@@ -79,7 +82,7 @@ def status(node: Node) -> Row:
         "Totals": {
             "connections": len(broker.connections),
             "channels": sum(len(reader.channels) for reader in broker.connections.values()),
-            "queues": len(broker.queues),
+            "queues": broker.queue_count,
             "consumers": sum(depth.consumers for depth in depths),
             "messages_ready": sum(depth.ready for depth in depths),
             "messages_unacknowledged": sum(depth.unacked for depth in depths),

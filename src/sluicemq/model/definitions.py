@@ -27,7 +27,8 @@ EXCHANGE: Final = "exchange"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 RESERVED_PREFIX: Final = "amq."
 
-Identity = tuple[str, str, str, str, str]
+Identity = tuple[str, str, str, str, str, str]
+DEFAULT_VHOST: Final = "/"
 
 
 class Destination(NamedTuple):
@@ -47,6 +48,7 @@ class ExchangeDefinition:
     auto_delete: bool = False
     internal: bool = False
     arguments: Arguments = field(default_factory=dict)
+    vhost: str = DEFAULT_VHOST
 
     @property
     def alternate(self) -> str | None:
@@ -65,6 +67,7 @@ class QueueDefinition:
     auto_delete: bool = False
     arguments: Arguments = field(default_factory=dict)
     owner: str | None = None
+    vhost: str = DEFAULT_VHOST
 
     def __post_init__(self) -> None:
         if self.exclusive:
@@ -85,6 +88,7 @@ class BindingDefinition:
     destination_type: str = QUEUE
     routing_key: str = ""
     arguments: Arguments = field(default_factory=dict)
+    vhost: str = DEFAULT_VHOST
 
     @property
     def target(self) -> Destination:
@@ -94,7 +98,8 @@ class BindingDefinition:
     def identity(self) -> Identity:
         """Equal for two bindings that are the same one; the order of arguments does not count."""
         arguments = canonical(self.arguments) if self.arguments else ""
-        return self.source, self.destination_type, self.destination, self.routing_key, arguments
+        kind, name = self.destination_type, self.destination
+        return self.vhost, self.source, kind, name, self.routing_key, arguments
 
 
 def canonical(value: object) -> str:

@@ -3,13 +3,17 @@
 Every change is one JSON object, which goes to the journal; all of them together are the JSON object
 that goes to checkpoints:
 
-    {"exchanges": [{"name", "type", "auto_delete", "internal", "arguments"}],
-     "queues": [{"id", "name", "auto_delete", "arguments"}],
-     "bindings": [{"source", "destination", "destination_type", "routing_key", "arguments"}]}
+    {"vhosts": [{"name"}],
+     "exchanges": [{"vhost", "name", "type", "auto_delete", "internal", "arguments"}],
+     "queues": [{"id", "vhost", "name", "auto_delete", "arguments"}],
+     "bindings": [{"vhost", "source", "destination", "destination_type", "routing_key",
+                   "arguments"}]}
 
-`arguments` is the AMQP table in base64: JSON would not tell its types apart. A change has one of
-"exchange", "queue", "binding" with such an object, or "exchange_deleted" with a name, "unbinding"
-with a binding; that a queue is deleted is an entry of the journal by itself.
+Where there is no `vhost`, an older version wrote it, and "/" is meant. `arguments` is the AMQP
+table in base64: JSON would not tell its types apart. A change has one of "vhost", "exchange",
+"queue", "binding" with such an object, or "vhost_deleted" with a name, "exchange_deleted" with
+[vhost, name], "unbinding" with a binding; that a queue is deleted is an entry of the journal by
+itself.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sluicemq.amqp.types import decode_table, encode_table
 from sluicemq.errors import Corrupt
 from sluicemq.model.definitions import (
+    DEFAULT_VHOST,
     Arguments,
     BindingDefinition,
     ExchangeDefinition,
@@ -36,7 +41,8 @@ class DurableDefinitions:
     """All of them. The methods that change something return the change for the journal."""
 
     def __init__(self, encoded: bytes = b"") -> None:
-        self.exchanges: dict[str, ExchangeDefinition] = {}
+        self.vhosts: dict[str, None] = {}
+        self.exchanges: dict[tuple[str, str], ExchangeDefinition] = {}
         self.queues: dict[int, QueueDefinition] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._encoded: bytes | None = None
@@ -46,6 +52,8 @@ class DurableDefinitions:
     def _read(self, encoded: bytes) -> None:
         try:
             all_of_them = json.loads(encoded)
+            for each in all_of_them.get("vhosts", ()):
+                self.apply_one("vhost", each)
             for each in all_of_them["exchanges"]:
                 self.apply_one("exchange", each)
             for each in all_of_them["queues"]:
@@ -59,6 +67,7 @@ class DurableDefinitions:
         """For a checkpoint; it is kept until something changes."""
         if self._encoded is None:
             all_of_them = {
+                "vhosts": [{"name": name} for name in self.vhosts],
                 "exchanges": list(map(exchange_fields, self.exchanges.values())),
                 "queues": [queue_fields(key, queue) for key, queue in self.queues.items()],
                 "bindings": list(map(binding_fields, self.bindings.values())),
@@ -79,27 +88,40 @@ class DurableDefinitions:
         self._encoded = None
         if kind == "exchange":
             exchange = exchange_of(value)
-            self.exchanges[exchange.name] = exchange
+            self.exchanges[exchange.vhost, exchange.name] = exchange
         elif kind == "queue":
             self.queues[int(value["id"])] = queue_of(value)
         elif kind == "binding":
             binding = binding_of(value)
             self.bindings[binding.identity] = binding
         elif kind == "exchange_deleted":
-            self._drop_exchange(value)
+            self._drop_exchange(*([DEFAULT_VHOST, value] if isinstance(value, str) else value))
         elif kind == "unbinding":
             self.bindings.pop(binding_of(value).identity, None)
+        elif kind == "vhost":
+            self.vhosts[value["name"]] = None
+        elif kind == "vhost_deleted":
+            self.vhosts.pop(value, None)
         else:
             raise ValueError(f"unknown kind {kind}")
 
+    def add_vhost(self, name: str) -> bytes:
+        self.vhosts[name] = None
+        return self._changed("vhost", {"name": name})
+
+    def delete_vhost(self, name: str) -> bytes:
+        """What was in it has been deleted before."""
+        self.vhosts.pop(name, None)
+        return self._changed("vhost_deleted", name)
+
     def add_exchange(self, exchange: ExchangeDefinition) -> bytes:
-        self.exchanges[exchange.name] = exchange
+        self.exchanges[exchange.vhost, exchange.name] = exchange
         return self._changed("exchange", exchange_fields(exchange))
 
-    def delete_exchange(self, name: str) -> bytes:
+    def delete_exchange(self, vhost: str, name: str) -> bytes:
         """With its bindings."""
-        self._drop_exchange(name)
-        return self._changed("exchange_deleted", name)
+        self._drop_exchange(vhost, name)
+        return self._changed("exchange_deleted", [vhost, name])
 
     def add_queue(self, queue_id: int, queue: QueueDefinition) -> bytes:
         self.queues[queue_id] = queue
@@ -110,7 +132,7 @@ class DurableDefinitions:
         queue = self.queues.pop(queue_id, None)
         if queue is not None:
             self._encoded = None
-            self._unbind("queue", queue.name)
+            self._unbind(queue.vhost, "queue", queue.name)
 
     def add_binding(self, binding: BindingDefinition) -> bytes:
         self.bindings[binding.identity] = binding
@@ -123,23 +145,26 @@ class DurableDefinitions:
     def drop_loose_bindings(self) -> None:
         """Those of a queue that is not there. When a snapshot knows already that it was deleted,
         an older change of the journal may still bind it."""
-        names = {queue.name for queue in self.queues.values()}
+        known = {(queue.vhost, queue.name) for queue in self.queues.values()}
         for identity, binding in [*self.bindings.items()]:
-            if binding.destination_type == "queue" and binding.destination not in names:
+            place = binding.vhost, binding.destination
+            if binding.destination_type == "queue" and place not in known:
                 del self.bindings[identity]
                 self._encoded = None
 
-    def _drop_exchange(self, name: str) -> None:
-        self.exchanges.pop(name, None)
-        for identity in [i for i, binding in self.bindings.items() if binding.source == name]:
-            del self.bindings[identity]
-        self._unbind("exchange", name)
+    def _drop_exchange(self, vhost: str, name: str) -> None:
+        self.exchanges.pop((vhost, name), None)
+        for identity, binding in [*self.bindings.items()]:
+            if (binding.vhost, binding.source) == (vhost, name):
+                del self.bindings[identity]
+        self._unbind(vhost, "exchange", name)
 
-    def _unbind(self, kind: str, name: str) -> None:
+    def _unbind(self, vhost: str, kind: str, name: str) -> None:
+        target = vhost, kind, name
         gone = [
             identity
-            for identity, binding in self.bindings.items()
-            if binding.destination_type == kind and binding.destination == name
+            for identity, each in self.bindings.items()
+            if (each.vhost, each.destination_type, each.destination) == target
         ]
         for identity in gone:
             del self.bindings[identity]
@@ -162,6 +187,7 @@ def unpacked(text: str) -> Arguments:
 
 def exchange_fields(exchange: ExchangeDefinition) -> dict[str, Any]:
     return {
+        "vhost": exchange.vhost,
         "name": exchange.name,
         "type": exchange.type,
         "auto_delete": exchange.auto_delete,
@@ -178,12 +204,14 @@ def exchange_of(fields: dict[str, Any]) -> ExchangeDefinition:
         fields["auto_delete"],
         fields["internal"],
         unpacked(fields["arguments"]),
+        fields.get("vhost", DEFAULT_VHOST),
     )
 
 
 def queue_fields(queue_id: int, queue: QueueDefinition) -> dict[str, Any]:
     return {
         "id": queue_id,
+        "vhost": queue.vhost,
         "name": queue.name,
         "auto_delete": queue.auto_delete,
         "arguments": packed(queue.arguments),
@@ -192,12 +220,19 @@ def queue_fields(queue_id: int, queue: QueueDefinition) -> dict[str, Any]:
 
 def queue_of(fields: dict[str, Any]) -> QueueDefinition:
     return QueueDefinition(
-        fields["name"], True, False, fields["auto_delete"], unpacked(fields["arguments"])
+        fields["name"],
+        True,
+        False,
+        fields["auto_delete"],
+        unpacked(fields["arguments"]),
+        None,
+        fields.get("vhost", DEFAULT_VHOST),
     )
 
 
 def binding_fields(binding: BindingDefinition) -> dict[str, Any]:
     return {
+        "vhost": binding.vhost,
         "source": binding.source,
         "destination": binding.destination,
         "destination_type": binding.destination_type,
@@ -213,4 +248,5 @@ def binding_of(fields: dict[str, Any]) -> BindingDefinition:
         fields["destination_type"],
         fields["routing_key"],
         unpacked(fields["arguments"]),
+        fields.get("vhost", DEFAULT_VHOST),
     )

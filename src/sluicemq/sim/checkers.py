@@ -175,13 +175,14 @@ class Checkers:
         self.alarmed = False
         self.waiting = Waiting()
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
-        self._declare = self.broker.declare_queue
-        self.broker.declare_queue = self.declare_queue  # type: ignore[method-assign]
-        for queue in self.broker.queues.values():
+        (vhost,) = self.broker.vhosts.values()
+        self._declare = vhost.declare_queue
+        vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
+        for queue in vhost.queues.values():
             self.watch(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
-        """In the broker's place: every new queue gets its model."""
+        """In the virtual host's place: every new queue gets its model."""
         queue = self._declare(definition)
         self.watch(queue)
         return queue
@@ -239,7 +240,7 @@ class Checkers:
                 self.channels.setdefault(channel)
         for channel in [c for c in self.channels if c.gone and not c.inbox]:
             del self.channels[channel]
-        if len(self.queues) > len(self.broker.queues):
+        if len(self.queues) > self.broker.queue_count:
             for queue in [q for q in self.queues if q.machine.deleted and not q.inbox]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
@@ -476,8 +477,9 @@ class Checkers:
         broker = self.broker
         promise(not broker.connections, "connections left:", len(broker.connections))
         promise(not broker.alarms.listeners, "alarm listeners left")
-        promise(not broker.exclusive, "exclusive queues left:", *broker.exclusive)
-        for queue in broker.queues.values():
+        for vhost in broker.vhosts.values():
+            promise(not vhost.exclusive, "exclusive queues left:", *vhost.exclusive)
+        for queue in broker.all_queues():
             promise(not queue.upstream, queue.name, "still has senders")
             promise(not queue.machine.consumers.count, queue.name, "still has consumers")
         if broker.budget is not None:

@@ -50,7 +50,7 @@ def line_of(simulation: Simulation) -> str:
     broker = simulation.node.broker
     readers = list(broker.connections.values())
     channels = [channel for reader in readers for channel in reader.channels.values()]
-    queues = list(broker.queues.values())
+    queues = list(broker.all_queues())
     stopped = sum(reader.paused for reader in readers)
     in_channels = sum(
         len(each.contents) for c in channels for each in c.inbox if isinstance(each, Publishes)

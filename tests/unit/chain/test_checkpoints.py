@@ -121,7 +121,7 @@ def test_journal_stays_short_while_a_backlog_waits_elsewhere() -> None:
         life.publish("q", body(number))
         assert life.get("q") is not None
     assert life.checkpoints > 3
-    index = life.broker.node.broker.queues["old"].machine.backing.index
+    index = life.broker.node.broker.vhosts["/"].queues["old"].machine.backing.index
     assert 0 < index.writes <= 3
     after = life.crash()
     assert after.bodies("q") == []
@@ -162,7 +162,7 @@ def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
     life.client.lose()
     node.close_storage()
     store = node.broker.store
-    queue = node.broker.queues["q"]
+    queue = node.broker.vhosts["/"].queues["q"]
     late = Batch(b"\0\0", [b"late"], 4, True, True, 1, 1)
     while not store.checkpoints.syncing and not store.checkpoints.closed:
         if not node.run(1) and life.broker.world.disk.jobs:
@@ -173,14 +173,14 @@ def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
     life.broker.run()
     assert node.storage_closed
     after = life.crash()
-    assert after.broker.node.broker.queues["q"].machine.depth.ready == 2
+    assert after.broker.node.broker.vhosts["/"].queues["q"].machine.depth.ready == 2
 
 
 def test_deleted_queue_does_not_hold_up_a_checkpoint() -> None:
     life = Life()
     life.declare("q", "r")
     store = life.broker.node.broker.store
-    queue = life.broker.node.broker.queues["r"]
+    queue = life.broker.node.broker.vhosts["/"].queues["r"]
     life.publish("r", b"x")
     store.checkpoints.flushing[queue] = None
     store.checkpoints.cut = 1
@@ -210,7 +210,7 @@ def test_files_of_a_queue_go_when_its_deletion_is_durable() -> None:
         life.publish("q", each)
     for each in mixed(60):
         life.publish("other", each)
-    queue = life.broker.node.broker.queues["q"]
+    queue = life.broker.node.broker.vhosts["/"].queues["q"]
     directory = queue.machine.backing.index.directory
     assert life.files.names(directory)
     life.client.post_bytes(m.QueueDelete(queue="q").frame(1))
@@ -220,7 +220,7 @@ def test_files_of_a_queue_go_when_its_deletion_is_durable() -> None:
     life.broker.run()
     assert life.files.names(directory) == []
     after = life.crash()
-    assert "q" not in after.broker.node.broker.queues
+    assert "q" not in after.broker.node.broker.vhosts["/"].queues
     assert after.bodies("other") == mixed(60)
 
 
@@ -295,8 +295,10 @@ def test_recovery_gives_queues_new_ids() -> None:
     highest = max(life.broker.node.broker.durable_queues)
     life.client.call(1, m.QueueDelete(queue="r"))
     after = life.crash()
-    queue = after.broker.node.broker.declare_queue(QueueDefinition("new", durable=True))
+    queue = after.broker.node.broker.vhosts["/"].declare_queue(QueueDefinition("new", durable=True))
     assert queue.id > highest - 1
     assert queue.id not in [
-        each.id for each in after.broker.node.broker.queues.values() if each is not queue
+        each.id
+        for each in after.broker.node.broker.vhosts["/"].queues.values()
+        if each is not queue
     ]

@@ -83,7 +83,7 @@ def test_a_delivery_that_is_out_too_long_closes_the_channel() -> None:
         " 1000 ms. This timeout value can be configured, see consumers doc guide to learn more",
     )
     assert (close.failed_class_id, close.failed_method_id) == (0, 0)
-    depth = broker.node.broker.queues["q"].machine.depth
+    depth = broker.node.broker.vhosts["/"].queues["q"].machine.depth
     assert (depth.ready, depth.unacked) == (2, 0)
     pass_time(broker, 5000)
     assert client.events() == []

@@ -53,7 +53,7 @@ def test_ack_of_an_unknown_tag_closes_the_channel_wherever_it_stands(
 def test_acks_before_the_unknown_tag_count_and_the_rest_returns() -> None:
     broker, client = ready(5)
     client.send(1, *ack(2, 4, 9, 1))
-    depth = broker.node.broker.queues["q"].machine.depth
+    depth = broker.node.broker.vhosts["/"].queues["q"].machine.depth
     assert (depth.ready, depth.unacked, depth.consumers) == (3, 0, 0)
 
 
@@ -83,7 +83,7 @@ def test_get_that_a_dying_channel_has_asked_for_returns() -> None:
         reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0
     ).frame(1)
     client.send_bytes(get + close)
-    depth = broker.node.broker.queues["q"].machine.depth
+    depth = broker.node.broker.vhosts["/"].queues["q"].machine.depth
     assert (depth.ready, depth.unacked) == (1, 0)
     [got] = other.call(1, m.BasicGet(queue="q"))
     assert isinstance(got, m.BasicGetOk)
@@ -143,7 +143,7 @@ def test_recover_requeues_everything_in_order_of_the_tags(asynchronous: bool) ->
     assert [tag for event in again for tag in event.tags] == [6, 7, 8, 9]
     bodies = [content_body(content) for event in again for content in event.contents]
     assert bodies == [b"body 0", b"body 2", b"body 3", b"body 4"]
-    assert broker.node.broker.queues["q"].machine.depth.unacked == 4
+    assert broker.node.broker.vhosts["/"].queues["q"].machine.depth.unacked == 4
 
 
 def test_nothing_is_delivered_after_cancel_ok_and_what_is_out_stays_out() -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_delivered_after_cancel_ok_and_what_is_out_stays_out() -> Non
     client.publish(1, "q", b"more")
     assert client.events() == []
     client.send(1, *ack(3), m.BasicNack(delivery_tag=2, multiple=True, requeue=True))
-    depth = broker.node.broker.queues["q"].machine.depth
+    depth = broker.node.broker.vhosts["/"].queues["q"].machine.depth
     assert (depth.ready, depth.unacked) == (3, 0)
     [got] = client.call(1, m.BasicGet(queue="q"))
     assert isinstance(got, m.BasicGetOk)

@@ -45,8 +45,12 @@ class Bench:
 
     def names(self) -> tuple[list[str], list[str], int]:
         broker = self.broker.node.broker
-        exchanges = [name for name in broker.definitions.exchanges if name]
-        return sorted(exchanges), sorted(broker.queues), len(broker.definitions.bindings)
+        exchanges = [name for _, name in broker.definitions.exchanges if name]
+        return (
+            sorted(exchanges),
+            sorted(broker.vhosts["/"].queues),
+            len(broker.definitions.bindings),
+        )
 
 
 @pytest.fixture
@@ -113,7 +117,7 @@ def test_what_changes_nothing_durable_waits_for_no_disk(bench: Bench, method: Me
 
 def test_without_an_answer_nobody_waits_but_it_is_durable_all_the_same(bench: Bench) -> None:
     assert bench.said(m.QueueDeclare(queue="new", durable=True, nowait=True)) == []
-    assert "new" in bench.broker.node.broker.queues
+    assert "new" in bench.broker.node.broker.vhosts["/"].queues
     bench.broker.wait()
     assert "new" in bench.again().names()[1]
 

@@ -63,7 +63,8 @@ class Bench:
         self.store = self.broker.store
         self.sender = bystander()
         self.queues = [
-            self.broker.declare_queue(QueueDefinition(name, durable=True)) for name in ("p", "q")
+            self.broker.vhosts["/"].declare_queue(QueueDefinition(name, durable=True))
+            for name in ("p", "q")
         ]
         for queue in self.queues:
             queue.scheduled = True

@@ -8,6 +8,7 @@ and a clock whose timers it fires.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -147,6 +148,13 @@ class FakeBroker:
         self.budget = None
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
+
+    def all_queues(self) -> Iterable[FakeQueue]:
+        return self.queues.values()
+
+    @property
+    def queue_count(self) -> int:
+        return len(self.queues)
 
 
 class Bench:

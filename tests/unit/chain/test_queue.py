@@ -136,7 +136,7 @@ def test_auto_delete_queue_goes_with_its_last_consumer_and_takes_no_other() -> N
     assert cancelled == m.BasicCancelOk(consumer_tag="c")
     assert isinstance(refused, m.ChannelClose)
     assert refused.reply_code == 404
-    assert broker.node.broker.queues == {}
+    assert broker.node.broker.vhosts["/"].queues == {}
 
 
 def test_publishing_channel_is_not_held_up_by_a_deleted_queue() -> None:
@@ -218,7 +218,7 @@ def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
     gc.collect()
     readers = [one for one in gc.get_objects() if isinstance(one, Reader)]
     assert [reader.connection for reader in readers if reader.broker is broker.node.broker] == [1]
-    assert broker.node.broker.queues["q"].machine.depth.ready == 10
+    assert broker.node.broker.vhosts["/"].queues["q"].machine.depth.ready == 10
 
 
 TINY = replace(Config(), storage=Config.tiny().storage)
@@ -231,7 +231,7 @@ def durable(client: Client, name: str, **arguments: object) -> None:
 
 def segments(broker: Broker, name: str) -> list[str]:
     return broker.world.disk.files.names(
-        broker.node.broker.queues[name].machine.backing.index.directory
+        broker.node.broker.vhosts["/"].queues[name].machine.backing.index.directory
     )
 
 
@@ -276,7 +276,7 @@ def test_publisher_waits_while_memory_is_tight_and_the_disk_is_behind(
     broker = Broker(TINY)
     client = client_with(broker, 1)
     client.call(1, m.QueueDeclare(queue="q"))
-    queue = broker.node.broker.queues["q"]
+    queue = broker.node.broker.vhosts["/"].queues["q"]
     expected = [b"x" * (100 + n) for n in range(100)]
     for each in expected:
         client.publish(1, "q", each)

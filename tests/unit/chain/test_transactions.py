@@ -46,7 +46,7 @@ def transaction_of(client: Client) -> Transaction:
 
 def depth(broker: Broker) -> tuple[int, int]:
     """Ready and unacknowledged."""
-    found = broker.node.broker.queues["q"].machine.depth
+    found = broker.node.broker.vhosts["/"].queues["q"].machine.depth
     return found.ready, found.unacked
 
 
@@ -149,7 +149,7 @@ def test_transactions_do_what_the_model_does(
         assert transaction_of(client).acks == waiting
     client.lose()
     assert depth(broker) == (len(model.ready) + len(model.out) + waiting_of(model), 0)
-    footprint = broker.node.broker.queues["q"].machine.depth.footprint
+    footprint = broker.node.broker.vhosts["/"].queues["q"].machine.depth.footprint
     assert broker.node.broker.accounted_bytes == footprint
 
 
@@ -232,7 +232,7 @@ def test_a_commit_the_disk_fails_is_never_answered(monkeypatch: pytest.MonkeyPat
     said = client.call(1, m.TxCommit())
     assert m.TxCommitOk() not in said
     client.lose()
-    assert broker.node.broker.queues["q"].machine.depth.ready == 1
+    assert broker.node.broker.vhosts["/"].queues["q"].machine.depth.ready == 1
 
 
 def test_a_rejected_message_fails_the_commit() -> None:
@@ -297,7 +297,9 @@ def test_credit_is_given_back_after_a_long_commit() -> None:
     client.publish(1, "q", *[b"%d" % n for n in range(3000)])
     assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
     assert depth(broker) == (3000, 0)
-    (outflow, inflow) = channel_of(client).publishing.links[broker.node.broker.queues["q"]]
+    (outflow, inflow) = channel_of(client).publishing.links[
+        broker.node.broker.vhosts["/"].queues["q"]
+    ]
     assert outflow.credit + inflow.owed + inflow.withheld + inflow.deferred == outflow.initial
     assert not channel_of(client).keeper.gates_shut
 

@@ -33,7 +33,7 @@ bindings = st.builds(
 )
 steps: st.SearchStrategy[Step] = st.one_of(
     exchanges.map(lambda each: lambda all_: all_.add_exchange(each)),
-    names.map(lambda each: lambda all_: all_.delete_exchange(each)),
+    names.map(lambda each: lambda all_: all_.delete_exchange("/", each)),
     st.tuples(st.integers(1, 4), queues).map(lambda each: lambda all_: all_.add_queue(*each)),
     bindings.map(lambda each: lambda all_: all_.add_binding(each)),
     bindings.map(lambda each: lambda all_: all_.delete_binding(each)),
@@ -109,7 +109,7 @@ def test_queue_takes_its_bindings_along() -> None:
     definitions.add_binding(BindingDefinition("x", "q", "exchange", "k", {}))
     definitions.delete_queue(1)
     assert [binding.destination_type for binding in definitions.bindings.values()] == ["exchange"]
-    definitions.delete_exchange("x")
+    definitions.delete_exchange("/", "x")
     assert contents(definitions) == contents(DurableDefinitions())
 
 

@@ -343,7 +343,7 @@ def test_definitions_are_replayed_in_order() -> None:
         change.add_binding(other),
         change.delete_binding(other),
         change.add_exchange(ExchangeDefinition("f", "fanout", True, False, False, {})),
-        change.delete_exchange("f"),
+        change.delete_exchange("/", "f"),
         change.add_queue(3, QueueDefinition("s", True, False, False, {})),
     ]
     parts: list[bytes] = []
@@ -356,7 +356,7 @@ def test_definitions_are_replayed_in_order() -> None:
     recovery, errors = recover(files)
     assert errors == []
     found = recovery.definitions
-    assert found.exchanges.keys() == {"e"}
+    assert found.exchanges.keys() == {("/", "e")}
     assert found.queues.keys() == recovery.queues.keys() == {1, 2}
     assert found.queues[2].arguments == {"y": b"z"}
     assert found.bindings.keys() == {binding.identity}
