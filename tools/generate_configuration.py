@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sluicemq.cli.config_file import environment_name
-from sluicemq.config import SECTIONS, Option, Section, options_of
+from sluicemq.config import SECTIONS
 from sluicemq.flow.profiles import ADAPTIVE, PROFILES
+from sluicemq.options import Option, Section, options_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -62,22 +63,26 @@ def shown(option: Option, value: Any) -> str:
     if value is None:
         return option.default_words
     if isinstance(value, tuple):
-        return f"`{' '.join(str(part) for part in value)}`"
+        return f"`{' '.join(str(part) for part in value) or 'none'}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f"`{value}`"
 
 
 def range_words(option: Option) -> str:
     """The bounds, briefly."""
-    if option.kind == "choice":
+    if option.kind == "choice" or (option.kind == "names" and option.choices):
         return ", ".join(f"`{choice}`" for choice in option.choices)
     if option.kind in ("count", "bytes"):
         unit = f" {option.unit}" if option.unit else ""
-        return f"{option.low} to {option.high}{unit}"
+        zero = ", or 0" if option.or_zero else ""
+        return f"{option.low} to {option.high}{unit}{zero}"
     if option.kind == "fraction":
         return f"{option.low:g} to {option.high:g}"
     if option.kind == "credit":
         return f"FIRST,SECOND {option.unit}; {option.low} <= SECOND <= FIRST <= {option.high}"
-    return {"text": "text", "names": "names, or `none`"}[option.kind]
+    words = {"text": "text", "switch": "`true` or `false`", "names": "names, or `none`"}
+    return words[option.kind]
 
 
 def section_lines(name: str, section: type[Section]) -> list[str]:

@@ -7,11 +7,12 @@ edge (`cli/config_file.py`), checked as it is made, and passed down; nothing loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final, TypeGuard, cast
+from dataclasses import dataclass, field
+from typing import Final
 
 from sluicemq.errors import Refused
+from sluicemq.options import Section, declared
+from sluicemq.tls_config import TlsConfig
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -23,90 +24,12 @@ DISK_FREE_LIMIT_BYTES: Final = 50_000_000
 PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Option:
-    """What is known about one field besides its type and default.
-
-    `keys` are further names a user may write: RabbitMQ's first, where it has one.
-    """
-
-    kind: str
-    """How the value is written: text, choice, names, count, bytes, fraction, credit."""
-    help: str
-    unit: str = ""
-    keys: tuple[str, ...] = ()
-    low: float = 0
-    high: float = 0
-    choices: tuple[str, ...] = ()
-    optional: bool = False
-    """None is a value: `default_words` says what it means."""
-    default_words: str = ""
-    secret: bool = False
-    """Never shown in an error, a log or a repr."""
-
-    def allowed(self) -> str:
-        """What a value may be, in words that end an error message."""
-        if self.kind == "choice":
-            return "one of " + ", ".join(self.choices)
-        if self.kind == "names":
-            return "names separated by spaces or commas, or none"
-        if self.kind == "text":
-            return "a text that is not empty"
-        if self.kind == "fraction":
-            return f"a number from {self.low:g} to {self.high:g}"
-        if self.kind == "credit":
-            return (
-                "two whole numbers FIRST,SECOND such as 400,200: initial credit, then how many"
-                f" to handle before more is granted; {self.low} <= SECOND <= FIRST <= {self.high}"
-            )
-        unit = f" of {self.unit}" if self.unit else ""
-        sizes = "; a unit such as kB, MB or MiB may follow" if self.kind == "bytes" else ""
-        return f"a whole number{unit} from {self.low} to {self.high}{sizes}"
-
-    def accepts(self, value: object) -> bool:
-        """Whether a value of the field's type is within the bounds."""
-        if value is None:
-            return self.optional
-        if self.kind == "choice":
-            return value in self.choices
-        if self.kind == "names":
-            return isinstance(value, tuple) and all(isinstance(v, str) and v for v in value)
-        if self.kind == "text":
-            return isinstance(value, str) and value != ""
-        if self.kind == "credit":
-            return _is_credit(value) and self.low <= value[1] <= value[0] <= self.high
-        numbers = (int, float) if self.kind == "fraction" else (int,)
-        if not isinstance(value, numbers) or isinstance(value, bool):
-            return False
-        return self.low <= value <= self.high
-
-
-def _is_credit(value: object) -> TypeGuard[tuple[int, int]]:
-    return isinstance(value, tuple) and len(value) == 2 and all(type(n) is int for n in value)
-
-
-def _option(default: Any, kind: str, help: str, **more: Any) -> Any:  # noqa: A002 (its name)
-    option = Option(kind=kind, help=help, optional=default is None, **more)
-    return field(default=default, repr=not option.secret, metadata={"option": option})
-
-
-class Section:
-    """Base of the sections: checks every field as the object is made."""
-
-    def __post_init__(self) -> None:
-        for each, option in options_of(type(self)):
-            value = getattr(self, each.name)
-            if not option.accepts(value):
-                shown = "(hidden)" if option.secret else repr(value)
-                raise Refused(f"{each.name} = {shown}: must be {option.allowed()}")
-
-
 @dataclass(frozen=True, kw_only=True)
 class NetConfig(Section):
     """Listening, and what is agreed with a client when it connects."""
 
-    host: str = _option("127.0.0.1", "text", "The address to listen on.", keys=("host",))
-    port: int = _option(
+    host: str = declared("127.0.0.1", "text", "The address to listen on.", keys=("host",))
+    port: int = declared(
         5672,
         "count",
         "The TCP port to listen on; 0 lets the system choose one. RabbitMQ's key also takes"
@@ -114,7 +37,14 @@ class NetConfig(Section):
         keys=("listeners.tcp.default", "listeners.tcp.1", "port"),
         high=65535,
     )
-    heartbeat: int = _option(
+    tcp_listener: str = declared(
+        "default",
+        "choice",
+        "`none`: only TLS is listened for.",
+        keys=("listeners.tcp",),
+        choices=("default", "none"),
+    )
+    heartbeat: int = declared(
         60,
         "count",
         "The heartbeat interval offered to clients; 0 turns heartbeats off. A peer that is silent"
@@ -123,24 +53,35 @@ class NetConfig(Section):
         keys=("heartbeat",),
         high=65535,
     )
-    frame_max: int = _option(
+    frame_max: int = declared(
         131072,
         "bytes",
-        "The largest frame, head and end included, offered to clients.",
+        "The largest frame, head and end included, offered to clients; 0 for no limit but that of"
+        " a message.",
         unit="bytes",
         keys=("frame_max",),
         low=4096,
+        or_zero=True,
         high=16 * MIB,
     )
-    channel_max: int = _option(
+    initial_frame_max: int = declared(
+        8192,
+        "bytes",
+        "The largest frame of a client that has not logged in yet.",
+        unit="bytes",
+        keys=("initial_frame_max",),
+        low=4096,
+        high=16 * MIB,
+    )
+    channel_max: int = declared(
         2047,
         "count",
-        "The highest channel number on one connection, offered to clients.",
+        "How many channels one connection may have, offered to clients; 0 for no limit but the"
+        " protocol's, 65535.",
         keys=("channel_max",),
-        low=1,
         high=65535,
     )
-    handshake_timeout_ms: int = _option(
+    handshake_timeout_ms: int = declared(
         10_000,
         "count",
         "How long a client may take from connecting to an open connection.",
@@ -149,7 +90,30 @@ class NetConfig(Section):
         low=100,
         high=600_000,
     )
-    max_message_size: int = _option(
+    connection_max: int | None = declared(
+        None,
+        "count",
+        "How many connections may be open; a client beyond that is told so when it has logged in.",
+        keys=("connection_max",),
+        high=2**31,
+        default_words="`infinity`",
+    )
+    half_open_max: int = declared(
+        8192,
+        "count",
+        "How many connections may be there that have not logged in yet; further ones are closed"
+        " at once.",
+        low=1,
+        high=1_000_000,
+    )
+    half_open_per_address_max: int = declared(
+        6144,
+        "count",
+        "How many of those one address may have, so that others find a place too.",
+        low=1,
+        high=1_000_000,
+    )
+    max_message_size: int = declared(
         128 * MIB,
         "bytes",
         "The largest message body a client may publish.",
@@ -158,7 +122,7 @@ class NetConfig(Section):
         low=1,
         high=512 * MIB,
     )
-    backlog: int = _option(
+    backlog: int = declared(
         128,
         "count",
         "How many connections may wait to be accepted.",
@@ -166,20 +130,66 @@ class NetConfig(Section):
         low=1,
         high=65535,
     )
+    nodelay: bool = declared(
+        True,
+        "switch",
+        "Whether small writes are sent at once (TCP_NODELAY).",
+        keys=("tcp_listen_options.nodelay",),
+    )
+    keepalive: bool = declared(
+        False,
+        "switch",
+        "Whether the system probes idle connections (SO_KEEPALIVE), heartbeats or not.",
+        keys=("tcp_listen_options.keepalive",),
+    )
+    sndbuf: int | None = declared(
+        None,
+        "bytes",
+        "The system's send buffer of a connection.",
+        unit="bytes",
+        keys=("tcp_listen_options.sndbuf",),
+        low=KIB,
+        high=GIB,
+        default_words="the system's choice",
+    )
+    recbuf: int | None = declared(
+        None,
+        "bytes",
+        "The system's receive buffer of a connection.",
+        unit="bytes",
+        keys=("tcp_listen_options.recbuf",),
+        low=KIB,
+        high=GIB,
+        default_words="the system's choice",
+    )
+    product_name: str = declared(
+        "SluiceMQ",
+        "text",
+        "What the broker calls itself to clients. Some act upon it: with `RabbitMQ` Celery limits"
+        " its workers by `basic.qos` of the whole channel.",
+        keys=("product.name", "product_name"),
+    )
+    product_version: str | None = declared(
+        None,
+        "text",
+        "Which version it says it is.",
+        keys=("product.version", "product_version"),
+        default_words="this version of SluiceMQ",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowConfig(Section):
     """Flow control along the chain reader, channel, queue, message store."""
 
-    profile: str = _option(
+    profile: str = declared(
         "adaptive",
         "choice",
         "Where credits come from: RabbitMQ's fixed numbers of 3.5 or 3.8, or `adaptive`, which"
         " shares one budget among the senders that are active.",
         choices=PROFILES,
     )
-    credit_flow_default_credit: tuple[int, int] | None = _option(
+    credit_flow_default_credit: tuple[int, int] | None = declared(
         None,
         "credit",
         "Credit on the links reader to channel and channel to queue: what a sender starts with,"
@@ -190,7 +200,7 @@ class FlowConfig(Section):
         high=1_000_000,
         default_words="the profile's",
     )
-    msg_store_credit_disc_bound: tuple[int, int] | None = _option(
+    msg_store_credit_disc_bound: tuple[int, int] | None = declared(
         None,
         "credit",
         "The same on the link queue to message store.",
@@ -200,7 +210,7 @@ class FlowConfig(Section):
         high=1_000_000,
         default_words="the profile's",
     )
-    chain_budget_messages: int = _option(
+    chain_budget_messages: int = declared(
         20_000,
         "count",
         "`adaptive`: messages that all senders together may have in the chain.",
@@ -208,7 +218,7 @@ class FlowConfig(Section):
         low=1,
         high=10_000_000,
     )
-    chain_budget_bytes: int = _option(
+    chain_budget_bytes: int = declared(
         64 * MIB,
         "bytes",
         "`adaptive`: bytes that all senders together may have in the chain.",
@@ -216,7 +226,7 @@ class FlowConfig(Section):
         low=4 * KIB,
         high=64 * GIB,
     )
-    window_floor: int = _option(
+    window_floor: int = declared(
         4,
         "count",
         "`adaptive`: the smallest window of a link, however many senders share the budget.",
@@ -224,7 +234,7 @@ class FlowConfig(Section):
         low=1,
         high=1_000_000,
     )
-    window_ceiling: int = _option(
+    window_ceiling: int = declared(
         200,
         "count",
         "`adaptive`: the largest window of a link, however few senders share the budget.",
@@ -246,7 +256,7 @@ class FlowConfig(Section):
 class MemoryConfig(Section):
     """The memory alarm: above the limit publishers are blocked, consumers go on."""
 
-    vm_memory_high_watermark_relative: float = _option(
+    vm_memory_high_watermark_relative: float = declared(
         0.4,
         "fraction",
         "The limit as a part of the memory this process may use (the machine's, or its control"
@@ -254,7 +264,7 @@ class MemoryConfig(Section):
         keys=("vm_memory_high_watermark.relative",),
         high=1,
     )
-    vm_memory_high_watermark_absolute: int | None = _option(
+    vm_memory_high_watermark_absolute: int | None = declared(
         None,
         "bytes",
         "The limit in bytes; it takes precedence over the relative one.",
@@ -263,7 +273,7 @@ class MemoryConfig(Section):
         high=2**48,
         default_words="none",
     )
-    total_memory_available_override_value: int | None = _option(
+    total_memory_available_override_value: int | None = declared(
         None,
         "bytes",
         "Take this as the memory this process may use instead of asking the system.",
@@ -273,14 +283,14 @@ class MemoryConfig(Section):
         high=2**48,
         default_words="ask the system",
     )
-    clear_ratio: float = _option(
+    clear_ratio: float = declared(
         0.9,
         "fraction",
         "The alarm clears when memory in use has fallen to this part of the limit.",
         low=0.1,
         high=1,
     )
-    check_interval_ms: int = _option(
+    check_interval_ms: int = declared(
         1000,
         "count",
         "How often memory in use is read.",
@@ -289,7 +299,7 @@ class MemoryConfig(Section):
         high=60_000,
     )
 
-    vm_memory_high_watermark_paging_ratio: float = _option(
+    vm_memory_high_watermark_paging_ratio: float = declared(
         0.5,
         "fraction",
         "Queues begin to page messages out to disk when what the broker counts as its own reaches"
@@ -297,7 +307,7 @@ class MemoryConfig(Section):
         keys=("vm_memory_high_watermark_paging_ratio",),
         high=1,
     )
-    memory_monitor_interval: int = _option(
+    memory_monitor_interval: int = declared(
         2500,
         "count",
         "How often queues are told how much to keep in memory. They are told sooner when memory"
@@ -320,14 +330,14 @@ class MemoryConfig(Section):
 class StorageConfig(Section):
     """What is kept on disk, in which files, and how much of the disk is left alone."""
 
-    data_dir: str | None = _option(
+    data_dir: str | None = declared(
         None,
         "text",
         "The directory with everything this broker keeps. A second broker on it is refused.",
         keys=("data_dir",),
         default_words="chosen by `sluicemq serve`",
     )
-    queue_index_embed_msgs_below: int = _option(
+    queue_index_embed_msgs_below: int = declared(
         4096,
         "bytes",
         "Messages smaller than this are kept in the queue's own files; larger ones in the message"
@@ -336,7 +346,7 @@ class StorageConfig(Section):
         keys=("queue_index_embed_msgs_below",),
         high=MIB,
     )
-    queue_index_segment_entry_count: int = _option(
+    queue_index_segment_entry_count: int = declared(
         16384,
         "count",
         "Positions of a queue in one file of its index; a power of two. A data directory keeps"
@@ -346,7 +356,7 @@ class StorageConfig(Section):
         low=8,
         high=65536,
     )
-    journal_file_size_limit: int = _option(
+    journal_file_size_limit: int = declared(
         32 * MIB,
         "bytes",
         "The journal goes on in a new file at this size; then a checkpoint lets old files go.",
@@ -354,7 +364,7 @@ class StorageConfig(Section):
         low=KIB,
         high=GIB,
     )
-    msg_store_file_size_limit: int = _option(
+    msg_store_file_size_limit: int = declared(
         16 * MIB,
         "bytes",
         "The message store goes on in a new file at this size.",
@@ -363,7 +373,7 @@ class StorageConfig(Section):
         low=KIB,
         high=GIB,
     )
-    msg_store_io_batch_size: int = _option(
+    msg_store_io_batch_size: int = declared(
         4096,
         "count",
         "Queues page out at least so many messages at a time, so that writes are large.",
@@ -372,7 +382,7 @@ class StorageConfig(Section):
         low=1,
         high=1_000_000,
     )
-    msg_store_index: str = _option(
+    msg_store_index: str = declared(
         "dict",
         "choice",
         "Where the message store remembers where each message is: in memory (`dict`), or in an"
@@ -380,7 +390,7 @@ class StorageConfig(Section):
         keys=("message_store.index",),
         choices=("dict", "lmdb"),
     )
-    io_threads: int = _option(
+    io_threads: int = declared(
         4,
         "count",
         "Threads that read and write files.",
@@ -388,14 +398,14 @@ class StorageConfig(Section):
         low=1,
         high=64,
     )
-    file_handles_max: int = _option(
+    file_handles_max: int = declared(
         256,
         "count",
         "Files kept open at a time.",
         low=8,
         high=1_000_000,
     )
-    reserve_bytes: int = _option(
+    reserve_bytes: int = declared(
         16 * MIB,
         "bytes",
         "Size of a file that is given up when the disk is full, so that the broker can still"
@@ -403,7 +413,7 @@ class StorageConfig(Section):
         unit="bytes",
         high=GIB,
     )
-    disk_free_limit_absolute: int | None = _option(
+    disk_free_limit_absolute: int | None = declared(
         None,
         "bytes",
         "Publishers are blocked while less than this is free on the disk of the data directory."
@@ -413,7 +423,7 @@ class StorageConfig(Section):
         high=2**62,
         default_words="50 MB, unless there is a relative limit",
     )
-    disk_free_limit_relative: float | None = _option(
+    disk_free_limit_relative: float | None = declared(
         None,
         "fraction",
         "The same as a multiple of the memory this process may use.",
@@ -441,7 +451,7 @@ class StorageConfig(Section):
 class ChannelConfig(Section):
     """What channels are allowed."""
 
-    consumer_timeout: int = _option(
+    consumer_timeout: int = declared(
         1_800_000,
         "count",
         "A channel is closed when a delivery on it has not been acknowledged for so long; 0 lifts"
@@ -456,16 +466,45 @@ class ChannelConfig(Section):
 class AuthConfig(Section):
     """Who may connect. One user and one virtual host, for now."""
 
-    default_user: str = _option("guest", "text", "The user's name.", keys=("default_user",))
-    default_pass: str = _option(
+    default_user: str = declared("guest", "text", "The user's name.", keys=("default_user",))
+    default_pass: str = declared(
         "guest", "text", "The user's password.", keys=("default_pass",), secret=True
     )
-    default_vhost: str = _option("/", "text", "The virtual host.", keys=("default_vhost",))
-    loopback_users: tuple[str, ...] = _option(
+    default_vhost: str = declared("/", "text", "The virtual host.", keys=("default_vhost",))
+    loopback_users: tuple[str, ...] = declared(
         ("guest",),
         "names",
         "Users who may connect from this machine only; `none` lifts the rule.",
         keys=("loopback_users",),
+    )
+    auth_mechanisms: tuple[str, ...] = declared(
+        ("PLAIN", "AMQPLAIN"),
+        "names",
+        "How clients may log in. `EXTERNAL`: as the user whom their TLS certificate names; it is"
+        " offered to clients with a verified one.",
+        keys=("auth_mechanisms",),
+        choices=("PLAIN", "AMQPLAIN", "EXTERNAL"),
+    )
+    ssl_cert_login_from: str = declared(
+        "distinguished_name",
+        "choice",
+        "What of a certificate is the user's name.",
+        keys=("ssl_cert_login_from",),
+        choices=("distinguished_name", "common_name", "subject_alternative_name"),
+    )
+    ssl_cert_login_san_type: str = declared(
+        "dns",
+        "choice",
+        "Which kind of subject alternative name is.",
+        keys=("ssl_cert_login_san_type",),
+        choices=("dns", "ip", "email", "uri"),
+    )
+    ssl_cert_login_san_index: int = declared(
+        0,
+        "count",
+        "And which of that kind, the first being 0.",
+        keys=("ssl_cert_login_san_index",),
+        high=1000,
     )
 
 
@@ -474,6 +513,7 @@ class Config:
     """All of it. Made once, never changed."""
 
     net: NetConfig = field(default_factory=NetConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
     flow: FlowConfig = field(default_factory=FlowConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
@@ -506,6 +546,7 @@ class Config:
 
 SECTIONS: Final[dict[str, type[Section]]] = {
     "net": NetConfig,
+    "tls": TlsConfig,
     "flow": FlowConfig,
     "memory": MemoryConfig,
     "storage": StorageConfig,
@@ -513,15 +554,3 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "auth": AuthConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""
-
-
-def options_of(section: type[Section]) -> Iterator[tuple[Field[Any], Option]]:
-    """The fields of a section, each with its declaration."""
-    for each in fields(cast(Any, section)):
-        yield each, each.metadata["option"]
-
-
-def names_of(section: str, field_name: str, option: Option) -> Sequence[str]:
-    """Every name a user may write for an option, ours last."""
-    ours = f"{section}.{field_name}"
-    return (*option.keys, ours)

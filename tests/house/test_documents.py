@@ -15,7 +15,8 @@ import pytest
 
 import broker
 from sluicemq.cli.main import sluicemq
-from sluicemq.config import SECTIONS, options_of
+from sluicemq.config import SECTIONS
+from sluicemq.options import options_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

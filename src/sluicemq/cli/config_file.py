@@ -8,21 +8,19 @@ its origin, the option, the value and what is allowed; nothing is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sluicemq.config import (
-    SECTIONS,
-    Config,
-    Option,
-    names_of,
-    options_of,
-)
+from sluicemq.config import SECTIONS, Config
 from sluicemq.errors import Refused
+from sluicemq.options import Option, names_of, options_of
 
 ENVIRONMENT_PREFIX: Final = "SLUICEMQ_"
 ONE_LOOPBACK_USER: Final = "loopback_users."
+ONE_OF_SEVERAL: Final = re.compile(r"(auth_mechanisms|ssl_options\.(?:ciphers|versions))\.[0-9]+")
+"""`auth_mechanisms.1 = PLAIN`, RabbitMQ's way to write a list."""
+LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
 NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
 """How variables begin that are for the command line itself and for the tests."""
 
@@ -58,7 +56,11 @@ class Target(NamedTuple):
 
 def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Config:
     """The configuration: `sets` over `env` over `file` over the defaults."""
-    entries = [*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)]
+    return config_of([*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)])
+
+
+def config_of(entries: Iterable[Entry]) -> Config:
+    """The configuration that these make; of two about one option the later counts."""
     targets = _targets()
     chosen: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for entry in entries:
@@ -102,6 +104,11 @@ def read_file(path: Path) -> Iterator[Entry]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{path}: cannot be read: {error}") from error
+    yield from read_text(path, text)
+
+
+def read_text(path: Path, text: str) -> Iterator[Entry]:
+    """The same of a file that has been read."""
     if path.suffix == ".toml" or (path.suffix != ".conf" and _looks_like_toml(text)):
         return _read_toml(path, text)
     return _read_conf(path, text)
@@ -179,7 +186,10 @@ def _targets() -> dict[str, Target]:
 
 
 def _find(entry: Entry, targets: Mapping[str, Target]) -> Target:
-    key = "loopback_users" if entry.key.startswith(ONE_LOOPBACK_USER) else entry.key
+    numbered = ONE_OF_SEVERAL.fullmatch(entry.key)
+    key = numbered[1] if numbered else entry.key
+    if entry.key.startswith(ONE_LOOPBACK_USER):
+        key = "loopback_users"
     target = targets.get(key)
     if target is None:
         raise Refused(f"{entry.origin}: {entry.key} is not an option{_nearest(key, targets)}")
@@ -198,11 +208,16 @@ def _values(
 ) -> Iterator[tuple[str, object]]:
     """The fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
     value = entry.value
-    if entry.key.startswith("listeners.tcp.") and isinstance(value, str) and ":" in value:
+    if entry.key.startswith(LISTENERS) and isinstance(value, str) and ":" in value:
         host, _, value = value.rpartition(":")
         yield "host", host.strip("[]")
     elif entry.key.startswith(ONE_LOOPBACK_USER):
         value = _with_loopback_user(entry, so_far.get("loopback_users", ()))
+    elif ONE_OF_SEVERAL.fullmatch(entry.key):
+        value = [*so_far.get(target.field, ()), *_names(value)]
+    elif target.field == "connection_max" and value == "infinity":
+        yield target.field, None
+        return
     try:
         parsed = PARSERS[target.option.kind](value)
     except (ValueError, TypeError):
@@ -229,6 +244,14 @@ def _refusal(entry: Entry, option: Option) -> Refused:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _switch(value: object) -> bool:
+    if value in ("true", "false"):
+        return value == "true"
+    if not isinstance(value, bool):
         raise TypeError(value)
     return value
 
@@ -271,6 +294,7 @@ def _names(value: object) -> tuple[str, ...]:
 PARSERS: Final[dict[str, Callable[[object], Any]]] = {
     "text": _text,
     "choice": _text,
+    "switch": _switch,
     "names": _names,
     "count": _count,
     "bytes": _bytes,

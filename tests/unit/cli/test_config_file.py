@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from sluicemq.cli.config_file import load
-from sluicemq.config import SECTIONS, Config, options_of
+from sluicemq.config import SECTIONS, Config
 from sluicemq.errors import Refused
+from sluicemq.options import options_of
 
 
 def written(tmp_path: Path, name: str, text: str) -> Path:
@@ -31,11 +32,16 @@ def test_nothing_written_gives_the_defaults() -> None:
     assert load(None, [], {"PATH": "/bin"}) == Config()
 
 
+NOT_ALONE = ("storage.queue_index_segment_entry_count", "tls.port")
+"""Not every number will do, or something else must be set too."""
+
+
 def test_every_option_that_is_written_is_in_the_configuration() -> None:
     """One of each kind that has a number; none may be read and then forgotten."""
     for section, declared in SECTIONS.items():
         for field, option in options_of(declared):
-            if option.kind == "count" and field.name != "queue_index_segment_entry_count":
+            name = f"{section}.{field.name}"
+            if option.kind == "count" and name not in NOT_ALONE:
                 value = int(option.low) + 7
                 config = load(None, [f"{section}.{field.name}={value}"], {})
                 assert getattr(getattr(config, section), field.name) == value
@@ -200,7 +206,7 @@ def test_loopback_users_in_every_form(text: str, users: tuple[str, ...]) -> None
         ("heartbeat=abc", "must be a whole number of seconds from 0 to 65535"),
         ("heartbeat=-1", "must be a whole number of seconds from 0 to 65535"),
         ("port=65536", "must be a whole number from 0 to 65535"),
-        ("frame_max=100", "from 4096 to 16777216; a unit such as kB, MB or MiB may follow"),
+        ("frame_max=100", "from 4096 to 16777216, or 0; a unit such as kB, MB or MiB may follow"),
         ("max_message_size=5 parsecs", "a whole number of bytes from 1"),
         ("vm_memory_high_watermark.relative=nan", "must be a number from 0 to 1"),
         ("vm_memory_high_watermark.relative=1.5", "must be a number from 0 to 1"),

@@ -15,10 +15,10 @@ from sluicemq.config import (
     MemoryConfig,
     NetConfig,
     StorageConfig,
-    options_of,
 )
 from sluicemq.errors import Refused
 from sluicemq.flow import profiles
+from sluicemq.options import options_of
 
 
 def test_defaults_are_accepted_and_frozen() -> None:
