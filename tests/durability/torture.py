@@ -33,7 +33,6 @@ from broker import NotReady, Target
 from durability import strace
 from durability.clients import POLL_S, Fleet
 from durability.roles import EXCHANGE, Consumer, Getter, Ledger, Publisher, Registrar
-from sluicemq.amqp import methods as m
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.config import KIB
@@ -132,16 +131,6 @@ def settings_of(dice: Random) -> list[str]:
         "memory.check_interval_ms": 50,
     }
     return [f"{key}={value}" for key, value in chosen.items()]
-
-
-class Admin(BlockingClient):
-    """Declares a little more than others need."""
-
-    def declare_exchange(self, name: str) -> None:
-        self._call(m.ExchangeDeclare(name, "fanout", durable=True), m.ExchangeDeclareOk)
-
-    def bind_queue(self, queue: str, exchange: str) -> None:
-        self._call(m.QueueBind(queue, exchange), m.QueueBindOk)
 
 
 class Round:
@@ -388,15 +377,15 @@ class Round:
         process = self.start()
         target = self.ready(process)
         with self.admin(target) as admin:
-            admin.declare_exchange(EXCHANGE)
+            admin.declare_exchange(EXCHANGE, "fanout")
             for name in QUEUES:
                 admin.declare_queue(name)
             for name in SPREAD:
-                admin.bind_queue(name, EXCHANGE)
+                admin.bind_queue(name, EXCHANGE, "")
         self.end(process, signal.SIGKILL)
 
-    def admin(self, target: Target) -> Admin:
-        return Admin(Address(target.host, target.port), 10.0, "audit")
+    def admin(self, target: Target) -> BlockingClient:
+        return BlockingClient(Address(target.host, target.port), 10.0, "audit")
 
     def audit(self, target: Target) -> None:
         """What was declared is there, what was deleted is gone. What was in doubt is settled."""

@@ -88,9 +88,10 @@ SessionEvent = Event | Opened | CloseFinished
 class ClientSession:
     """See above."""
 
-    def __init__(self, address: Address, name: str = "") -> None:
+    def __init__(self, address: Address, name: str = "", heartbeat_s: int = HEARTBEAT_S) -> None:
         self._address = address
         self._name = name
+        self._heartbeat_wanted_s = heartbeat_s
         self._connection = AmqpConnection(CLIENT)
         self._out: list[bytes] = [PROTOCOL_HEADER]
         self._server_properties: Table = {}
@@ -179,7 +180,7 @@ class ClientSession:
 
     def _on_tune(self, method: ConnectionTune) -> None:
         self._frame_max = min(method.frame_max or FRAME_MAX_BYTES, FRAME_MAX_BYTES)
-        self._heartbeat_s = min(method.heartbeat, HEARTBEAT_S)
+        self._heartbeat_s = min(method.heartbeat, self._heartbeat_wanted_s)
         channel_max = min(method.channel_max or CHANNEL_MAX, CHANNEL_MAX)
         self._connection.frame_max = self._frame_max
         self.send(0, ConnectionTuneOk(channel_max, self._frame_max, self._heartbeat_s))

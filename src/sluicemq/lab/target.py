@@ -25,6 +25,8 @@ class Target:
 
     def __init__(self, url: str) -> None:
         self.address = Address.parse(url)
+        if self.address.secure:
+            raise Refused(f"the lab does not speak TLS: {self.address}")
         try:
             found = socket.getaddrinfo(
                 self.address.host, self.address.port, type=socket.SOCK_STREAM

@@ -1,0 +1,85 @@
+"""A consumer on a wire: deliveries in runs, acknowledgements as they are due."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+
+from sluicemq.amqp.events import Deliveries, MethodFrame
+from sluicemq.amqp.methods import (
+    BasicAck,
+    BasicCancel,
+    BasicConsume,
+    BasicConsumeOk,
+    BasicQos,
+    BasicQosOk,
+)
+from sluicemq.amqp.types import Table
+from sluicemq.client.session import BrokerError
+from sluicemq.client.wire import CHANNEL, Wire
+
+PREFETCH_MAX = 65_535
+
+
+class Subscription:
+    """One consumer with its prefetch; the wire is for it alone."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        queue: str,
+        prefetch: int,
+        *,
+        arguments: Table | None = None,
+        exclusive: bool = False,
+        no_ack: bool = False,
+    ) -> None:
+        self.wire = wire
+        self.queue = queue
+        self._acks = AckLine()
+        if not no_ack:
+            wire.call(BasicQos(0, prefetch, False), BasicQosOk)
+        method = BasicConsume(
+            queue=queue, exclusive=exclusive, no_ack=no_ack, arguments=arguments or {}
+        )
+        wire.call(method, BasicConsumeOk)
+
+    def poll(self, timeout_s: float) -> Iterator[Deliveries]:
+        """Runs that came; `BrokerError` when the broker ends the consumer or anything above it."""
+        for event in self.wire.poll(timeout_s):
+            if isinstance(event, Deliveries):
+                yield event
+            elif isinstance(event, MethodFrame) and isinstance(event.method, BasicCancel):
+                raise BrokerError(
+                    f"the broker cancelled the consumer of queue {self.queue!r}: the queue was"
+                    " deleted, or its node went away"
+                )
+
+    def acknowledge(self, first: int, last: int) -> None:
+        """Be done with the deliveries from `first` to `last`; the frames go with the next flush."""
+        self.wire.send_bytes(self._acks.settle(first, last))
+
+
+class AckLine:
+    """Which tags are done with, and the frames that say so.
+
+    One `multiple` ack says all, as long as nothing before it is still out; tags that are done out
+    of order are acknowledged one by one.
+    """
+
+    __slots__ = ("_ahead", "_done")
+
+    def __init__(self) -> None:
+        self._done = 0
+        self._ahead: list[tuple[int, int]] = []
+
+    def settle(self, first: int, last: int) -> bytes:
+        """The frames for `first` to `last`."""
+        if first != self._done + 1:
+            insort(self._ahead, (first, last))
+            return b"".join([BasicAck(tag).frame(CHANNEL) for tag in range(first, last + 1)])
+        frames = BasicAck(last, multiple=True).frame(CHANNEL)
+        self._done = last
+        while self._ahead and self._ahead[0][0] == self._done + 1:
+            self._done = self._ahead.pop(0)[1]
+        return frames
