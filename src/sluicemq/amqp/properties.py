@@ -195,6 +195,13 @@ def delivery_mode(raw: bytes, pos: int = 0) -> int:
     return raw[pos]
 
 
+def priority_of(raw: bytes) -> int:
+    """The priority in checked properties, 0 if there is none; without decoding them all."""
+    if not (raw[0] << 8 | raw[1]) & PRIORITY:
+        return 0
+    return raw[_start(raw, PRIORITY)]
+
+
 def parse_header(payload: bytes) -> Header:
     """From the payload of a header frame. The properties are not checked."""
     if len(payload) < HEADER.size:

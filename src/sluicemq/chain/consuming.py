@@ -10,7 +10,7 @@ from sluicemq.chain.deliveries import Outlet, got_frames
 from sluicemq.chain.unacked import Settlement, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
 from sluicemq.flow.prefetch import Limiter
-from sluicemq.queues.commands import Settle
+from sluicemq.queues.commands import ACK, REQUEUE, Settle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,18 +108,18 @@ class Consuming:
                 unknown = self.unacked.settle_run(tag, tag, settlement)
                 if unknown is not None:
                     break
-        self.settle(settlement, requeue=False)
+        self.settle(settlement, ACK)
         if unknown is not None:
             raise unknown_tag(unknown, method_id)
 
-    def acknowledge(self, tag: int, multiple: bool, requeue: bool, method_id: int) -> None:
-        """basic.ack, nack and reject in their general form."""
+    def acknowledge(self, tag: int, multiple: bool, outcome: int, method_id: int) -> None:
+        """basic.ack, nack and reject in their general form; see Settle for `outcome`."""
         settlement = self.settlement()
         if multiple:
             unknown = self.unacked.settle_upto(tag, settlement)
         else:
             unknown = self.unacked.settle_run(tag, tag, settlement)
-        self.settle(settlement, requeue)
+        self.settle(settlement, outcome)
         if unknown is not None:
             raise unknown_tag(unknown, method_id)
 
@@ -127,23 +127,23 @@ class Consuming:
         """Everything unacknowledged returns to its queues; a transaction does not matter here."""
         settlement = Settlement()
         self.unacked.settle_upto(0, settlement)
-        self.post(settlement, requeue=True)
+        self.post(settlement, REQUEUE)
 
-    def settle(self, settlement: Settlement, requeue: bool) -> None:
+    def settle(self, settlement: Settlement, outcome: int) -> None:
         """Now, or when the transaction is committed."""
         if isinstance(settlement, Undoable):
             transaction = self.channel.publishing.transaction
             assert transaction is not None
-            transaction.keep_settlement(settlement, requeue)
+            transaction.keep_settlement(settlement, outcome)
         else:
-            self.post(settlement, requeue)
+            self.post(settlement, outcome)
 
-    def post(self, settlement: Settlement, requeue: bool) -> None:
+    def post(self, settlement: Settlement, outcome: int) -> None:
         """Tell each queue its part."""
-        if not requeue:
+        if outcome != REQUEUE:
             self.channel.broker.counters.acknowledged += settlement.count
         for queue, parts in settlement.by_queue.items():
-            queue.post(Settle(parts, requeue))
+            queue.post(Settle(parts, outcome))
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
         """Is the oldest delivery overdue?"""

@@ -1,12 +1,14 @@
 """What the broker must know of a message before it is routed, out of its raw properties.
 
-Nearly all messages are one of two kinds, PERSISTENT and TRANSIENT. One that names further
-receivers in its headers CC and BCC has a kind of its own.
+Nearly all messages are one of two kinds, PERSISTENT and TRANSIENT; those with an expiration or a
+priority are of one kind when they agree in these. One that names further receivers in its headers
+CC and BCC has a kind of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from sluicemq.amqp.methods import BasicPublish
@@ -14,10 +16,12 @@ from sluicemq.amqp.properties import (
     DELIVERY_MODE,
     EXPIRATION,
     HEADERS,
+    PRIORITY,
     REPLY_TO,
     USER_ID,
     BasicProperties,
     delivery_mode,
+    priority_of,
     text_property,
     with_text,
     without_header,
@@ -25,10 +29,11 @@ from sluicemq.amqp.properties import (
 from sluicemq.amqp.types import FieldValue, Malformed
 from sluicemq.chain.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.limits import KINDS_MAX
 from sluicemq.model.arguments import type_name
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
-NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO
+NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO | PRIORITY
 """Others are none of the broker's business."""
 PERSISTENT_MODE: Final = 2
 COPY: Final = "CC"
@@ -40,22 +45,45 @@ MARKS: Final = (b"\x02CC", b"\x03BCC")
 
 
 class Kind:
-    """`copies` are the routing keys from CC and BCC; `rewritten` the properties as they go on, if
-    not as they came (no BCC, another reply_to); `is_plain` says that there is neither."""
+    """`ttl_ms` is what `expiration` says, None: nothing. `copies` are the routing keys from CC and
+    BCC; `rewritten` the properties as they go on, if not as they came (no BCC, another reply_to);
+    `is_plain` says that there is neither."""
 
-    __slots__ = ("copies", "is_plain", "persistent", "rewritten")
+    __slots__ = ("copies", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
 
     def __init__(
-        self, persistent: bool, copies: tuple[str, ...] = (), rewritten: bytes | None = None
+        self,
+        persistent: bool,
+        copies: tuple[str, ...] = (),
+        rewritten: bytes | None = None,
+        ttl_ms: int | None = None,
+        priority: int = 0,
     ) -> None:
         self.persistent = persistent
+        self.ttl_ms = ttl_ms
+        self.priority = priority
         self.copies = copies
         self.rewritten = rewritten
         self.is_plain = not copies and rewritten is None
 
+    def is_like(self, other: Kind) -> bool:
+        """May messages of both kinds be in one batch, once they are routed?"""
+        return (
+            self.persistent == other.persistent
+            and self.ttl_ms == other.ttl_ms
+            and self.priority == other.priority
+        )
+
 
 PERSISTENT: Final = Kind(True)
 TRANSIENT: Final = Kind(False)
+
+
+@lru_cache(maxsize=KINDS_MAX)
+def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
+    """The one kind of these: what is of one kind goes on as one batch."""
+    return Kind(persistent, (), None, ttl_ms, priority)
+
 
 
 def kind_of(raw: bytes, user: str, replies_at: str = "") -> Kind:
@@ -71,16 +99,22 @@ def kind_of(raw: bytes, user: str, replies_at: str = "") -> Kind:
         raw = rewritten = with_text(raw, REPLY_TO, replies_at)
     if flags & USER_ID:
         check_user(text_property(raw, USER_ID) or b"", user)
+    ttl_ms = None
     if flags & EXPIRATION:
-        check_expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
+        ttl_ms = expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
+    priority = priority_of(raw) if flags & PRIORITY else 0
     if flags & HEADERS and (MARKS[0] in raw or MARKS[1] in raw):
-        return kind_with_copies(raw, rewritten)
+        return kind_with_copies(raw, rewritten, ttl_ms, priority)
     if rewritten is not None:
-        return Kind(is_persistent(raw), (), rewritten)
+        return Kind(is_persistent(raw), (), rewritten, ttl_ms, priority)
+    if ttl_ms is not None or priority:
+        return timed_kind(is_persistent(raw), ttl_ms, priority)
     return PERSISTENT if is_persistent(raw) else TRANSIENT
 
 
-def kind_with_copies(raw: bytes, rewritten: bytes | None) -> Kind:
+def kind_with_copies(
+    raw: bytes, rewritten: bytes | None, ttl_ms: int | None, priority: int
+) -> Kind:
     """Of a message that seems to have CC or BCC."""
     try:
         headers = BasicProperties.decode(raw).headers or {}
@@ -89,7 +123,7 @@ def kind_with_copies(raw: bytes, rewritten: bytes | None) -> Kind:
     copies = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
     if BLIND_COPY in headers:
         rewritten = without_header(raw, BLIND_COPY)
-    return Kind(is_persistent(raw), tuple(copies), rewritten)
+    return Kind(is_persistent(raw), tuple(copies), rewritten, ttl_ms, priority)
 
 
 def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:
@@ -115,12 +149,13 @@ def check_user(claimed: bytes, user: str) -> None:
         raise refused(f"user_id property set to '{name}' but authenticated user was '{user}'")
 
 
-def check_expiration(text: str) -> None:
+def expiration(text: str) -> int:
     """`expiration` must be a whole number of milliseconds, not negative."""
     if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit():
         raise refused(f"invalid expiration '{text}': no_integer")
     if text.startswith("-"):
         raise refused(f"invalid expiration '{text}': {{value_negative,{text}}}")
+    return int(text)
 
 
 def refused(text: str) -> ChannelViolation:

@@ -57,9 +57,9 @@ MESSAGES_LANE: Final = 1
 
 class StoreWrite:
     """Persistent messages of `queue`, from `position` on; `inflow` is the store's half of their
-    link."""
+    link; see Chunk for `expiry`."""
 
-    __slots__ = ("batch", "cancelled", "inflow", "position", "queue", "receipt")
+    __slots__ = ("batch", "cancelled", "expiry", "inflow", "position", "queue", "receipt")
 
     def __init__(
         self,
@@ -68,12 +68,14 @@ class StoreWrite:
         receipt: Receipt | None,
         position: int,
         inflow: Inflow,
+        expiry: int = 0,
     ) -> None:
         self.queue = queue
         self.batch = batch
         self.receipt = receipt
         self.position = position
         self.inflow = inflow
+        self.expiry = expiry
         self.cancelled = False
 
 
@@ -656,6 +658,8 @@ def run_of(write: StoreWrite) -> Run:
         contents=None if batch.first_id else contents,
         sizes=sizes,
         first_id=batch.first_id,
+        expiry=write.expiry,
+        priority=batch.priority,
     )
 
 

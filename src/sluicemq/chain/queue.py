@@ -112,7 +112,8 @@ class Queue(FlowActor):
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
         io_batch = broker.config.storage.msg_store_io_batch_size
-        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch)
+        settings = settings_of(definition.arguments, {})
+        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
         self.replicator: Replicator = Alone(self.machine)
         self.effects: list[Effect] = []
         self.configure(None)

@@ -16,12 +16,13 @@ OVERHEAD_BYTES: Final = 96
 
 
 class Batch:
-    """Contents in publish order, all persistent or all transient.
+    """Contents in publish order, alike in persistence, expiration and priority.
 
     `size` is the sum of the contents' lengths in bytes; `even` says that all have one length;
     `copies` is the number of queues the batch was routed to, each of which accounts its share;
     `number` is the channel number the contents carry in their frames; `first_id` is the id of the
     first in the message store, the others follow; 0: they are small, and kept in queue indices.
+    `ttl_ms` is what their `expiration` says, None: nothing; `priority` what that property says.
     """
 
     __slots__ = (
@@ -32,7 +33,9 @@ class Batch:
         "first_id",
         "number",
         "persistent",
+        "priority",
         "size",
+        "ttl_ms",
     )
 
     def __init__(
@@ -45,6 +48,8 @@ class Batch:
         number: int,
         copies: int,
         first_id: int = 0,
+        ttl_ms: int | None = None,
+        priority: int = 0,
     ) -> None:
         self.address = address
         self.contents = contents
@@ -54,6 +59,8 @@ class Batch:
         self.number = number
         self.copies = copies
         self.first_id = first_id
+        self.ttl_ms = ttl_ms
+        self.priority = priority
 
 
 def size_of(contents: list[bytes], even: bool) -> int:

@@ -19,7 +19,8 @@ class Chunk:
     """Messages from position `position` on; the first `start` of the list have been taken.
 
     `id_base` + position is a message's id in the message store; None: it is embedded in the queue
-    index. `in_store`: its body was handed to the message store.
+    index. `in_store`: its body was handed to the message store. `expiry`: they count no more from
+    this time on, in milliseconds since the epoch; 0: for ever.
     """
 
     __slots__ = (
@@ -27,12 +28,14 @@ class Chunk:
         "contents",
         "copies",
         "even",
+        "expiry",
         "id_base",
         "in_store",
         "number",
         "owned",
         "persistent",
         "position",
+        "priority",
         "reading",
         "redelivered",
         "sizes",
@@ -52,6 +55,8 @@ class Chunk:
         id_base: int | None = None,
         in_store: bool = False,
         sizes: list[int] | None = None,
+        expiry: int = 0,
+        priority: int = 0,
     ) -> None:
         self.address = address
         self.contents = contents
@@ -64,6 +69,8 @@ class Chunk:
         self.id_base = id_base
         self.in_store = in_store
         self.sizes = sizes
+        self.expiry = expiry
+        self.priority = priority
         self.start = 0
         self.owned = False
         self.reading = False
@@ -102,7 +109,7 @@ class Chunk:
         """Bytes of RAM it takes."""
         return footprint(self.rest(), self.even, self.copies) if self.sizes is None else 0
 
-    def accepts_batch(self, batch: Batch) -> bool:
+    def accepts_batch(self, batch: Batch, expiry: int) -> bool:
         """May `batch` be appended here: same kind, not too many, ids going on."""
         first_id = batch.first_id
         if self.id_base is None:
@@ -121,6 +128,8 @@ class Chunk:
             and self.persistent == batch.persistent
             and self.number == batch.number
             and self.copies == batch.copies
+            and self.expiry == expiry
+            and self.priority == batch.priority
             and not self.in_store
         )
 
@@ -141,6 +150,8 @@ class Chunk:
             and self.persistent == other.persistent
             and self.number == other.number
             and self.copies == other.copies
+            and self.expiry == other.expiry
+            and self.priority == other.priority
         )
 
     def append(self, contents: list[bytes]) -> None:
@@ -180,6 +191,8 @@ class Chunk:
             self.id_base,
             self.in_store,
             None if sizes is None else sizes[count:],
+            self.expiry,
+            self.priority,
         )
         other.owned = True
         if sizes is None:
@@ -235,6 +248,8 @@ def copy_of(chunk: Chunk) -> Chunk:
         chunk.id_base,
         chunk.in_store,
         None if chunk.sizes is None else chunk.rest_sizes(),
+        chunk.expiry,
+        chunk.priority,
     )
 
 

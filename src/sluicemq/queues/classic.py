@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.commands import (
+    REQUEUE,
     Cancel,
     Command,
+    Configure,
     Consume,
     Delete,
     Down,
@@ -45,6 +47,7 @@ from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.paging import Backing
+from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +60,13 @@ class ClassicQueue(QueueMachine):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
 
     def __init__(
-        self, title: str, durable: bool, queue: Actor, index: QueueIndex, io_batch: int
+        self,
+        title: str,
+        durable: bool,
+        queue: Actor,
+        index: QueueIndex,
+        io_batch: int,
+        settings: QueueSettings = NO_SETTINGS,
     ) -> None:
         self.title = title
         self.durable = durable
@@ -71,9 +80,10 @@ class ClassicQueue(QueueMachine):
         """Messages in lots whose bodies could leave RAM for the message store."""
         self.lots: dict[int, Lot] = {}
         self.next_lot = 1
-        self.consumers = ConsumerGroups()
+        self.consumers = ConsumerGroups(settings.single_active_consumer)
         self.had_consumer = False
         self.deleted = False
+        self.settings = settings
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """See QueueMachine."""
@@ -106,6 +116,9 @@ class ClassicQueue(QueueMachine):
             self.serve(effects)
             effects.append(Purged(command.channel, self.purge(effects)))
             self.answer_gets(effects)
+        elif isinstance(command, Configure):
+            self.settings = command.settings
+            self.backing.lazy = command.settings.lazy
         else:
             self.delete(command, effects)
 
@@ -123,11 +136,11 @@ class ClassicQueue(QueueMachine):
             if durable:
                 depth.persistent += count
             position = self.backing.next_position
-            self.backing.publish(batch)
+            self.backing.publish(batch, command.expiry)
             self.rates.published += count
         if durable:
             receipt = Receipt(command.sender, command.first_seq, count)
-            effects.append(Write(batch, receipt if command.first_seq else None, position))
+            effects.append(Write(batch, receipt if command.first_seq else None, position, command.expiry))
         elif command.first_seq:
             effects.append(Confirm(command.sender, command.first_seq, count))
 
@@ -245,7 +258,7 @@ class ClassicQueue(QueueMachine):
                 continue
             if self.deleted:
                 lot.take(start, end)
-            elif command.requeue:
+            elif command.outcome == REQUEUE:
                 self.give_back(lot, start, end)
             else:
                 self.acknowledge(lot, start, end, effects)
@@ -337,7 +350,7 @@ class ClassicQueue(QueueMachine):
         if self.deleted:  # after the channel had found it
             effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
             return
-        if consumers.exclusive is not None or (consumer.exclusive and consumers.count):
+        if consumers.refuses(consumer):
             text = f"{self.title} in exclusive use"
             effects.append(Refuse(consumer.channel, 403, text))
             return

@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.settings import QueueSettings
+
+ACK, REQUEUE, REJECT = range(3)
+"""What becomes of messages that a channel is done with."""
 
 
 class Publish:
     """Messages for this queue. `first_seq` is the publisher's confirm number of the first, or 0
-    when the publisher does not want confirms."""
+    when the publisher does not want confirms; `expiry` as Chunk has it: who hands the command to
+    the machine sets it, for messages have it from when they come."""
 
-    __slots__ = ("batch", "first_seq", "sender")
+    __slots__ = ("batch", "expiry", "first_seq", "sender")
 
     def __init__(self, batch: Batch, sender: Actor, first_seq: int) -> None:
         self.batch = batch
         self.sender = sender
         self.first_seq = first_seq
+        self.expiry = 0
 
 
 class Written:
@@ -32,13 +39,14 @@ class Written:
 
 
 class Settle:
-    """A channel is done with parts of lots: (lot, start, end) each, `end` exclusive."""
+    """A channel is done with parts of lots: (lot, start, end) each, `end` exclusive. `outcome` is
+    ACK, REQUEUE or REJECT."""
 
-    __slots__ = ("parts", "requeue")
+    __slots__ = ("outcome", "parts")
 
-    def __init__(self, parts: list[tuple[int, int, int]], requeue: bool) -> None:
+    def __init__(self, parts: list[tuple[int, int, int]], outcome: int) -> None:
         self.parts = parts
-        self.requeue = requeue
+        self.outcome = outcome
 
 
 class Consume:
@@ -123,6 +131,24 @@ class SetTarget:
         self.duration_s = duration_s
 
 
+class PolicyChanged:
+    """Another policy holds for the queue, or none; the queue actor makes settings of it."""
+
+    __slots__ = ("policy",)
+
+    def __init__(self, policy: EffectivePolicy | None) -> None:
+        self.policy = policy
+
+
+class Configure:
+    """The queue's settings, from now on."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, settings: QueueSettings) -> None:
+        self.settings = settings
+
+
 class Receipt:
     """Who is to be told that a write is durable."""
 
@@ -135,7 +161,18 @@ class Receipt:
 
 
 Command = (
-    Publish | Settle | Written | Consume | Cancel | Get | Inspect | Purge | Delete | Down | Serve
+    Publish
+    | Settle
+    | Written
+    | Consume
+    | Cancel
+    | Get
+    | Inspect
+    | Purge
+    | Delete
+    | Down
+    | Serve
+    | Configure
 )
 COMMANDS: Final = (Settle, Written, Get, Inspect, Consume, Cancel, Down, Purge, Delete, Serve)
 """What a queue actor takes from its inbox as it is."""

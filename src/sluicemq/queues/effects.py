@@ -62,14 +62,17 @@ class Confirm:
 
 class Write:
     """Persistent messages, from `position` on; `receipt` comes back in Written, None: nobody
-    waits."""
+    waits. See Chunk for `expiry`."""
 
-    __slots__ = ("batch", "position", "receipt")
+    __slots__ = ("batch", "expiry", "position", "receipt")
 
-    def __init__(self, batch: Batch, receipt: Receipt | None, position: int) -> None:
+    def __init__(
+        self, batch: Batch, receipt: Receipt | None, position: int, expiry: int = 0
+    ) -> None:
         self.batch = batch
         self.receipt = receipt
         self.position = position
+        self.expiry = expiry
 
 
 class Remove:

@@ -132,6 +132,8 @@ class Lot:
             chunk.id_base,
             self.in_store,
             sizes,
+            chunk.expiry,
+            chunk.priority,
         )
 
     def open_parts(self) -> list[tuple[int, int]]:

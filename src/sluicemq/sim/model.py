@@ -16,6 +16,7 @@ from bisect import insort
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.queues.commands import (
+    REQUEUE,
     Cancel,
     Command,
     Consume,
@@ -372,7 +373,7 @@ class Spy(Replicator):
             promise(there, self.name, "settles", start, end, "of lot", number)
             lot.entries[start:end] = [None] * (end - start)
             if not self.deleted:
-                if command.requeue:
+                if command.outcome == REQUEUE:
                     self.requeue(part)
                 else:
                     self.drop(part)

@@ -4,14 +4,14 @@ They follow one another without padding; the record around them has the length a
 numbers are little-endian.
 
     run             1 u8 | flags u8 | channel u16 | count u32 | queue u64 | first u64 | first id u64
-                    | step u32 | id step u32 | size u32 | address length u16 | 0 u16
-                    | address | uneven: sizes, u32 each | embedded: contents
+                    | step u32 | id step u32 | size u32 | address length u16 | priority u8 | 0 u8
+                    | expires: expiry u64 | address | uneven: sizes, u32 each | embedded: contents
     ack             2 u32 | n u32 | queue u64 | first, u64 each | step, u32 each | count, u32 each
     delivered       3 u32 | 0 u32 | queue u64 | position u64
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
 
-Flags of a run: 1 even, 2 persistent, 4 embedded. `size` is the size of each content when even, else
+Flags of a run: 1 even, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content when even, else
 0. Per message there is no Python statement in either direction: contents are joined and cut in C.
 """
 
@@ -34,13 +34,15 @@ QUEUE_DELETED: Final = 5
 EVEN: Final = 1
 PERSISTENT: Final = 2
 EMBEDDED: Final = 4
+EXPIRES: Final = 8
 
 COUNT_MAX: Final = 1 << 20
 """Messages of a run, ranges of an ack: far beyond any batch, and what a reader can hold."""
 
 U64_MAX: Final = (1 << 64) - 1
 
-RUN_HEAD: Final = Struct("<BBHIQQQIIIHH")
+RUN_HEAD: Final = Struct("<BBHIQQQIIIHBB")
+EXPIRY: Final = Struct("<Q")
 ACK_HEAD: Final = Struct("<IIQ")
 DELIVERED_ENTRY: Final = Struct("<IIQQ")
 DEFINITION_HEAD: Final = Struct("<II")
@@ -54,7 +56,8 @@ class Run:
     `contents` is None when the bodies are in the message store, under the ids `first_id`,
     `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` are the contents'
     bytes, one each, also when all are the same (`even`). `number` is the channel number in their
-    frames.
+    frames. `expiry`: they count no more from this time on, in milliseconds since the epoch; 0: for
+    ever.
     """
 
     __slots__ = (
@@ -62,11 +65,13 @@ class Run:
         "contents",
         "count",
         "even",
+        "expiry",
         "first",
         "first_id",
         "id_step",
         "number",
         "persistent",
+        "priority",
         "queue",
         "sizes",
         "step",
@@ -86,6 +91,8 @@ class Run:
         sizes: list[int],
         first_id: int = 0,
         id_step: int = 1,
+        expiry: int = 0,
+        priority: int = 0,
     ) -> None:
         self.queue = queue
         self.first = first
@@ -99,6 +106,8 @@ class Run:
         self.sizes = sizes
         self.first_id = first_id
         self.id_step = id_step
+        self.expiry = expiry
+        self.priority = priority
 
     @property
     def positions(self) -> range:
@@ -128,6 +137,8 @@ class Run:
             self.sizes[start:end],
             self.first_id + self.id_step * start if self.first_id else 0,
             self.id_step,
+            self.expiry,
+            self.priority,
         )
 
 
@@ -167,6 +178,8 @@ def encode_run(parts: list[bytes], run: Run) -> int:
     assert len(sizes) == count
     assert (contents is None) == (run.first_id > 0)
     flags = EVEN * run.even | PERSISTENT * run.persistent | EMBEDDED * (contents is not None)
+    if run.expiry:
+        flags |= EXPIRES
     size = sizes[0] if run.even else 0
     head = RUN_HEAD.pack(
         RUN,
@@ -180,8 +193,11 @@ def encode_run(parts: list[bytes], run: Run) -> int:
         run.id_step,
         size,
         len(address),
+        run.priority,
         0,
     )
+    if run.expiry:
+        head += EXPIRY.pack(run.expiry)
     parts.append(head + address)
     total = len(head) + len(address)
     if not run.even:
@@ -247,12 +263,18 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
 def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     """The run at data[at:], and where it ends."""
     fields = RUN_HEAD.unpack_from(data, at)
-    _, flags, number, count, queue, first, first_id, step, id_step, size, length, zero = fields
+    _, flags, number, count, queue, first, first_id, step, id_step, size = fields[:10]
+    length, priority, zero = fields[10:]
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
-    demand(flags < 8 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
+    demand(flags < 16 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
     demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
     demand(first + step * count <= U64_MAX, "positions of a run")
     at += RUN_HEAD.size
+    expiry = 0
+    if flags & EXPIRES:
+        (expiry,) = EXPIRY.unpack_from(data, at)
+        demand(expiry > 0, "expiry of a run")
+        at += EXPIRY.size
     address = cut(data, at, length).tobytes()
     at += length
     if even:
@@ -281,6 +303,8 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         sizes,
         first_id,
         id_step,
+        expiry,
+        priority,
     )
     return run, at
 

@@ -148,6 +148,10 @@ def described_run(run: Run) -> Description:
     }
     if run.contents is None:
         found["ids"] = range_text(run.ids)
+    if run.expiry:
+        found["expiry"] = run.expiry
+    if run.priority:
+        found["priority"] = run.priority
     return found
 
 

@@ -23,14 +23,17 @@ from google_crc32c import extend
 
 from sluicemq.errors import Corrupt, Refused
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""What is written."""
+FORMATS: Final = (1, 2)
+"""What can be read. In format 1 no run had an expiry or a priority."""
 CRC32C: Final = 1
 FILE_HEADER_SIZE: Final = 64
 RECORD_HEAD_SIZE: Final = 24
 ALIGNMENT: Final = 8
 FILE_ID_SIZE: Final = 16
 
-KINDS: Final = ("journal", "segment", "messages", "checkpoint")
+KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream")
 """A kind's number in the header is its place here, from 1 on."""
 
 GROUP: Final = 1
@@ -38,12 +41,18 @@ BLOCK: Final = 2
 MESSAGE: Final = 3
 DIRECTORY: Final = 4
 CHECKPOINT: Final = 5
+CHUNK: Final = 6
+PLACES: Final = 7
+CLOSED: Final = 8
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
     MESSAGE: "message",
     DIRECTORY: "directory",
     CHECKPOINT: "checkpoint",
+    CHUNK: "chunk",
+    PLACES: "places",
+    CLOSED: "closed",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"
@@ -106,7 +115,7 @@ def any_header(data: bytes) -> FileHeader:
         raise Corrupt("the file's header is damaged: its CRC is wrong")
     if version > FORMAT:
         raise Refused(f"the file is of a newer format {version}, this version reads {FORMAT}")
-    if version != FORMAT or algorithm != CRC32C or zero or any(zeroes):
+    if version not in FORMATS or algorithm != CRC32C or zero or any(zeroes):
         raise Corrupt("the file's header has fields that no version writes")
     if not 1 <= kind <= len(KINDS):
         raise Corrupt(f"the file is of an unknown kind {kind}")

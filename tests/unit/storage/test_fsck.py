@@ -304,7 +304,7 @@ def test_a_file_that_the_system_cannot_read_is_found() -> None:
 def test_a_newer_version_is_refused() -> None:
     files = directory()
     newer = bytearray(files.content(SEGMENT))
-    newer[8] = 2
+    newer[8] = 3
     files.put(SEGMENT, with_crc(bytes(newer[:60])) + bytes(newer[64:]))
-    with pytest.raises(Refused, match=r"queues/5/00000000\.idx: .*newer format 2"):
+    with pytest.raises(Refused, match=r"queues/5/00000000\.idx: .*newer format 3"):
         Check(files).run()

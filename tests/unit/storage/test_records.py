@@ -75,8 +75,17 @@ def test_another_kind_is_corrupt() -> None:
 
 def test_a_newer_format_is_refused_by_name() -> None:
     data = bytearray(SMALL[: FILE_HEADER_SIZE - 4])
-    data[8] = 2
-    with pytest.raises(Refused, match="of a newer format 2, this version reads 1"):
+    data[8] = 3
+    with pytest.raises(Refused, match="of a newer format 3, this version reads 2"):
+        decode_header(with_crc(bytes(data)), "journal")
+
+
+def test_files_of_the_first_format_are_read() -> None:
+    data = bytearray(SMALL[: FILE_HEADER_SIZE - 4])
+    data[8] = 1
+    assert decode_header(with_crc(bytes(data)), "journal").kind == "journal"
+    data[8] = 0
+    with pytest.raises(Corrupt):
         decode_header(with_crc(bytes(data)), "journal")
 
 

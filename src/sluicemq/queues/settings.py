@@ -1,0 +1,108 @@
+"""What a queue's arguments and its policy say together about how it behaves.
+
+Where both say something RabbitMQ's rules hold: of two numbers the smaller one, of anything else the
+argument. `max-priority` and `single-active-consumer` can be asked for by argument only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+DROP_HEAD: Final = "drop-head"
+REJECT_PUBLISH: Final = "reject-publish"
+REJECT_PUBLISH_DLX: Final = "reject-publish-dlx"
+
+AGE_UNITS_S: Final = {
+    "Y": 365 * 86400,
+    "M": 30 * 86400,
+    "D": 86400,
+    "h": 3600,
+    "m": 60,
+    "s": 1,
+}
+"""Of `max-age`: "7D" are seven days."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSettings:
+    """Numbers are None where there is no limit; times in milliseconds, sizes in bytes."""
+
+    message_ttl_ms: int | None = None
+    expires_ms: int | None = None
+    max_length: int | None = None
+    max_length_bytes: int | None = None
+    overflow: str = DROP_HEAD
+    dead_letter_exchange: str | None = None
+    dead_letter_routing_key: str | None = None
+    max_priority: int | None = None
+    single_active_consumer: bool = False
+    delivery_limit: int | None = None
+    lazy: bool = False
+    max_age_ms: int | None = None
+    max_segment_bytes: int | None = None
+
+    @property
+    def has_limit(self) -> bool:
+        """Is there a bound on what the queue holds?"""
+        return self.max_length is not None or self.max_length_bytes is not None
+
+
+NO_SETTINGS: Final = QueueSettings()
+
+
+def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -> QueueSettings:
+    """From the arguments of a declaration (x-...) and the definition of the policy that holds."""
+    overflow = _either(arguments, policy, "overflow")
+    return QueueSettings(
+        message_ttl_ms=_smaller(arguments, policy, "message-ttl"),
+        expires_ms=_smaller(arguments, policy, "expires"),
+        max_length=_smaller(arguments, policy, "max-length"),
+        max_length_bytes=_smaller(arguments, policy, "max-length-bytes"),
+        overflow=DROP_HEAD if overflow is None else overflow,
+        dead_letter_exchange=_either(arguments, policy, "dead-letter-exchange"),
+        dead_letter_routing_key=_either(arguments, policy, "dead-letter-routing-key"),
+        max_priority=_number(arguments.get("x-max-priority")),
+        single_active_consumer=arguments.get("x-single-active-consumer") is True,
+        delivery_limit=_smaller(arguments, policy, "delivery-limit"),
+        lazy=_either(arguments, policy, "queue-mode") == "lazy",
+        max_age_ms=_least(
+            _age_ms(arguments.get("x-max-age")),
+            _age_ms(policy.get("max-age")),
+        ),
+        max_segment_bytes=_first(
+            _number(arguments.get("x-stream-max-segment-size-bytes")),
+            _number(policy.get("stream-max-segment-size-bytes")),
+        ),
+    )
+
+
+def _smaller(arguments: Mapping[str, object], policy: Mapping[str, object], key: str) -> int | None:
+    return _least(_number(arguments.get(f"x-{key}")), _number(policy.get(key)))
+
+
+def _either(arguments: Mapping[str, object], policy: Mapping[str, object], key: str) -> str | None:
+    value = arguments.get(f"x-{key}", policy.get(key))
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return _first(one, other)
+    return min(one, other)
+
+
+def _first(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one
+
+
+def _age_ms(value: object) -> int | None:
+    """None for what is no age: that was refused when it was declared."""
+    if not isinstance(value, str) or value[-1:] not in AGE_UNITS_S or not value[:-1].isdecimal():
+        return None
+    return int(value[:-1]) * AGE_UNITS_S[value[-1]] * 1000
