@@ -38,7 +38,10 @@ class SluiceError(Exception):
 
 
 class Refused(SluiceError):
-    """The user asked for something that cannot be: a wrong option, a bad configuration value."""
+    """The user asked for something that cannot be: a wrong option, a bad configuration value.
+    `exit_code` is that of the command that was refused."""
+
+    exit_code = 2
 
 
 class ProtocolViolation(SluiceError):

@@ -51,6 +51,10 @@ RUN_METHODS_MAX: Final = 1024
 """Different basic.publish or basic.deliver frames a connection remembers, to know a run by its
 first octets; the table is emptied when full."""
 
+VARIED_METHODS_MAX: Final = 4096
+"""Different basic.publish frames whose method a connection remembers, as many as a channel remembers
+routes; the table is emptied when full."""
+
 # queues and deliveries
 
 DELIVERY_WINDOW: Final = 1024
@@ -145,6 +149,43 @@ STORE_GROUP_BYTES: Final = 8 << 20
 """Bytes waiting for one sync at which the message store stops granting credit: a disk is at its
 best long before, and three times as much is in memory (gathered, being joined, being written)."""
 
+STREAM_CHUNK_BYTES: Final = 128 << 10
+"""Messages of a stream are joined to chunks of at most this size, unless one alone is larger: a
+chunk is what is checked and read as a whole, so also the least a reader holds in RAM."""
+
+STREAM_GROUP_BYTES: Final = 4 << 20
+"""What is written of a stream for one sync at most: more makes confirms wait for no gain."""
+
+STREAM_BACKLOG_BYTES: Final = 8 << 20
+"""Bytes of a stream that wait for a sync at which its publishers get no more credit."""
+
+STREAM_SEGMENT_BYTES: Final = 64 << 20
+"""Size of a stream's segment files when nothing else is asked for (RabbitMQ: 500 MB). Retention
+drops whole files and a start reads the last one: both want them smaller."""
+
+STREAM_SEGMENT_MIN_BYTES: Final = 4 << 10
+"""Smaller ones are not made, whatever is asked for: each file costs a kilobyte of RAM."""
+
+STREAM_ALLOCATE_BYTES: Final = 1 << 20
+"""Of a stream's segment so much, or as much again as it has, is reserved at a time: syncs are
+cheaper in reserved space, and an idle stream takes little."""
+
+STREAM_PLACES_BYTES: Final = 64 << 10
+"""One chunk for each so many bytes of a segment is in its index: what a look-up reads too much."""
+
+STREAM_READ_BYTES: Final = 512 << 10
+"""What is read of a stream for a consumer at a time."""
+
+STREAM_READS_MAX: Final = 8
+"""Reads of one stream under way at a time; consumers behind it wait in line."""
+
+STREAM_CACHE_BYTES: Final = 32 << 20
+"""Chunks that were just written or read, over all streams of a node, so that consumers at one place
+read the disk once."""
+
+RETENTION_LOOK_MS: Final = 30_000
+"""Between two looks whether something of a stream is too old. What is too much goes at once."""
+
 CLOSING_TIMEOUT_MS: Final = 30_000
 """How long a peer may take to answer connection.close (RabbitMQ: 30 s)."""
 
@@ -192,3 +233,9 @@ a flood the process is soon as small as it could be."""
 
 TRIM_FALL_LOOKS: Final = 3
 """Looks between two such attempts, for traffic that comes and goes."""
+
+CONTROL_REQUEST_BYTES: Final = 64 << 20
+"""A line on the control socket, which only the broker's user reaches: definitions come in one."""
+
+CONTROL_TASKS_MAX: Final = 64
+"""Commands that may wait at a time for what they changed to be durable."""

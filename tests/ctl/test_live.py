@@ -70,10 +70,10 @@ def test_chain_and_status_run_and_are_clear(own: Target) -> None:
     assert "    product: SluiceMQ\n" in ctl(own, "status").stdout
 
 
-def test_a_refusal_is_one_message_and_exit_code_2(own: Target) -> None:
+def test_a_refusal_is_one_message_and_an_exit_code(own: Target) -> None:
     refused = ctl(own, "list_queues", "-p", "/other")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == "Error: there is no virtual host /other; there is /\n"
+    assert (refused.returncode, refused.stdout) == (65, "")
+    assert refused.stderr == "Error: Virtual host '/other' does not exist\n"
 
 
 def test_a_publisher_held_up_by_the_memory_alarm_is_named(tmp_path: Path) -> None:

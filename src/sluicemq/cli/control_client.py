@@ -2,7 +2,7 @@
 
 {"command": "list_queues", "arguments": {"columns": ["name", "messages"]}}
 {"ok": true, "rows": [{"name": "orders", "messages": 12}]}      or
-{"ok": false, "error": "there is no virtual host /other"}
+{"ok": false, "error": "there is no virtual host /other", "code": 65}
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import runtime_dirs, socket_name, sockets_to_try
+from sluicemq.manage.command import LATER, SOFTWARE, UNAVAILABLE, CommandRefused
 
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 """A broker with a million queues answers well below this; anything more is not our broker."""
@@ -25,6 +26,14 @@ Row = dict[str, Any]
 class Unavailable(Refused):
     """No broker answers."""
 
+    exit_code = UNAVAILABLE
+
+
+class TimedOut(Refused):
+    """The broker did not answer in time; it may do what was asked for yet."""
+
+    exit_code = LATER
+
 
 def ask(port: int, command: str, arguments: Mapping[str, object], timeout_s: float) -> list[Row]:
     """The rows the broker on `port` answers with, or Refused with the broker's own words."""
@@ -34,7 +43,7 @@ def ask(port: int, command: str, arguments: Mapping[str, object], timeout_s: flo
             connection.sendall(request)
             line = _read_line(connection)
         except TimeoutError:
-            raise Unavailable(
+            raise TimedOut(
                 f"the broker on port {port} did not answer within {timeout_s:g} s"
             ) from None
         except OSError as error:
@@ -80,9 +89,9 @@ def _rows(port: int, line: bytes) -> list[Row]:
         if answer["ok"]:
             rows: list[Row] = answer["rows"]
             return rows
-        error = answer["error"]
+        error, code = str(answer["error"]), int(answer.get("code", SOFTWARE))
     except (ValueError, KeyError, TypeError):
         raise Unavailable(
             f"what answers on port {port} does not speak as this SluiceMQ does"
         ) from None
-    raise Refused(str(error))
+    raise CommandRefused(error, code)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
+from sluicemq.cli.commands import Ctl, in_vhost, output, reach
 from sluicemq.cli.control_client import ask
-from sluicemq.cli.formats import FORMATTERS, escaped, plain, write
-from sluicemq.errors import Refused
+from sluicemq.cli.formats import escaped, plain, write
+from sluicemq.manage.command import USAGE, CommandRefused
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 
 LISTS: Final = {
@@ -25,58 +26,21 @@ LISTS: Final = {
 PER_VHOST: Final = ("list_queues", "list_consumers", "list_exchanges", "list_bindings")
 
 
-@click.group()
+@click.group(cls=Ctl)
 def ctl() -> None:
-    """Look into a running broker.
+    """Look into a running broker, and change it.
 
     The commands and columns are rabbitmqctl's. They talk to the broker of this user on this
     machine, over a socket only this user can reach.
     """
 
 
-def reach(command: Callable[..., None]) -> Callable[..., None]:
-    """The options every command has: which broker, and for how long to wait."""
-    command = click.option(
-        "--timeout",
-        type=click.FloatRange(0.1),
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="How long to wait for the answer.",
-    )(command)
-    return click.option(
-        "--port",
-        type=click.IntRange(1, 65535),
-        metavar="PORT",
-        default=5672,
-        show_default=True,
-        envvar="SLUICEMQ_PORT",
-        show_envvar=True,
-        help="The AMQP port of the broker to ask.",
-    )(command)
-
-
-def output(command: Callable[..., None]) -> Callable[..., None]:
-    """How rows are written."""
-    command = click.option(
-        "-s", "--silent", is_flag=True, help="No header line and no word about an empty list."
-    )(command)
-    command = click.option(
-        "-q", "--quiet", is_flag=True, help="No word about an empty list, only rows."
-    )(command)
-    return click.option(
-        "--formatter",
-        type=click.Choice(FORMATTERS),
-        default=None,
-        help="How to write rows; a drawn table on a terminal, tab-separated otherwise.",
-    )(command)
-
-
 def _checked(command: str, columns: Sequence[str]) -> Sequence[str]:
     known = COLUMNS[command]
     for column in columns:
         if column not in known:
-            raise Refused(f"{command} has no column {column}; it has: {' '.join(known)}")
+            text = f"{command} has no column {column}; it has: {' '.join(known)}"
+            raise CommandRefused(text, USAGE)
     return columns or DEFAULTS[command]
 
 
@@ -101,9 +65,7 @@ def _list_command(name: str, help_line: str) -> click.Command:
             click.echo("(none)")
 
     if name in PER_VHOST:
-        run = click.option(
-            "-p", "--vhost", default=None, help="The virtual host; the broker's own if left out."
-        )(run)
+        run = in_vhost(run)
     run = click.argument("columns", nargs=-1, metavar="[COLUMN]...")(output(reach(run)))
     default = " ".join(DEFAULTS[name])
     text = f"{help_line}\n\nWithout columns: {default}.\n\nColumns: {', '.join(COLUMNS[name])}."

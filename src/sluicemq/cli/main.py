@@ -13,7 +13,7 @@ from sluicemq.errors import Refused
 
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
-    "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker."),
+    "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker, and change it."),
     "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
         "sluicemq.cli.inspect", "inspect", "Print what is in a file of a data directory."
@@ -21,8 +21,6 @@ COMMANDS: Final = {
     "lab": Later("sluicemq.cli.lab", "lab", "Put a broker under load, measure, report."),
     "sim": Later("sluicemq.cli.sim", "sim", "Replay one simulated run from its seed."),
 }
-
-EXIT_REFUSED: Final = 2
 
 
 @click.group(
@@ -41,4 +39,4 @@ def main() -> None:
         sluicemq(prog_name="sluicemq")
     except Refused as refused:
         click.echo(f"Error: {refused}", err=True)
-        sys.exit(EXIT_REFUSED)
+        sys.exit(refused.exit_code)

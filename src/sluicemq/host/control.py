@@ -6,18 +6,18 @@ import asyncio
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
-from sluicemq.manage.views import rows
+from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.command import LATER, USAGE
+from sluicemq.manage.task import Answer, start
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from sluicemq.node import Node
-
-REQUEST_BYTES_MAX = 1 << 16
 
 
 class ControlServer:
@@ -28,6 +28,8 @@ class ControlServer:
         self.port = port
         self.path: Path
         self.server: asyncio.Server
+        self.tasks = 0
+        """Commands that have not been answered."""
 
     async def start(self) -> None:
         """Listen; a socket file left by a broker that was killed is replaced."""
@@ -35,7 +37,7 @@ class ControlServer:
         with suppress(FileNotFoundError):
             self.path.unlink()
         self.server = await asyncio.start_unix_server(
-            self.serve, path=self.path, limit=REQUEST_BYTES_MAX
+            self.serve, path=self.path, limit=CONTROL_REQUEST_BYTES
         )
 
     async def stop(self) -> None:
@@ -48,17 +50,32 @@ class ControlServer:
         """One client of the control socket."""
         with suppress(ConnectionError, ValueError):
             while line := await reader.readline():
-                writer.write(json.dumps(self.answer(line)).encode() + b"\n")
+                answer = await self.answer(line)
+                writer.write(json.dumps(answer.as_json()).encode() + b"\n")
                 await writer.drain()
         writer.close()
 
-    def answer(self, line: bytes) -> dict[str, Any]:
-        """What is asked for, or why not."""
+    async def answer(self, line: bytes) -> Answer:
+        """What is asked for, or why not; of a change, when it is durable.
+
+        On a full disk that is when there is space again; who asked may have gone by then.
+        """
+        if self.tasks >= CONTROL_TASKS_MAX:
+            return Answer((), "too many commands wait for the disk already", LATER)
+        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         try:
             request = json.loads(line)
-            found = rows(self.node, str(request["command"]), dict(request.get("arguments", {})))
-        except Refused as error:
-            return {"ok": False, "error": str(error)}
+            command, arguments = str(request["command"]), dict(request.get("arguments", {}))
         except (ValueError, KeyError, TypeError):
-            return {"ok": False, "error": 'a request is {"command": ..., "arguments": {...}}'}
-        return {"ok": True, "rows": found}
+            return Answer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
+
+        def reply(answer: Answer) -> None:
+            if not answered.done():  # it is, when the broker stops meanwhile
+                answered.set_result(answer)
+
+        self.tasks += 1
+        try:
+            start(self.node, ACTIONS, command, arguments, reply)
+            return await answered
+        finally:
+            self.tasks -= 1

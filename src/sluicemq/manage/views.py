@@ -41,18 +41,16 @@ def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
         return list_rows(node, command, arguments)
     single = SINGLE.get(command)
     if single is None:
-        known = ", ".join([*SINGLE, *LISTS])
-        raise Refused(f"there is no command {command}; there are {known}")
+        raise Refused(f"there is no command {command}")
     return [single(node)]
 
 
 def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
     """The chosen columns of everything on a list."""
-    name = arguments.get("vhost", DEFAULT_VHOST)
+    name = arguments.get("vhost") or DEFAULT_VHOST
     vhost = node.broker.vhosts.get(name)
     if vhost is None:
-        known = ", ".join(node.broker.vhosts)
-        raise Refused(f"there is no virtual host {name}; there is {known}")
+        raise Refused(f"Virtual host '{name}' does not exist")
     items, columns = LISTS[command]
     wanted = arguments.get("columns") or DEFAULTS[command]
     for column in wanted:

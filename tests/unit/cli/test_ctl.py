@@ -77,7 +77,7 @@ def test_columns_are_asked_for_and_printed_in_order(broker: Broker) -> None:
     broker.rows({"name": "orders", "messages": 3, "state": "flow"})
     result = run("list_queues", "state", "name", "messages", "state")
     assert result.output == "state\tname\tmessages\tstate\nflow\torders\t3\tflow\n"
-    wanted = {"columns": ["state", "name", "messages"], "vhost": None}
+    wanted = {"columns": ["state", "name", "messages"], "vhost": "/"}
     assert broker.requests == [{"command": "list_queues", "arguments": wanted}]
 
 

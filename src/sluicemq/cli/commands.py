@@ -1,0 +1,184 @@
+"""The commands of `sluicemq ctl` that are in the table of `manage/commands/`, made for click."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sluicemq.cli.control_client import ask
+from sluicemq.cli.formats import FORMATTERS, write
+from sluicemq.manage.command import USAGE, Argument, Command, CommandRefused, Option
+from sluicemq.manage.commands import COMMANDS
+from sluicemq.model.definitions import DEFAULT_VHOST
+
+OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "formatter")
+"""Options every command has: not for the broker."""
+
+
+class Ctl(click.Group):
+    """The group: commands of its own, and those of the table, which are made when they are asked
+    for. A wrong command line exits with 64, as rabbitmqctl does."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *COMMANDS})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.add_command(made(COMMANDS[cmd_name]))
+        return self.commands.get(cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            error.show()
+            ctx.exit(USAGE)
+
+
+def reach(command: Callable[..., None]) -> Callable[..., None]:
+    """The options every command has: which broker, and for how long to wait."""
+    command = click.option(
+        "-t",
+        "--timeout",
+        type=click.FloatRange(0.1),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for the answer.",
+    )(command)
+    return click.option(
+        "--port",
+        type=click.IntRange(1, 65535),
+        metavar="PORT",
+        default=5672,
+        show_default=True,
+        envvar="SLUICEMQ_PORT",
+        show_envvar=True,
+        help="The AMQP port of the broker to ask.",
+    )(command)
+
+
+def output(command: Callable[..., None]) -> Callable[..., None]:
+    """How rows are written."""
+    command = click.option(
+        "-s", "--silent", is_flag=True, help="No header line and no word about an empty list."
+    )(command)
+    command = click.option(
+        "-q", "--quiet", is_flag=True, help="No word about an empty list, only rows."
+    )(command)
+    return click.option(
+        "--formatter",
+        type=click.Choice(FORMATTERS),
+        default=None,
+        help="How to write rows; a drawn table on a terminal, tab-separated otherwise.",
+    )(command)
+
+
+def still(command: Callable[..., None]) -> Callable[..., None]:
+    """For commands that change something."""
+    command = click.option("-s", "--silent", is_flag=True, help="The same.")(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
+
+
+def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
+    """-p."""
+    return click.option(
+        "-p",
+        "--vhost",
+        metavar="VHOST",
+        default=DEFAULT_VHOST,
+        show_default=True,
+        help="The virtual host.",
+    )(command)
+
+
+def made(spec: Command) -> click.Command:
+    """One command of the table."""
+
+    def run(**given: Any) -> None:
+        own = {name: given.pop(name, None) for name in OWN_OPTIONS}
+        for argument in spec.arguments:
+            if argument.secret and given[argument.name] is None:
+                given[argument.name] = secret_from_stdin(argument.name)
+        carry_out(spec, given, own)
+
+    run = reach(run)
+    run = still(run) if spec.columns is None else output(run)
+    if spec.per_vhost:
+        run = in_vhost(run)
+    for option in reversed(spec.options):
+        run = option_of(option)(run)
+    for argument in reversed(spec.arguments):
+        run = argument_of(argument)(run)
+    return click.command(spec.name, help=help_of(spec), short_help=spec.help)(run)
+
+
+def help_of(spec: Command) -> str:
+    """What --help says."""
+    if spec.columns is None:
+        return spec.help
+    return f"{spec.help}\n\nColumns: {', '.join(spec.columns)}."
+
+
+def argument_of(argument: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A positional argument for click."""
+    return click.argument(
+        argument.name,
+        nargs=-1 if argument.many else 1,
+        required=not (argument.optional or argument.many or argument.secret),
+    )
+
+
+def option_of(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """An option for click."""
+    flags = option.flags or (f"--{option.name.replace('_', '-')}",)
+    if isinstance(option.default, bool):
+        return click.option(*flags, option.name, is_flag=True, help=option.help)
+    kind: Any = click.Choice(option.choices) if option.choices else type(option.default or "")
+    return click.option(
+        *flags,
+        option.name,
+        type=kind,
+        default=option.default,
+        show_default=option.default not in ("", None),
+        metavar=None if option.choices else option.name.upper(),
+        help=option.help,
+    )
+
+
+def secret_from_stdin(name: str) -> str:
+    """A line of standard input, or typed without an echo."""
+    if sys.stdin.isatty():
+        return str(click.prompt(name, hide_input=True))
+    line = sys.stdin.readline().rstrip("\n")
+    if not line:
+        raise CommandRefused(f"{name} is missing: neither an argument nor a line of input", USAGE)
+    return line
+
+
+def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Ask, and print what there is to print."""
+    rows_only = spec.columns is not None
+    if spec.says and not (own["quiet"] or own["silent"] or rows_only):
+        click.echo(spec.says.format_map(given))
+    wanted = {key: list(each) if isinstance(each, tuple) else each for key, each in given.items()}
+    rows = ask(own["port"], spec.name, wanted, own["timeout"])
+    if spec.columns is not None:
+        columns = columns_asked(spec, wanted.get("columns"))
+        formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
+        write(rows, columns, formatter, not own["silent"], sys.stdout)
+        if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
+            click.echo("(none)")
+
+
+def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
+    """Those that were named, or those that are shown when none are."""
+    assert spec.columns is not None
+    for column in named or ():
+        if column not in spec.columns:
+            text = f"{spec.name} has no column {column}; it has: {' '.join(spec.columns)}"
+            raise CommandRefused(text, USAGE)
+    return named or list(spec.shown or spec.columns)

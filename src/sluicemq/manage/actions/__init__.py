@@ -1,0 +1,12 @@
+"""What the control commands do: a function for each that `commands/` declares."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.manage.actions import operations
+
+if TYPE_CHECKING:
+    from sluicemq.manage.task import Action
+
+ACTIONS: Final[dict[str, Action]] = {**operations.ACTIONS}

@@ -1,0 +1,119 @@
+"""What a control command is: its name, arguments and options. Data for both ends.
+
+The table of all of them is in `commands/`, a file a noun, and imports nothing of the broker: the
+command line makes its commands and docs of it. `actions/` has a function for each, in the broker.
+
+To add one: a `Command` in `commands/<noun>.py`, in its `COMMANDS`; a function in
+`actions/<noun>.py` with the command's name, in its `ACTIONS`:
+
+    def add_thing(task: Task, given: Given) -> None:
+        name = given.text("name")
+        if name in things:
+            raise CommandRefused(f"there is a thing {name}", UNAVAILABLE)
+        task.record([definitions.add_thing(name)])      # answered when that is durable
+
+or `task.finish(rows)` when there is nothing to wait for, or `task.hear(function)` to go on with
+whatever an actor posts to the task. Files with both tables are named in `commands/__init__.py` and
+`actions/__init__.py`; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sluicemq.errors import Refused
+
+USAGE: Final = 64
+DATA: Final = 65
+NO_USER: Final = 67
+UNAVAILABLE: Final = 69
+SOFTWARE: Final = 70
+LATER: Final = 75
+"""Exit codes as rabbitmqctl has them (sysexits.h): the command line is wrong; there is no such
+virtual host; there is no such user; no broker, or it refuses what was asked for; something broke;
+no answer in time."""
+
+
+class CommandRefused(Refused):
+    """A control command that cannot be; `exit_code` is one of the above."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A positional argument. `optional`: it may be left out; `many`: the rest of the line, a list;
+    `secret`: read from standard input when it is left out, and never shown."""
+
+    name: str
+    optional: bool = False
+    many: bool = False
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`--name` as `flags` spell it. `default` gives its kind: False makes a flag, an int a number,
+    "" a text."""
+
+    name: str
+    help: str
+    default: str | int | bool | None = ""
+    flags: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. `says`: what it prints before it begins, with {arguments}; `columns`: it answers
+    rows that have them (column -> meaning); `shown`: those shown when none are named, all if empty;
+    `per_vhost`: it has -p."""
+
+    name: str
+    help: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    says: str = ""
+    columns: Mapping[str, str] | None = None
+    shown: tuple[str, ...] = ()
+    per_vhost: bool = False
+
+
+class Given:
+    """The arguments of a request, which came as JSON: each is checked when it is asked for."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string; CommandRefused when it is none, or missing without a default."""
+        value = self.values.get(name)
+        if value is None:
+            value = default
+        if not isinstance(value, str):
+            raise CommandRefused(f"{name} is missing or no text", USAGE)
+        return value
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """A whole number."""
+        value = self.values.get(name, default)
+        if type(value) is not int:
+            raise CommandRefused(f"{name} is missing or no whole number", USAGE)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether it was given."""
+        return self.values.get(name) is True
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings; empty when it is missing."""
+        value = self.values.get(name) or []
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise CommandRefused(f"{name} is no list of texts", USAGE)
+        return value

@@ -1,0 +1,12 @@
+"""The control commands besides the plain lists: names, arguments, options. Data only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.manage.commands import operations
+
+if TYPE_CHECKING:
+    from sluicemq.manage.command import Command
+
+COMMANDS: Final[dict[str, Command]] = {command.name: command for command in (*operations.COMMANDS,)}

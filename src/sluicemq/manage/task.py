@@ -1,0 +1,130 @@
+"""A control command at work: an actor, because what it changes is durable only later.
+
+The socket's end (`host/control.py`) calls `start` and is called back once with the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluicemq.chain.message_store import Defined, StoreDefinition
+from sluicemq.errors import ProtocolViolation, Refused
+from sluicemq.kernel.actor import Actor
+from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
+from sluicemq.manage.views import Row, rows
+from sluicemq.model.definitions import DEFAULT_VHOST
+
+if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
+    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.node import Node
+
+
+class Answer(NamedTuple):
+    """Rows, or why not (`error`, with the exit code for it)."""
+
+    rows: Sequence[Row] = ()
+    error: str = ""
+    code: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """As it goes over the control socket."""
+        if self.error:
+            return {"ok": False, "error": self.error, "code": self.code}
+        return {"ok": True, "rows": list(self.rows)}
+
+
+Reply = Callable[[Answer], None]
+Action = Callable[["Task", Given], None]
+
+
+class Task(Actor):
+    """One command. It answers once: what comes later is not heard."""
+
+    def __init__(self, node: Node, reply: Reply) -> None:
+        super().__init__(node.broker.scheduler)
+        self.node = node
+        self.reply: Reply | None = reply
+        self.waiting = 0
+        self.rows: Sequence[Row] = ()
+        self.heard: Callable[[object], None] | None = None
+
+    @property
+    def broker(self) -> Broker:
+        return self.node.broker
+
+    def vhost(self, given: Given) -> VirtualHost:
+        """The virtual host that was given with -p."""
+        name = given.text("vhost", DEFAULT_VHOST)
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None:
+            raise CommandRefused(f"Virtual host '{name}' does not exist", DATA)
+        return vhost
+
+    def record(self, changes: Sequence[bytes], answer: Sequence[Row] = ()) -> None:
+        """Changes of the durable definitions that have been made in memory: when they are on the
+        disk, the command has succeeded. May be called more than once in a turn."""
+        self.rows = answer
+        for change in changes:
+            self.waiting += 1
+            self.broker.store.post(StoreDefinition(change, self))
+        if not self.waiting:
+            self.finish(answer)
+
+    def hear(self, function: Callable[[object], None]) -> None:
+        """What is posted to this task goes there, but for the store's word on `record`."""
+        self.heard = function
+
+    def finish(self, answer: Sequence[Row] = ()) -> None:
+        """It has succeeded."""
+        self.answer(Answer(answer))
+
+    def fail(self, error: Exception) -> None:
+        """It has not."""
+        self.answer(answer_to(error))
+
+    def answer(self, answer: Answer) -> None:
+        """The one answer."""
+        reply, self.reply = self.reply, None
+        if reply is not None:
+            reply(answer)
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, Defined):
+            self.waiting -= 1
+            if message.failure:
+                self.answer(Answer((), message.failure, SOFTWARE))
+            elif not self.waiting:
+                self.finish(self.rows)
+        elif self.heard is not None and self.reply is not None:
+            try:
+                self.heard(message)
+            except (Refused, ProtocolViolation) as error:
+                self.fail(error)
+
+
+def answer_to(error: Exception) -> Answer:
+    """A refusal in words, with its exit code."""
+    if isinstance(error, ProtocolViolation):
+        return Answer((), error.reply_text, UNAVAILABLE)
+    code = error.exit_code if isinstance(error, CommandRefused) else DATA
+    return Answer((), str(error), code)
+
+
+def start(
+    node: Node,
+    actions: Mapping[str, Action],
+    command: str,
+    arguments: Mapping[str, Any],
+    reply: Reply,
+) -> None:
+    """Begin `command`; `reply` is called with the answer, now or later."""
+    action = actions.get(command)
+    try:
+        if action is None:
+            reply(Answer(rows(node, command, arguments)))
+        else:
+            action(Task(node, reply), Given(arguments))
+    except (Refused, ProtocolViolation) as error:
+        reply(answer_to(error))

@@ -1,0 +1,158 @@
+"""A node in a World that stands still, and a client made of our own frames."""
+
+from __future__ import annotations
+
+import json
+
+from sluicemq.amqp.methods import (
+    BasicPublish,
+    ChannelOpen,
+    ConfirmSelect,
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+)
+from sluicemq.amqp.properties import BasicProperties, header_frame
+from sluicemq.chain.reader import Peer, Reader
+from sluicemq.config import Config
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.disk import DiskJob
+from sluicemq.kernel.world import Clock, Memory, Net, Received, World
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.task import Answer, start
+from sluicemq.manage.views import rows
+from sluicemq.node import Node
+
+from ..fakes import FakeDice, FakeDisk
+
+MS = 1_000_000
+
+
+class StillClock(Clock):
+    def __init__(self) -> None:
+        self.ns = 10_000 * MS
+
+    def now_ns(self) -> int:
+        return self.ns
+
+    def wall_ms(self) -> int:
+        return self.ns // MS
+
+    def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
+        """No timer ever comes."""
+
+
+class SlowDisk(FakeDisk):
+    """A job is done at once, or when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+
+    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+        super().submit(job, actor, lane)
+        if not self.slow:
+            self.finish()
+
+    def catch_up(self) -> None:
+        self.slow = False
+        while self.jobs:
+            self.finish()
+
+
+class Deaf(Net):
+    def write(self, connection: int, data: bytes) -> bool:
+        return True
+
+    def pause_reading(self, connection: int) -> None:
+        """Nobody sends by himself here."""
+
+    def resume_reading(self, connection: int) -> None:
+        """As above."""
+
+    def close(self, connection: int, linger_ms: int = 0) -> None:
+        """As above."""
+
+
+class Roomy(Memory):
+    def total_bytes(self) -> int:
+        return 1 << 30
+
+    def resident_bytes(self) -> int:
+        return 1 << 20
+
+    def trim(self) -> None:
+        """Nothing to give back."""
+
+
+class Bench:
+    """A node with one connection, one channel."""
+
+    def __init__(self) -> None:
+        self.clock = StillClock()
+        self.disk = SlowDisk()
+        world = World(self.clock, FakeDice(), self.disk, Deaf(), Roomy())
+        self.node = Node(world, Config.tiny())
+        self.reader = self.connect(40312)
+
+    def connect(self, port: int) -> Reader:
+        assert self.node.admits("127.0.0.1")
+        reader = self.node.accept(port, Peer("127.0.0.1", port, "127.0.0.1", 5672))
+        start = ConnectionStartOk(
+            client_properties={"product": "test", "capabilities": {"connection.blocked": True}},
+            mechanism="PLAIN",
+            response=b"\0guest\0guest",
+            locale="en_US",
+        )
+        tune = ConnectionTuneOk(channel_max=7, frame_max=4096, heartbeat=0)
+        opening = ConnectionOpen(virtual_host="/")
+        hello = b"".join(method.frame(0) for method in (start, tune, opening))
+        self.say(b"AMQP\x00\x00\x09\x01" + hello + ChannelOpen().frame(1), reader)
+        return reader
+
+    def say(self, data: bytes, reader: Reader | None = None) -> None:
+        (reader or self.reader).post(Received(data))
+        self.settle()
+
+    def settle(self) -> None:
+        while self.node.run(1000):
+            continue
+
+    def hold_up(self) -> None:
+        """A sync runs and runs, and what waits for the next one is more than the store takes."""
+        self.say(ConfirmSelect().frame(1))  # nobody waits for a sync otherwise
+        self.disk.slow = True
+        self.publish("orders", 1)
+        self.node.broker.store.full.shut()
+
+    def publish(self, key: str, count: int, reader: Reader | None = None) -> None:
+        method = BasicPublish(exchange="", routing_key=key).frame(1)
+        body = b"\x03\x00\x01\x00\x00\x00\x05hello\xce"
+        head = header_frame(1, 5, BasicProperties(delivery_mode=2))
+        self.say((method + head + body) * count, reader)
+
+    def rows(self, command: str, *columns: str, **more: object) -> list[dict[str, object]]:
+        found = rows(self.node, command, {"columns": list(columns), **more})
+        assert json.loads(json.dumps(found)) == found, "not JSON"
+        return found
+
+    def ask(self, command: str, **arguments: object) -> Answer:
+        """What a control command answers; a disk that is not slow is done by then."""
+        answers = self.begin(command, **arguments)
+        self.settle()
+        (answer,) = answers
+        return answer
+
+    def begin(self, command: str, **arguments: object) -> list[Answer]:
+        """The list gets the answer when it comes."""
+        answers: list[Answer] = []
+        start(self.node, ACTIONS, command, arguments, answers.append)
+        return answers
+
+    def do(self, command: str, **arguments: object) -> list[dict[str, object]]:
+        """The rows of a command that must succeed."""
+        answer = self.ask(command, **arguments)
+        assert not answer.error, answer.error
+        rows = list(answer.rows)
+        assert json.loads(json.dumps(rows)) == rows, "not JSON"
+        return rows

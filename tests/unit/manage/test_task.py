@@ -1,0 +1,71 @@
+"""Goal: a control command is answered once, when what it changed is durable, or with why not.
+
+Method: the node of bench.py, with a disk that holds still when told to.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicemq.amqp.methods import QueueDeclare
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.command import UNAVAILABLE, Command
+from sluicemq.manage.commands import COMMANDS
+from sluicemq.manage.lists import LISTS
+from sluicemq.manage.views import SINGLE
+
+from .bench import Bench
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.say(QueueDeclare(queue="orders", durable=True).frame(1))
+    return bench
+
+
+def test_the_table_and_what_is_done_are_in_step() -> None:
+    assert set(COMMANDS) == set(ACTIONS)
+    assert not set(COMMANDS) & ({*LISTS} | {*SINGLE})
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_what_a_command_says_names_its_own_arguments(command: Command) -> None:
+    names = [each.name for each in (*command.arguments, *command.options)]
+    assert len(set(names)) == len(names)
+    secret = [each.name for each in command.arguments if each.secret]
+    given = {name: name for name in [*names, "vhost"] if name not in secret}
+    assert command.says.format_map(given) or command.columns is not None
+    assert set(command.shown) <= set(command.columns or ())
+
+
+def test_a_queue_is_deleted_when_that_is_durable(bench: Bench) -> None:
+    bench.disk.slow = True
+    answers = bench.begin("delete_queue", queue="orders")
+    bench.settle()
+    assert answers == []
+    bench.disk.catch_up()
+    bench.settle()
+    assert [answer.error for answer in answers] == [""]
+    assert bench.rows("list_queues") == []
+
+
+def test_a_queue_with_messages_is_not_deleted_if_it_must_be_empty(bench: Bench) -> None:
+    bench.publish("orders", 2)
+    refused = bench.ask("delete_queue", queue="orders", if_empty=True)
+    assert "not empty" in refused.error
+    assert refused.code == UNAVAILABLE
+    bench.do("purge_queue", queue="orders")
+    bench.do("delete_queue", queue="orders", if_empty=True)
+
+
+def test_what_is_not_there_is_told(bench: Bench) -> None:
+    assert bench.ask("purge_queue", queue="nothing").code == UNAVAILABLE
+    assert bench.ask("purge_queue", queue="orders", vhost="other").code == 65
+    assert bench.ask("purge_queue", queue=5).code == 64
+    assert "there is no command" in bench.ask("rubbish").error
+
+
+def test_a_sealed_store_refuses_changes(bench: Bench) -> None:
+    bench.node.broker.store.seal("EIO")
+    assert "storage has failed" in bench.ask("delete_queue", queue="orders").error
