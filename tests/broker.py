@@ -108,7 +108,7 @@ def await_ready(process: subprocess.Popen[bytes], errors: Path) -> Target:
             last = errors.read_text(errors="replace")[-4000:]
             raise NotReady(f"the broker did not get ready: {said!r}\n{last}")
         said += chunk
-    host, _, port = said.removeprefix(READY).strip().decode().partition("/")[0].rpartition(":")
+    host, _, port = said.removeprefix(READY).decode().split()[0].rpartition(":")
     return Target(host, int(port), pid=process.pid)
 
 

@@ -78,6 +78,21 @@ class Node:
             f" the broker before {how}",
         )
 
+    def admits(self, address: str) -> bool:
+        """May one more client connect from there? If so `accept` or `gave_up` must follow."""
+        admission = self.broker.admission
+        if admission.enter(address):
+            return True
+        if not admission.told:
+            admission.told = True
+            text = "too many connections have not logged in yet; further ones are closed at once,"
+            self.world.log.write("warning", f"{text} one from {address} among them")
+        return False
+
+    def gave_up(self, address: str) -> None:
+        """A client that was admitted has gone before it could be accepted."""
+        self.broker.admission.leave(address)
+
     def accept(self, connection: int, peer: Peer) -> Reader:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
         return Reader(self.broker, connection, peer)

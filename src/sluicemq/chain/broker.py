@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.admission import Admission
+from sluicemq.chain.deadlines import Deadlines
 from sluicemq.chain.message_store import MessageStore
 from sluicemq.chain.vhost import VirtualHost
 from sluicemq.flow.alarm import AlarmBoard
@@ -79,6 +81,8 @@ class Broker:
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
+        self.admission = Admission(config.net.half_open_max, config.net.half_open_per_address_max)
+        self.deadlines = Deadlines(scheduler, world.clock)
         self.definitions = recovery.definitions
         self.entry_count = recovery.entry_count
         self.next_queue_id = recovery.next_queue_id

@@ -8,7 +8,7 @@ told to clients that announce the capability authentication_failure_close.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from hmac import compare_digest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,13 +42,25 @@ FRAME_MAX_LEAST: Final = 4096
 """AMQP 0-9-1 section 4.2.2: every peer must take frames of this size."""
 
 
+EXTERNAL: Final = "EXTERNAL"
+CHANNEL_MAX_MOST: Final = 65_535
+
+
 class Handshake:
     """One connection's negotiation. `receive` takes the client's methods in order."""
 
-    def __init__(self, config: Config, from_loopback: bool, vhosts: Container[str]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        from_loopback: bool,
+        vhosts: Container[str],
+        certificate_name: str | None = None,
+    ) -> None:
         self.config = config
         self.vhosts = vhosts
         self.from_loopback = from_loopback
+        self.certificate_name = certificate_name
+        """Whom the client's certificate names, "" if nobody; None without TLS."""
         self.awaits: type[Method] = ConnectionStartOk
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
@@ -67,16 +79,21 @@ class Handshake:
             "cluster_name": "sluicemq",
             "information": "Licensed under the Apache License 2.0",
             "platform": "Python",
-            "product": "SluiceMQ",
-            "version": __version__,
+            "product": self.config.net.product_name,
+            "version": self.config.net.product_version or __version__,
         }
         return ConnectionStart(
             version_major=0,
             version_minor=9,
             server_properties=properties,
-            mechanisms=b"PLAIN AMQPLAIN",
+            mechanisms=" ".join(self.mechanisms()).encode(),
             locales=b"en_US",
         )
+
+    def mechanisms(self) -> Sequence[str]:
+        """Those offered: EXTERNAL is for those who came with TLS."""
+        chosen = self.config.auth.auth_mechanisms
+        return [name for name in chosen if name != EXTERNAL or self.certificate_name is not None]
 
     def receive(self, method: Method) -> Method | None:
         """The answer to the client's method, if it gets one."""
@@ -99,14 +116,17 @@ class Handshake:
         """Log in."""
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
-        if method.mechanism == "PLAIN":
-            user, password = plain(method.response)
-        elif method.mechanism == "AMQPLAIN":
-            user, password = amqplain(method.response)
-        else:
+        if method.mechanism not in self.mechanisms():
             raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
+        if method.mechanism == EXTERNAL:
+            user = self.certificate_name or ""
+            known = self.knows_by_name(user)
+        else:
+            read = plain if method.mechanism == "PLAIN" else amqplain
+            user, password = read(method.response)
+            known = self.knows(user, password)
         self.asked_user = user
-        if not self.knows(user, password):
+        if not known:
             raise ConnectionViolation(
                 403,
                 f"Login was refused using authentication mechanism {method.mechanism}. "
@@ -126,14 +146,19 @@ class Handshake:
         right &= compare_digest(user.encode(), auth.default_user.encode())
         return right and (self.from_loopback or user not in auth.loopback_users)
 
+    def knows_by_name(self, user: str) -> bool:
+        """The same for whom a certificate vouches for."""
+        auth = self.config.auth
+        return user == auth.default_user and (self.from_loopback or user not in auth.loopback_users)
+
     def tune_ok(self, method: ConnectionTuneOk) -> None:
-        """The client may lower what was offered, not raise it; 0 would be no limit."""
+        """The client may lower what was offered, not raise it; 0 is no limit."""
         net = self.config.net
-        if not 0 < method.channel_max <= net.channel_max:
+        if too_much(method.channel_max, net.channel_max):
             raise not_allowed("channel_max", method.channel_max, net.channel_max)
-        if not FRAME_MAX_LEAST <= method.frame_max <= net.frame_max:
+        if too_much(method.frame_max, net.frame_max) or 0 < method.frame_max < FRAME_MAX_LEAST:
             raise not_allowed("frame_max", method.frame_max, net.frame_max)
-        self.channel_max = method.channel_max
+        self.channel_max = method.channel_max or CHANNEL_MAX_MOST
         self.frame_max = method.frame_max
         self.heartbeat = method.heartbeat
         self.awaits = ConnectionOpen
@@ -146,6 +171,11 @@ class Handshake:
         self.vhost = method.virtual_host
         self.done = True
         return ConnectionOpenOk()
+
+
+def too_much(asked: int, offered: int) -> bool:
+    """Is it more than was offered, 0 being no limit?"""
+    return offered > 0 and not 0 < asked <= offered
 
 
 def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:

@@ -45,6 +45,8 @@ from sluicemq.model.batch import size_of
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
     from sluicemq.chain.vhost import VirtualHost
@@ -64,6 +66,9 @@ class Tick:
     __slots__ = ()
 
 
+TICK: Final = Tick()
+
+
 class Deadline:
     """What was due in `phase` has not come."""
 
@@ -76,13 +81,17 @@ class Deadline:
 class Peer:
     """Who connected, from where to where."""
 
-    __slots__ = ("host", "peer_host", "peer_port", "port")
+    __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
 
     def __init__(self, peer_host: str, peer_port: int, host: str, port: int) -> None:
         self.peer_host = peer_host
         self.peer_port = peer_port
         self.host = host
         self.port = port
+        self.certificate_name = ""
+        """The user whom a verified client certificate names."""
+        self.tls: Mapping[str, str] | None = None
+        """What TLS has agreed on, by RabbitMQ's names; None without TLS."""
 
 
 def split(run: Publishes, count: int) -> tuple[Publishes, Publishes]:
@@ -112,7 +121,8 @@ class Reader(FlowActor):
         self.amqp = AmqpConnection(SERVER)
         self.amqp.max_message_size = broker.config.net.max_message_size
         loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
-        self.handshake = Handshake(broker.config, loopback, broker.vhosts)
+        named = None if peer.tls is None else peer.certificate_name
+        self.handshake = Handshake(broker.config, loopback, broker.vhosts, named)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
@@ -130,6 +140,8 @@ class Reader(FlowActor):
         self.outflows: dict[int, Outflow] = {}
         self.rest: Publishes | None = None
         self.phase = HANDSHAKE
+        self.half_open = True
+        """It has one of the places of those that have not logged in."""
         self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
@@ -143,6 +155,7 @@ class Reader(FlowActor):
         broker.connections[connection] = self
         broker.counters.connections_opened += 1
         self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
+        self.amqp.frame_max = broker.config.net.initial_frame_max
 
     def receive(self, message: object) -> None:
         """Bytes from the net, grants from channels, alarms, timers."""
@@ -355,6 +368,8 @@ class Reader(FlowActor):
     def opened(self) -> None:
         """The handshake is done: from now on alarms and heartbeats concern this connection."""
         self.phase = RUNNING
+        self.half_open = False
+        self.broker.admission.leave(self.peer.peer_host)
         self.user = self.handshake.user
         self.vhost = self.broker.vhosts[self.handshake.vhost]
         self.throttle.notify = self.handshake.can("connection.blocked")
@@ -362,7 +377,9 @@ class Reader(FlowActor):
         if reason:
             self.tell_client(self.throttle.alarms_changed(reason))
         if self.handshake.heartbeat:
-            self.later(self.handshake.heartbeat * 500, Tick())
+            self.later(self.handshake.heartbeat * 500, TICK)
+        else:
+            self.broker.deadlines.cancel(self)
 
     def is_open(self) -> bool:
         """Its channels may still do what was asked before the end when it no longer is."""
@@ -391,7 +408,7 @@ class Reader(FlowActor):
             self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
         else:
-            self.later(self.handshake.heartbeat * 500, Tick())
+            self.later(self.handshake.heartbeat * 500, TICK)
 
     def stray(self, number: int, class_id: int, method_id: int) -> None:
         """A frame for a channel that is not open. After our close: nobody's."""
@@ -420,7 +437,8 @@ class Reader(FlowActor):
         self.writer.post(Frames(method.frame(0)))
 
     def later(self, delay_ms: int, message: object) -> None:
-        self.broker.world.clock.call_after(delay_ms, self, message)
+        """There is one timer: what was to come before does not."""
+        self.broker.deadlines.set(self, delay_ms, message)
 
     def fail(self, violation: ConnectionViolation) -> None:
         """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
@@ -484,6 +502,10 @@ class Reader(FlowActor):
 
     def leave(self) -> None:
         """Out of the broker's tables."""
+        self.broker.deadlines.cancel(self)
+        if self.half_open:
+            self.half_open = False
+            self.broker.admission.leave(self.peer.peer_host)
         self.broker.connections.pop(self.connection, None)
         self.broker.alarms.unregister(self)
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from typing import TYPE_CHECKING, cast
 
 from sluicemq.chain.reader import Peer
-from sluicemq.kernel.world import Closed, Net, Received, Writable
+from sluicemq.host.tls import TlsSession, reason_of
+from sluicemq.kernel.world import Closed, Log, Net, Received, Writable
 
 if TYPE_CHECKING:
     from sluicemq.chain.reader import Reader
+    from sluicemq.config import NetConfig
+    from sluicemq.host.tls import TlsSettings
     from sluicemq.node import Node
 
 HIGH_WATER_BYTES = 1 << 20
@@ -24,28 +28,54 @@ much, and who publishes without waiting for confirms would leave consumers an ei
 class Connection(asyncio.Protocol):
     """asyncio's callbacks, turned into messages for the reader and its writer."""
 
+    __slots__ = (
+        "address",
+        "burst",
+        "full",
+        "goodbye",
+        "held",
+        "net",
+        "number",
+        "reader",
+        "transport",
+    )
+
     def __init__(self, net: HostNet) -> None:
         self.net = net
         self.number = 0
+        """0: it was turned away."""
         self.full = False
         self.held = False
         """The reader wants nothing."""
         self.burst = 0
         """Bytes read since the actors last ran."""
-        self.reader: Reader
+        self.goodbye: asyncio.TimerHandle | None = None
+        """Ends the socket when its peer does not."""
+        self.reader: Reader | None = None
+        self.address = ""
+        """The peer's, without its port."""
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is not one by class
+        self.address = str(transport.get_extra_info("peername")[0])
+        if not self.net.node.admits(self.address):
+            self.transport.abort()
+            return
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
-        plain = transport.get_extra_info("socket")
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.net.set_options(transport.get_extra_info("socket"))
         self.number = self.net.add(self)
-        peer = transport.get_extra_info("peername")
-        here = transport.get_extra_info("sockname")
-        self.reader = self.net.node.accept(
-            self.number, Peer(str(peer[0]), int(peer[1]), str(here[0]), int(here[1]))
-        )
+        self.begin()
+
+    def begin(self) -> None:
+        """The socket is there."""
+        self.reader = self.net.node.accept(self.number, self.peer())
+
+    def peer(self) -> Peer:
+        """Both ends."""
+        there = self.transport.get_extra_info("peername")
+        here = self.transport.get_extra_info("sockname")
+        return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
 
     def data_received(self, data: bytes) -> None:
         if not self.burst:
@@ -53,7 +83,8 @@ class Connection(asyncio.Protocol):
         self.burst += len(data)
         if self.burst >= BURST_BYTES and not self.held:
             self.transport.pause_reading()
-        self.reader.post(Received(data))
+        if self.reader is not None:
+            self.reader.post(Received(data))
 
     def next_burst(self) -> None:
         """The actors have run."""
@@ -67,18 +98,117 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        self.reader.writer.post(Writable())
+        if self.reader is not None:
+            self.reader.writer.post(Writable())
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.net.remove(self)
-        self.reader.post(Closed(str(exc) if exc else "closed"))
+        if self.goodbye is not None:
+            self.goodbye.cancel()
+            self.goodbye = None
+        if self.number:
+            self.net.remove(self)
+            if self.reader is not None:
+                self.reader.post(Closed(str(exc) if exc else "closed"))
+            else:
+                self.net.node.gave_up(self.address)
+
+    def send(self, data: bytes) -> None:
+        """To the peer."""
+        self.transport.write(data)
+
+    def finish(self, linger_ms: int) -> None:
+        """Nothing more will be sent."""
+        transport = self.transport
+        if linger_ms and transport.can_write_eof() and not transport.is_closing():
+            self.net.resume_reading(self.number)  # to the end; the reader drops it
+            transport.write_eof()
+        else:
+            transport.close()
+        if self.goodbye is None:
+            self.end_after(linger_ms or LINGER_DEFAULT_MS)
+
+    def end_after(self, delay_ms: int) -> None:
+        """So long the peer may take."""
+        if self.goodbye is not None:
+            self.goodbye.cancel()
+        self.goodbye = self.net.loop.call_later(delay_ms / 1000, self.transport.abort)
+
+
+class TlsConnection(Connection):
+    """The same with TLS around it. There is a reader from the end of TLS's handshake on."""
+
+    __slots__ = ("tls",)
+
+    def __init__(self, net: HostNet) -> None:
+        super().__init__(net)
+        self.tls: TlsSession
+
+    def begin(self) -> None:
+        settings = self.net.tls
+        assert settings is not None
+        self.tls = TlsSession(settings)
+        self.end_after(settings.tls.handshake_timeout_ms)
+
+    def peer(self) -> Peer:
+        peer = super().peer()
+        peer.certificate_name = self.tls.user()
+        peer.tls = self.tls.facts()
+        return peer
+
+    def data_received(self, data: bytes) -> None:
+        tls = self.tls
+        if tls.ended:
+            return
+        try:
+            said = tls.receive(data)
+            if self.reader is None and tls.ready:
+                self.shake_hands()
+        except ssl.SSLError as error:
+            self.broken(reason_of(error))
+            return
+        if written := tls.to_write():
+            self.transport.write(written)
+        if said:
+            super().data_received(said)
+        if tls.ended:
+            self.transport.close()
+
+    def shake_hands(self) -> None:
+        """TLS is agreed: now AMQP may begin."""
+        if self.tls.too_deep():
+            self.broken("the client's certificate is too far from its root")
+            return
+        assert self.goodbye is not None
+        self.goodbye.cancel()
+        self.goodbye = None
+        super().begin()
+
+    def broken(self, reason: str) -> None:
+        """TLS cannot go on; an alert is on its way to the peer."""
+        self.net.log.write("warning", f"TLS with {self.address} failed: {reason}")
+        self.tls.ended = True
+        self.transport.write(self.tls.to_write())
+        self.transport.close()
+        self.end_after(LINGER_DEFAULT_MS)
+
+    def send(self, data: bytes) -> None:
+        if not self.tls.ended:
+            self.transport.write(self.tls.send(data))
+
+    def finish(self, linger_ms: int) -> None:
+        if not self.tls.ended and not self.transport.is_closing():
+            self.transport.write(self.tls.goodbye())
+        super().finish(linger_ms)
 
 
 class HostNet(Net):
     """The open connections by number."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: NetConfig, log: Log) -> None:
         self.loop = loop
+        self.config = config
+        self.log = log
+        self.tls: TlsSettings | None = None
         self.connections: dict[int, Connection] = {}
         self.next_number = 1
         self.heard: list[Connection] = []
@@ -100,8 +230,19 @@ class HostNet(Net):
         found = self.connections.get(connection)
         if found is None:
             return True  # Closed is on its way to the reader
-        found.transport.write(data)
+        found.send(data)
         return not found.full
+
+    def set_options(self, plain: socket.socket) -> None:
+        """What the configuration says of every socket."""
+        config = self.config
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, config.nodelay)
+        if config.keepalive:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if config.sndbuf is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.sndbuf)
+        if config.recbuf is not None:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.recbuf)
 
     def pause_reading(self, connection: int) -> None:
         found = self.connections.get(connection)
@@ -130,12 +271,5 @@ class HostNet(Net):
         first: a socket closed with something unread in it is reset, and a peer that still writes
         might never read our last words."""
         found = self.connections.get(connection)
-        if found is None:
-            return
-        transport = found.transport
-        if linger_ms and transport.can_write_eof() and not transport.is_closing():
-            self.resume_reading(connection)  # to the end; the reader drops it
-            transport.write_eof()
-        else:
-            transport.close()
-        self.loop.call_later((linger_ms or LINGER_DEFAULT_MS) / 1000, transport.abort)
+        if found is not None:
+            found.finish(linger_ms)

@@ -20,7 +20,8 @@ from sluicemq.host.files import HostFiles
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
-from sluicemq.host.net import Connection, HostNet
+from sluicemq.host.net import Connection, HostNet, TlsConnection
+from sluicemq.host.tls import TlsSettings
 from sluicemq.kernel.world import World
 from sluicemq.limits import TURNS_PER_POLL
 from sluicemq.node import Node, in_memory
@@ -66,16 +67,20 @@ class Host:
         """It is time to end: a signal came, or something broke."""
         self.exit_code = 0
         self.log = HostLog()
-        self.net = HostNet(self.loop)
+        self.net = HostNet(self.loop, config.net, self.log)
+        if config.tls.port is not None:
+            self.net.tls = TlsSettings(config)
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         self.node = Node(world, config, partial(make_index, config, directory, self.log))
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
-        self.server: asyncio.Server
+        self.servers: list[asyncio.Server] = []
         self.control: ControlServer
         self.port = 0
+        """Of AMQP; of AMQP over TLS when there is nothing else."""
+        self.urls: list[str] = []
         self.wake()
 
     def wake(self) -> None:
@@ -96,17 +101,29 @@ class Host:
 
     async def start(self) -> None:
         """Listen for clients and for `sluicemq ctl`."""
-        net = self.config.net
-        try:
-            self.server = await self.loop.create_server(
-                lambda: Connection(self.net), net.host, net.port, backlog=net.backlog
-            )
-        except OSError as error:
-            raise Refused(f"cannot listen on {net.host}:{net.port}: {error.strerror}") from error
-        self.port = self.server.sockets[0].getsockname()[1]
+        net, tls = self.config.net, self.config.tls
+        if net.tcp_listener != "none":
+            await self.listen("amqp", Connection, net.host, net.port)
+        if tls.port is not None:
+            await self.listen("amqps", TlsConnection, tls.host or net.host, tls.port)
+        if not self.servers:
+            raise Refused("listeners.tcp = none: listeners.ssl.default must be set")
         self.control = ControlServer(self.node, self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.files.root}")
+
+    async def listen(self, scheme: str, kind: type[Connection], host: str, port: int) -> None:
+        """One listener."""
+        try:
+            server = await self.loop.create_server(
+                lambda: kind(self.net), host, port, backlog=self.config.net.backlog
+            )
+        except OSError as error:
+            raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        self.servers.append(server)
+        bound = server.sockets[0].getsockname()[1]
+        self.port = self.port or bound
+        self.urls.append(f"{scheme}://{host}:{bound}")
 
     def crashed(self, error: BaseException) -> None:
         """A job of the disk did not come to its end, so what waits for it would wait forever: end
@@ -121,7 +138,8 @@ class Host:
 
         After a crash only the control socket is taken away.
         """
-        self.server.close()
+        for server in self.servers:
+            server.close()
         await self.control.stop()
         if self.exit_code:
             return
@@ -169,7 +187,7 @@ async def run_until_signal(config: Config, directory: Path) -> int:
     await host.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
-    print(f"ready amqp://{config.net.host}:{host.port}", flush=True)
+    print("ready", *host.urls, flush=True)
     await host.stopped.wait()
     await host.stop()
     return host.exit_code

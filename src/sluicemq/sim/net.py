@@ -237,6 +237,7 @@ class SimNet(Net):
         number = self.opened
         socket = Socket(self, number, client)
         self.sockets[number] = socket
+        assert self.node.admits("127.0.0.1")
         socket.reader = self.node.accept(number, Address("127.0.0.1", 40000 + number, "sim", 5672))
         return socket
 

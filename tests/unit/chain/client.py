@@ -78,6 +78,7 @@ class Client:
     def __init__(self, broker: Broker, number: int) -> None:
         self.broker = broker
         self.number = number
+        assert broker.node.admits("127.0.0.1")
         self.reader = broker.node.accept(
             number, Peer("127.0.0.1", 1000 + number, "127.0.0.1", 5672)
         )

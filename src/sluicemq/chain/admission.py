@@ -1,0 +1,41 @@
+"""Places for connections that have not logged in yet: so many, and so many for one address.
+
+Whoever has not logged in has proved nothing, and costs memory and a socket until the handshake's
+deadline. When the places are taken further clients are turned away at once, which is cheap.
+"""
+
+from __future__ import annotations
+
+
+class Admission:
+    """Counts them, from `enter` to `leave`."""
+
+    __slots__ = ("address_max", "by_address", "half_open", "half_open_max", "told", "turned_away")
+
+    def __init__(self, half_open_max: int, address_max: int) -> None:
+        self.half_open_max = half_open_max
+        self.address_max = address_max
+        self.half_open = 0
+        self.by_address: dict[str, int] = {}
+        self.turned_away = 0
+        self.told = False
+        """It was said that clients are turned away; not again before there is room."""
+
+    def enter(self, address: str) -> bool:
+        """Somebody has connected; False: there is no place."""
+        held = self.by_address.get(address, 0)
+        if self.half_open >= self.half_open_max or held >= self.address_max:
+            self.turned_away += 1
+            return False
+        self.half_open += 1
+        self.by_address[address] = held + 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """One who entered has logged in, or is gone."""
+        held = self.by_address.pop(address)
+        if held > 1:
+            self.by_address[address] = held - 1
+        self.half_open -= 1
+        if self.half_open * 2 < min(self.half_open_max, self.address_max):
+            self.told = False

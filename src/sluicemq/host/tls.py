@@ -1,0 +1,275 @@
+"""TLS between a socket and its connection: bytes in, bytes out, the socket is asyncio's as without.
+
+asyncio's own TLS keeps a quarter of a mebibyte a connection, cannot end one half of a socket, and
+has one set of certificates for a listener's whole life. Here the records are read and written in
+memory: pausing, lingering and the bounds of the write buffer are those of the plain socket.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.errors import Refused
+from sluicemq.tls_config import VERIFY_PEER
+
+if TYPE_CHECKING:
+    from sluicemq.config import AuthConfig, Config
+    from sluicemq.tls_config import TlsConfig
+
+RECORD_BYTES: Final = 16_384
+"""Largest plaintext of one TLS record (RFC 8446, section 5.1)."""
+
+VERSIONS: Final = {"tlsv1.2": ssl.TLSVersion.TLSv1_2, "tlsv1.3": ssl.TLSVersion.TLSv1_3}
+FIXED_CIPHERS: Final = "TLS_"
+"""How the names of TLS 1.3's cipher suites begin, which Python does not let anyone choose."""
+
+ATTRIBUTES: Final = {
+    "commonName": "CN",
+    "surname": "SN",
+    "countryName": "C",
+    "localityName": "L",
+    "stateOrProvinceName": "ST",
+    "streetAddress": "2.5.4.9",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "title": "TITLE",
+    "serialNumber": "SERIALNUMBER",
+    "givenName": "GIVENNAME",
+    "initials": "INITIALS",
+    "generationQualifier": "GENERATIONQUALIFIER",
+    "pseudonym": "PSEUDONYM",
+    "domainComponent": "DC",
+    "emailAddress": "EMAILADDRESS",
+    "userId": "UID",
+    "dnQualifier": "2.5.4.46",
+}
+"""OpenSSL's names of what a distinguished name is made of, and RabbitMQ's, which has none for some
+of them and shows their object identifiers."""
+
+SAN_KINDS: Final = {"dns": "DNS", "ip": "IP Address", "email": "email", "uri": "URI"}
+
+
+def server_context(tls: TlsConfig) -> ssl.SSLContext:
+    """The broker's certificate and what it asks of clients; Refused names the option at fault."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = min(VERSIONS[name] for name in tls.versions)
+    context.maximum_version = max(VERSIONS[name] for name in tls.versions)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    if tls.honor_cipher_order:
+        context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    else:
+        context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.num_tickets = 0  # connections live long, and each one proves anew who it is
+    load_certificate(context, tls)
+    if tls.verify == VERIFY_PEER:
+        load_authorities(context, str(tls.cacertfile))
+        required = tls.fail_if_no_peer_cert
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+    chosen = [name for name in tls.ciphers if not name.startswith(FIXED_CIPHERS)]
+    if chosen:
+        try:
+            context.set_ciphers(":".join(chosen))
+        except ssl.SSLError:
+            names = " ".join(chosen)
+            raise Refused(f"ssl_options.ciphers = {names}: OpenSSL knows none of them") from None
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, tls: TlsConfig) -> None:
+    """The certificate and its key."""
+    certfile = str(tls.certfile)
+    keyfile = tls.keyfile or certfile
+    key_option = "keyfile" if tls.keyfile else "certfile"
+    check_readable("certfile", certfile)
+    check_readable(key_option, keyfile)
+    wrong_password = f"ssl_options.password: does not open the key in {keyfile}"
+
+    def password() -> str:
+        if tls.password is None:
+            raise Refused(f"ssl_options.password: is not set, but the key in {keyfile} needs it")
+        return tls.password
+
+    try:
+        context.load_cert_chain(certfile, keyfile, password)
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            text = f"ssl_options.{key_option} = {keyfile}: is not the key of {certfile}"
+        elif error.reason in ("BAD_DECRYPT", "BAD_PASSWORD_READ", "MAYBE_WRONG_PASSWORD"):
+            text = wrong_password
+        elif "BEGIN CERTIFICATE" not in Path(certfile).read_text(errors="replace"):
+            text = f"ssl_options.certfile = {certfile}: holds no certificate in PEM"
+        else:
+            text = f"ssl_options.{key_option} = {keyfile}: holds no private key in PEM that serves"
+            text += f" ({error.reason})" if error.reason else ""
+        raise Refused(text) from None
+
+
+def load_authorities(context: ssl.SSLContext, cacertfile: str) -> None:
+    """Whose clients are trusted."""
+    check_readable("cacertfile", cacertfile)
+    try:
+        context.load_verify_locations(cacertfile)
+    except ssl.SSLError as error:
+        raise Refused(
+            f"ssl_options.cacertfile = {cacertfile}: holds no certificates in PEM ({error.reason})"
+        ) from None
+
+
+def check_readable(option: str, path: str) -> None:
+    """A file that is not there, or that is a directory, or that is somebody else's."""
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        raise Refused(f"ssl_options.{option} = {path}: {error.strerror}") from error
+
+
+class TlsSettings:
+    """What new connections are wrapped in. `load` replaces it whole, or not at all."""
+
+    def __init__(self, config: Config) -> None:
+        self.context: ssl.SSLContext
+        self.tls: TlsConfig
+        self.auth: AuthConfig
+        self.load(config)
+
+    def load(self, config: Config) -> None:
+        """Read the files again; Refused leaves everything as it was."""
+        self.context = server_context(config.tls)
+        self.tls = config.tls
+        self.auth = config.auth
+
+
+class TlsSession:
+    """One connection's TLS, without a socket. Errors are ssl.SSLError; they end it."""
+
+    __slots__ = ("_incoming", "_object", "_outgoing", "auth", "depth", "ended", "ready")
+
+    def __init__(self, settings: TlsSettings) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._object = settings.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.auth = settings.auth
+        self.depth = settings.tls.depth
+        self.ready = False
+        """The handshake is done."""
+        self.ended = False
+        """The peer has said goodbye, or so have we."""
+
+    def receive(self, data: bytes) -> bytes:
+        """From the socket; returns what it says, perhaps nothing yet."""
+        self._incoming.write(data)
+        if not self.ready:
+            try:
+                self._object.do_handshake()
+            except ssl.SSLWantReadError:
+                return b""
+            self.ready = True
+        parts: list[bytes] = []
+        try:
+            while not self.ended:
+                part = self._object.read(RECORD_BYTES)
+                if part:
+                    parts.append(part)
+                else:
+                    self.ended = True
+        except ssl.SSLWantReadError:
+            pass
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def send(self, data: bytes) -> bytes:
+        """What is to be written to the socket for `data`."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._object.write(rest) :]
+        return self._outgoing.read()
+
+    def to_write(self) -> bytes:
+        """Whatever TLS itself has to say."""
+        return self._outgoing.read()
+
+    def goodbye(self) -> bytes:
+        """The last thing to be written."""
+        self.ended = True
+        if self.ready:
+            with suppress(ssl.SSLError):  # the peer's goodbye is not waited for
+                self._object.unwrap()
+        return self._outgoing.read()
+
+    def facts(self) -> dict[str, str]:
+        """What was agreed, under RabbitMQ's names of connection columns."""
+        cipher = self._object.cipher()
+        certificate = self._certificate()
+        return {
+            "ssl_protocol": str(self._object.version()).lower(),
+            "ssl_cipher": cipher[0] if cipher else "",
+            "peer_cert_subject": distinguished_name(certificate.get("subject", ())),
+            "peer_cert_issuer": distinguished_name(certificate.get("issuer", ())),
+        }
+
+    def too_deep(self) -> bool:
+        """The client's certificate is further from its root than allowed."""
+        if not self._certificate():
+            return False
+        chain = self._object._sslobj.get_verified_chain()  # type: ignore[attr-defined]  # public from 3.13 on
+        return len(chain) > self.depth + 2
+
+    def user(self) -> str:
+        """The name EXTERNAL logs in with; "" without a verified certificate that has one."""
+        return user_of(self._certificate(), self.auth)
+
+    def _certificate(self) -> Mapping[str, Any]:
+        """The client's, when it was verified."""
+        return self._object.getpeercert() or {}
+
+
+def user_of(certificate: Mapping[str, Any], auth: AuthConfig) -> str:
+    """The part of a certificate, as ssl.getpeercert gives it, that is the user's name."""
+    subject = certificate.get("subject", ())
+    if auth.ssl_cert_login_from == "distinguished_name":
+        return distinguished_name(subject)
+    if auth.ssl_cert_login_from == "common_name":
+        return ",".join(common_names(subject))
+    kind = SAN_KINDS[auth.ssl_cert_login_san_type]
+    names = [value for found, value in certificate.get("subjectAltName", ()) if found == kind]
+    index = auth.ssl_cert_login_san_index
+    return str(names[index]) if index < len(names) else ""
+
+
+def common_names(subject: Any) -> list[str]:
+    """Every CN, in order."""
+    return [value for part in subject for name, value in part if name == "commonName"]
+
+
+def distinguished_name(subject: Any) -> str:
+    """`CN=app,O=Works`: last part first, as RFC 4514 has it and RabbitMQ too."""
+    parts = [
+        "+".join(f"{ATTRIBUTES.get(name, name)}={escaped(value)}" for name, value in part)
+        for part in subject
+    ]
+    return ",".join(reversed(parts))
+
+
+def escaped(value: str) -> str:
+    """RFC 4514, section 2.4."""
+    text = "".join("\\" + char if char in ',+"\\<>;' else char for char in value)
+    if text.startswith((" ", "#")):
+        text = "\\" + text
+    return text[:-1] + "\\ " if text.endswith(" ") and len(text) > 1 else text
+
+
+def reason_of(error: ssl.SSLError) -> str:
+    """What went wrong, for the log, in words people search for."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the client's certificate was refused: {error.verify_message}"
+    hints = {
+        "HTTP_REQUEST": "this is HTTP",
+        "WRONG_VERSION_NUMBER": "this is not TLS, or a version that is not spoken here",
+        "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has no certificate",
+    }
+    reason = error.reason or str(error)
+    return hints.get(reason, reason.lower().replace("_", " "))
