@@ -55,6 +55,20 @@ VARIED_METHODS_MAX: Final = 4096
 """Different basic.publish frames whose method a connection remembers, as many as a channel remembers
 routes; the table is emptied when full."""
 
+# users and permissions
+
+PATTERN_BYTES_MAX: Final = 1024
+"""Of a user's regular expression (newer RabbitMQ's bound): compiling takes time, too."""
+
+PATTERN_TIMEOUT_S: Final = 0.01
+"""A match that takes longer is none: a sane one takes microseconds, and all clients wait for it."""
+
+PATTERN_STRIKES_MAX: Final = 100
+"""So often one pattern may take too long: a second of the broker's time in all."""
+
+RIGHTS_MAX: Final = 1024
+"""Names a connection remembers what it may do with; then it starts anew."""
+
 # queues and deliveries
 
 DELIVERY_WINDOW: Final = 1024

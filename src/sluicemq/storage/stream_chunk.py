@@ -1,0 +1,112 @@
+"""A chunk: consecutive messages of a stream, with one address; the unit of its log.
+
+A chunk is a record of type CHUNK; its sequence is the offset of its first message. The payload:
+
+    group u64 | timestamp u64 | count u32 | size u32 | channel u16 | address length u16 | 0 u32
+              | address | sizes u32 x count, only when size is 0 | contents
+
+`group` is the first offset of what was written for one sync, this chunk included: by it a reader
+knows a write that was cut off from damage (`stream_segment.py`). `timestamp` is the wall clock in
+milliseconds when that was written, and never goes back. `size` is the length of every content, 0
+when they differ. Address, contents and channel are those of a run (`entries.py`).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.records import CHUNK, encode_record
+
+if TYPE_CHECKING:
+    from sluicemq.storage.records import Record
+
+CHUNK_HEAD: Final = Struct("<QQIIHHI")
+
+
+class ChunkHead:
+    """What is known of a chunk without its contents; `end` is the offset behind its last."""
+
+    __slots__ = ("count", "first", "group", "timestamp_ms")
+
+    def __init__(self, first: int, count: int, group: int, timestamp_ms: int) -> None:
+        self.first = first
+        self.count = count
+        self.group = group
+        self.timestamp_ms = timestamp_ms
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
+class StreamChunk(ChunkHead):
+    """A chunk with its contents, raw as they came."""
+
+    __slots__ = ("address", "contents", "number")
+
+    def __init__(
+        self,
+        first: int,
+        group: int,
+        timestamp_ms: int,
+        address: bytes,
+        number: int,
+        contents: list[bytes],
+    ) -> None:
+        super().__init__(first, len(contents), group, timestamp_ms)
+        self.address = address
+        self.number = number
+        self.contents = contents
+
+    def encode(self, file_id: bytes, position: int) -> bytes:
+        """The record for exactly this place of this file."""
+        contents = self.contents
+        sizes = list(map(len, contents))
+        even = min(sizes) == max(sizes)
+        head = CHUNK_HEAD.pack(
+            self.group,
+            self.timestamp_ms,
+            self.count,
+            sizes[0] if even else 0,
+            self.number,
+            len(self.address),
+            0,
+        )
+        parts = [head, self.address]
+        if not even:
+            parts.append(Struct(f"<{len(sizes)}I").pack(*sizes))
+        parts += contents
+        return encode_record(file_id, position, CHUNK, self.first, parts)
+
+
+def decode_head(record: Record) -> ChunkHead:
+    """Of a valid record of type CHUNK. Corrupt."""
+    if len(record.payload) < CHUNK_HEAD.size:
+        raise Corrupt("a chunk without a head")
+    group, timestamp_ms, count, *_ = CHUNK_HEAD.unpack_from(record.payload)
+    if not count or group > record.sequence:
+        raise Corrupt("a chunk without messages, or in front of its group")
+    return ChunkHead(record.sequence, count, group, timestamp_ms)
+
+
+def decode_chunk(record: Record) -> StreamChunk:
+    """The same with everything in it. Corrupt."""
+    head = decode_head(record)
+    payload = record.payload
+    *_, size, number, length, zero = CHUNK_HEAD.unpack_from(payload)
+    address = bytes(payload[CHUNK_HEAD.size : CHUNK_HEAD.size + length])
+    at = CHUNK_HEAD.size + length
+    if size:
+        ends = list(range(at, at + size * head.count + 1, size))
+    else:
+        layout = Struct(f"<{head.count}I")
+        if len(payload) < at + layout.size:
+            raise Corrupt("the sizes of a chunk are cut")
+        ends = list(accumulate(layout.unpack_from(payload, at), initial=at + layout.size))
+    if zero or ends[-1] != len(payload):
+        raise Corrupt("the contents of a chunk do not fill it")
+    contents = [bytes(payload[start:end]) for start, end in pairwise(ends)]
+    return StreamChunk(head.first, head.group, head.timestamp_ms, address, number, contents)

@@ -1,0 +1,328 @@
+"""The log of one stream: what is appended gets offsets, is written in groups, and is never changed.
+
+    append ... append -> commit() -> job on the disk -> committed(job): durable, and readable
+
+One group at a time: what is appended while one is being synced is the next. A segment that has
+reached its size is closed with the next group, which begins a new one. Retention drops whole
+segments, the oldest first, and never the last one; so the next offset is always known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import (
+    STREAM_ALLOCATE_BYTES,
+    STREAM_CHUNK_BYTES,
+    STREAM_GROUP_BYTES,
+    STREAM_SEGMENT_BYTES,
+)
+from sluicemq.storage.stream_chunk import StreamChunk
+from sluicemq.storage.stream_segment import Segment, stream_directory
+
+SYNCS: Final = ("sync", "sync directory", "sync_directory")
+
+
+class Appended:
+    """Messages that wait to be written: alike but for their contents; `size` are bytes."""
+
+    __slots__ = ("address", "contents", "number", "size")
+
+    def __init__(self, address: bytes, number: int, contents: list[bytes], size: int) -> None:
+        self.address = address
+        self.number = number
+        self.contents = contents
+        self.size = size
+
+
+class StreamCommit(DiskJob):
+    """Makes a group durable. It may be submitted again after it has failed for want of space: it
+    writes the same to the same places."""
+
+    def __init__(self, segment: Segment, position: int, chunks: list[StreamChunk]) -> None:
+        self.segment = segment
+        self.position = position
+        """Where the first chunk goes."""
+        self.chunks = chunks
+        self.ends: list[int] = []
+        """The position behind each chunk."""
+        self.allocate = 0
+        self.data = b""
+        self.closing: Segment | None = None
+        """The segment before, which gets its end."""
+        self.ending = b""
+
+    @property
+    def is_new(self) -> bool:
+        """Does it begin a file?"""
+        return self.segment.end == self.segment.first
+
+    @property
+    def may_be_tried_again(self) -> bool:
+        """There was no space; but nothing is known after a sync that has failed."""
+        failure = self.failure
+        return failure is not None and failure.is_full and failure.action not in SYNCS
+
+    def run(self, files: Files) -> None:
+        if self.closing is not None:
+            close(files, self.closing, self.ending)
+        path = self.segment.path
+        directory, _, _ = path.rpartition("/")
+        if self.is_new:
+            files.make_directory(directory)
+        if self.allocate:
+            files.allocate(path, self.allocate)
+        if self.is_new:  # durable before there is anything behind it: without it nothing is read
+            files.write(path, 0, self.segment.header())
+            files.sync(path)
+            files.sync_directory(directory)
+        files.write(path, self.position, self.data)
+        files.sync(path)
+
+
+def close(files: Files, segment: Segment, ending: bytes) -> None:
+    """The segment's end is written, durably."""
+    files.write(segment.path, segment.size, ending)
+    files.truncate(segment.path, segment.size + len(ending))
+    files.sync(segment.path)
+
+
+class StreamDrop(DiskJob):
+    """Deletes segments, the oldest first: none goes before the one in front of it is surely gone,
+    so that no gap is ever left."""
+
+    def __init__(self, directory: str, paths: list[str]) -> None:
+        self.directory = directory
+        self.paths = paths
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            files.delete(path)
+            files.sync_directory(self.directory)
+
+
+class StreamLog:
+    """`segments` hold what is durable; `next_offset` is that of the next message appended."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        new_file_id: Callable[[], bytes],
+        segment_bytes: int = STREAM_SEGMENT_BYTES,
+        chunk_bytes: int = STREAM_CHUNK_BYTES,
+        group_bytes: int = STREAM_GROUP_BYTES,
+    ) -> None:
+        self.queue_id = queue_id
+        self.directory = stream_directory(queue_id)
+        self.new_file_id = new_file_id
+        self.segment_bytes = segment_bytes
+        self.chunk_bytes = chunk_bytes
+        self.group_bytes = group_bytes
+        self.segments: list[Segment] = []
+        self.next_offset = 0
+        self.waiting: deque[Appended] = deque()
+        self.waiting_bytes = 0
+        self.job: StreamCommit | None = None
+        self.job_bytes = 0
+        self.last_ms = 0
+        self.syncs = 0
+        self.written_bytes = 0
+
+    def recovered(self, segments: list[Segment], next_offset: int) -> None:
+        """What a start has found."""
+        self.segments = segments
+        self.next_offset = next_offset
+        self.last_ms = max((segment.last_ms for segment in segments), default=0)
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest message there is, or the next one when there is none."""
+        return self.segments[0].first if self.segments else self.durable_end
+
+    @property
+    def durable_end(self) -> int:
+        """The offset behind the last message that may be read."""
+        if self.segments:
+            return self.segments[-1].end
+        return self.next_offset - self._unwritten()
+
+    @property
+    def durable_bytes(self) -> int:
+        """Of the chunks of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Contents that are not durable yet."""
+        return self.waiting_bytes + self.job_bytes
+
+    def _unwritten(self) -> int:
+        waiting = sum(len(each.contents) for each in self.waiting)
+        return waiting + (sum(chunk.count for chunk in self.job.chunks) if self.job else 0)
+
+    # -- writing
+
+    def append(self, address: bytes, number: int, contents: list[bytes], size: int) -> int:
+        """The offset of the first; the others follow."""
+        first = self.next_offset
+        self.next_offset += len(contents)
+        self.waiting_bytes += size
+        self.waiting.append(Appended(address, number, contents, size))
+        return first
+
+    def commit(self, now_ms: int) -> StreamCommit | None:
+        """The job that makes the next group durable; None while one is under way or nothing
+        waits."""
+        if self.job is not None or not self.waiting:
+            return None
+        first = self.durable_end
+        self.last_ms = max(self.last_ms, now_ms)
+        segment = self.segments[-1] if self.segments else None
+        closing: Segment | None = None
+        if segment is None or segment.is_closed or segment.size >= self.segment_bytes:
+            closing = segment if segment is not None and not segment.is_closed else None
+            segment = Segment(self.queue_id, self.directory, first, self.new_file_id())
+        room = min(self.group_bytes, self.segment_bytes - segment.size)
+        job = StreamCommit(segment, segment.size, self._chunks(first, room))
+        if closing is not None:
+            job.closing, job.ending = closing, closing.ending()
+        self._encode(job)
+        self.job = job
+        return job
+
+    def _chunks(self, group: int, room: int) -> list[StreamChunk]:
+        """Chunks of what waits, as many as there is room for, one at least."""
+        chunks: list[StreamChunk] = []
+        first = group
+        while self.waiting and (room > 0 or not chunks):
+            head = self._take()
+            self.waiting_bytes -= head.size
+            self.job_bytes += head.size
+            room -= head.size
+            chunk = StreamChunk(
+                first, group, self.last_ms, head.address, head.number, head.contents
+            )
+            chunks.append(chunk)
+            first = chunk.end
+        return chunks
+
+    def _take(self) -> Appended:
+        """What makes one chunk: the first that waits, with the next ones that are like it, or only
+        a part of it."""
+        waiting = self.waiting
+        head = waiting.popleft()
+        if head.size > self.chunk_bytes and len(head.contents) > 1:
+            head, rest = split(head, self.chunk_bytes)
+            waiting.appendleft(rest)
+            return head
+        contents: list[bytes] | None = None
+        while waiting and head.size + waiting[0].size <= self.chunk_bytes:
+            other = waiting[0]
+            if other.address != head.address or other.number != head.number:
+                break
+            if contents is None:  # the list may belong to other queues too
+                contents = [*head.contents]
+                head = Appended(head.address, head.number, contents, head.size)
+            contents += other.contents
+            head.size += other.size
+            waiting.popleft()
+        return head
+
+    def _encode(self, job: StreamCommit) -> None:
+        """The bytes, and what is to be reserved for them."""
+        segment = job.segment
+        position = job.position
+        parts: list[bytes] = []
+        for chunk in job.chunks:
+            record = chunk.encode(segment.file_id, position)
+            parts.append(record)
+            position += len(record)
+            job.ends.append(position)
+        job.data = b"".join(parts)
+        self.written_bytes += len(job.data)
+        if position > segment.allocated:
+            step = max(STREAM_ALLOCATE_BYTES, min(segment.size, 16 * STREAM_ALLOCATE_BYTES))
+            step = min(step, self.segment_bytes)
+            segment.allocated = job.allocate = position + step - position % step
+
+    def committed(self, job: StreamCommit) -> None:
+        """The job has succeeded: what is in it may be read."""
+        assert job is self.job
+        self.job = None
+        self.job_bytes = 0
+        self.syncs += 1
+        segment = job.segment
+        if job.closing is not None:
+            job.closing.places = None
+        if job.is_new:
+            self.segments.append(segment)
+        position = job.position
+        for chunk, end in zip(job.chunks, job.ends, strict=True):
+            segment.add(chunk, position, end)
+            position = end
+        job.data = b""
+
+    # -- reading
+
+    def segment_of(self, offset: int) -> Segment | None:
+        """The segment that has that offset, or the next one that there is; None when it was not
+        written yet."""
+        if offset >= self.durable_end:
+            return None
+        at = bisect_right(self.segments, offset, key=first_of) - 1
+        if at >= 0 and offset >= self.segments[at].end:
+            at += 1
+        return self.segments[max(at, 0)]
+
+    def segment_at(self, timestamp_ms: int) -> Segment | None:
+        """The first segment with something of that time, or of a later one."""
+        for segment in self.segments:
+            if segment.last_ms >= timestamp_ms:
+                return segment
+        return None
+
+    def has(self, segment: Segment) -> bool:
+        """Is it still there?"""
+        return segment.first >= self.first_offset
+
+    # -- retention
+
+    def retain(self, now_ms: int, max_age_ms: int | None, max_bytes: int | None) -> list[Segment]:
+        """Drop the oldest segments of which everything is too old, or as far as they are too much.
+        The answer is to be deleted."""
+        dropped: list[Segment] = []
+        total = self.durable_bytes
+        while len(self.segments) > 1:
+            oldest = self.segments[0]
+            too_old = max_age_ms is not None and oldest.last_ms < now_ms - max_age_ms
+            too_much = max_bytes is not None and total > max_bytes
+            if not (too_old or too_much):
+                break
+            total -= oldest.size
+            dropped.append(self.segments.pop(0))
+        return dropped
+
+
+def first_of(segment: Segment) -> int:
+    """Sort key."""
+    return segment.first
+
+
+def split(appended: Appended, chunk_bytes: int) -> tuple[Appended, Appended]:
+    """The first messages, at most so many bytes but at least one, and the others."""
+    count = 0
+    size = 0
+    for content in appended.contents[:-1]:
+        if count and size + len(content) > chunk_bytes:
+            break
+        count += 1
+        size += len(content)
+    address, number, contents = appended.address, appended.number, appended.contents
+    return (
+        Appended(address, number, contents[:count], size),
+        Appended(address, number, contents[count:], appended.size - size),
+    )

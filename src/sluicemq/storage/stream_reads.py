@@ -1,0 +1,83 @@
+"""Reading a stream's log: a piece at a time, from an offset or a time on, forward."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.limits import STREAM_READ_BYTES
+from sluicemq.storage.records import CHUNK, FILE_HEADER_SIZE
+from sluicemq.storage.stream_chunk import StreamChunk, decode_chunk, decode_head
+from sluicemq.storage.stream_segment import Places, Segment, Walk, read_places
+
+ANYWHERE: Final = 0
+"""In place of a position: to be looked up."""
+
+
+class StreamRead(DiskJob):
+    """Chunks of one segment from `position` on (ANYWHERE: it is looked up), those left out that end
+    at or before `offset` or are older than `timestamp_ms`; about `piece` bytes of them.
+
+    Then `position` is behind the last one. `lost`: ranges of positions without a valid chunk that
+    one follows. `is_over`: there is nothing more in the segment, as far as it was durable then.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        position: int,
+        offset: int,
+        timestamp_ms: int = 0,
+        piece: int = STREAM_READ_BYTES,
+    ) -> None:
+        self.segment = segment
+        self.path = segment.path
+        self.limit = segment.size
+        self.position = position
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.piece = piece
+        self.chunks: list[StreamChunk] = []
+        self.ends: list[int] = []
+        """The position behind each chunk."""
+        self.lost: list[tuple[int, int]] = []
+        self.is_over = False
+        self.tries = 0
+        if position == ANYWHERE and segment.places is not None:
+            self.position = self._look_up(segment.places)
+
+    def _look_up(self, places: Places | None) -> int:
+        """Where to begin; from the front when nothing is known."""
+        if places is None:
+            return FILE_HEADER_SIZE
+        if self.timestamp_ms:
+            return places.of_time(self.timestamp_ms)
+        return places.of_offset(self.offset)
+
+    def run(self, files: Files) -> None:
+        """Read until there is a piece of what is wanted."""
+        if self.position == ANYWHERE:
+            file_id = self.segment.file_id
+            self.position = self._look_up(read_places(files, self.path, file_id, self.limit))
+        walk = Walk(
+            files, self.path, self.segment.file_id, self.position, self.limit, piece=self.piece
+        )
+        size = 0
+        while size < self.piece:
+            record = walk.next()
+            if record is None:
+                self.is_over = True
+                break
+            if record.type != CHUNK:
+                continue
+            try:
+                head = decode_head(record)
+                if head.end > self.offset and head.timestamp_ms >= self.timestamp_ms:
+                    self.chunks.append(decode_chunk(record))
+                    self.ends.append(record.end)
+                    size += record.end - record.offset
+            except Corrupt:
+                self.lost.append((record.offset, record.end))
+            self.position = record.end
+        self.lost += walk.damaged

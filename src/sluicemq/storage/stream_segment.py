@@ -1,0 +1,320 @@
+"""A segment file of a stream's log: chunks, one behind the other, and a look-up table at its end.
+
+    header 64 | chunk | chunk | ... | places | closed
+
+The file's number is the offset of its first message. *places* is a record of type PLACES, which
+says of some chunks where they are; *closed*, of type CLOSED, is the last thing in the file and says
+what is in it, so that a start reads it and not the chunks. Both are a help only: a file without
+them, or with torn ones, is scanned instead. Their payloads:
+
+    places    count u64 | offsets u64 x count | timestamps u64 x count | positions u64 x count
+    closed    end offset u64 | first timestamp u64 | last timestamp u64 | where places begins u64
+
+What is written for one sync is a *group* of chunks. Where no valid record is, but one follows, that
+was either a group that was cut off with some of its later bytes arriving, or damage. It was cut off
+if all that follows is of the same group: the next group is never written before the sync is over.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import Corrupt
+from sluicemq.limits import STREAM_PLACES_BYTES, STREAM_READ_BYTES
+from sluicemq.storage.records import (
+    ALIGNMENT,
+    CHUNK,
+    CLOSED,
+    FILE_HEADER_SIZE,
+    PLACES,
+    RECORD_HEAD_SIZE,
+    FileHeader,
+    encode_record,
+    next_magic,
+    read_head,
+    read_record,
+    size_of_record,
+)
+from sluicemq.storage.stream_chunk import ChunkHead, decode_head
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+    from sluicemq.storage.records import Record
+
+STREAMS: Final = "streams"
+NAME: Final = re.compile(r"(\d{20})\.stream")
+CLOSED_PAYLOAD: Final = Struct("<QQQQ")
+CLOSED_SIZE: Final = size_of_record(CLOSED_PAYLOAD.size)
+
+
+def stream_directory(queue_id: int) -> str:
+    """Where the segments of a stream are."""
+    return f"{STREAMS}/{queue_id}"
+
+
+def stream_path(directory: str, first: int) -> str:
+    """The segment that begins with that offset."""
+    return f"{directory}/{first:020d}.stream"
+
+
+class Places:
+    """Where some of a segment's chunks are, by offset and by timestamp; both ascend."""
+
+    __slots__ = ("offsets", "positions", "timestamps")
+
+    def __init__(self) -> None:
+        self.offsets: array[int] = array("Q")
+        self.timestamps: array[int] = array("Q")
+        self.positions: array[int] = array("Q")
+
+    def add(self, head: ChunkHead, position: int) -> None:
+        """A chunk is there; it is remembered when the last one that is, is far enough away."""
+        if not self.positions or position - self.positions[-1] >= STREAM_PLACES_BYTES:
+            self.offsets.append(head.first)
+            self.timestamps.append(head.timestamp_ms)
+            self.positions.append(position)
+
+    def cut(self, position: int) -> None:
+        """Nothing is there from `position` on."""
+        keep = bisect_left(self.positions, position)
+        for column in (self.offsets, self.timestamps, self.positions):
+            del column[keep:]
+
+    def of_offset(self, offset: int) -> int:
+        """Where to begin to look for the chunk with that offset."""
+        at = bisect_right(self.offsets, offset) - 1
+        return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
+
+    def of_time(self, timestamp_ms: int) -> int:
+        """Where to begin to look for the first chunk of that time, or of a later one."""
+        at = bisect_left(self.timestamps, timestamp_ms) - 1
+        return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
+
+    def encode(self, file_id: bytes, position: int) -> bytes:
+        """The record for exactly this place."""
+        count = len(self.offsets)
+        fields = Struct(f"<{1 + 3 * count}Q").pack(
+            count, *self.offsets, *self.timestamps, *self.positions
+        )
+        return encode_record(file_id, position, PLACES, count, [fields])
+
+
+def decode_places(record: Record) -> Places:
+    """From a valid record of type PLACES. Corrupt."""
+    count = record.sequence
+    layout = Struct(f"<{1 + 3 * count}Q")
+    if len(record.payload) != layout.size:
+        raise Corrupt("the places of a segment do not fill their record")
+    numbers = layout.unpack(record.payload)
+    found = Places()
+    found.offsets.extend(numbers[1 : 1 + count])
+    found.timestamps.extend(numbers[1 + count : 1 + 2 * count])
+    found.positions.extend(numbers[1 + 2 * count :])
+    return found
+
+
+class Segment:
+    """What is known of a file. `end` is the offset behind its last message, `size` the position
+    behind its last chunk. `places` None: they are in the file, which is closed then."""
+
+    __slots__ = (
+        "allocated",
+        "end",
+        "file_id",
+        "first",
+        "first_ms",
+        "last_ms",
+        "path",
+        "places",
+        "queue_id",
+        "size",
+    )
+
+    def __init__(self, queue_id: int, directory: str, first: int, file_id: bytes) -> None:
+        self.queue_id = queue_id
+        self.first = first
+        self.path = stream_path(directory, first)
+        self.file_id = file_id
+        self.end = first
+        self.size = FILE_HEADER_SIZE
+        self.allocated = 0
+        self.first_ms = 0
+        self.last_ms = 0
+        self.places: Places | None = Places()
+
+    @property
+    def is_closed(self) -> bool:
+        return self.places is None
+
+    def header(self) -> bytes:
+        """The file's first bytes."""
+        return FileHeader("stream", self.file_id, self.first, self.queue_id).encode()
+
+    def add(self, head: ChunkHead, position: int, end_position: int) -> None:
+        """A chunk is at the end of it."""
+        assert self.places is not None
+        if self.end == self.first:
+            self.first_ms = head.timestamp_ms
+        self.last_ms = head.timestamp_ms
+        self.end = head.end
+        self.size = end_position
+        self.places.add(head, position)
+
+    def ending(self) -> bytes:
+        """What closes the file; it is written at `size`."""
+        assert self.places is not None
+        places = self.places.encode(self.file_id, self.size)
+        fields = CLOSED_PAYLOAD.pack(self.end, self.first_ms, self.last_ms, self.size)
+        at = self.size + len(places)
+        return places + encode_record(self.file_id, at, CLOSED, self.first, [fields])
+
+
+def read_closed(files: Files, path: str, segment: Segment) -> bool:
+    """Fill in `segment` from the end of its file; False when that is not closed."""
+    size = files.size(path)
+    start = size - CLOSED_SIZE
+    if start < FILE_HEADER_SIZE or start % ALIGNMENT:
+        return False
+    record = read_record(files.read(path, start, CLOSED_SIZE), 0, segment.file_id, start)
+    if record is None or record.type != CLOSED:
+        return False
+    segment.end, segment.first_ms, segment.last_ms, segment.size = CLOSED_PAYLOAD.unpack(
+        record.payload
+    )
+    segment.places = None
+    return True
+
+
+def read_places(files: Files, path: str, file_id: bytes, position: int) -> Places | None:
+    """Those of a closed file, of which `position` is behind the last chunk; None when they cannot
+    be read."""
+    data = files.read(path, position, max(0, files.size(path) - position))
+    record = read_record(data, 0, file_id, position)
+    if record is None or record.type != PLACES:
+        return None
+    return decode_places(record)
+
+
+class Walk:
+    """The valid records of a file from a position on, read in pieces of `piece` bytes. `damaged`
+    are ranges without a valid record that one follows."""
+
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        file_id: bytes,
+        position: int,
+        limit: int,
+        piece: int = STREAM_READ_BYTES,
+    ) -> None:
+        self.files = files
+        self.path = path
+        self.file_id = file_id
+        self.position = position
+        self.limit = limit
+        self.piece = piece
+        self.data = b""
+        self.base = position
+        self.damaged: list[tuple[int, int]] = []
+
+    def next(self) -> Record | None:
+        """The next valid record; None when there is none before the limit."""
+        record = self._at(self.position)
+        if record is None:
+            record = self._search(self.position + ALIGNMENT)
+            if record is None:
+                return None
+            self.damaged.append((self.position, record.offset))
+        self.position = record.end
+        return record
+
+    def _load(self, position: int, size: int) -> None:
+        """Have `size` bytes from `position` on, as far as there are so many."""
+        size = min(size, self.limit - position)
+        if position < self.base or position + size > self.base + len(self.data):
+            wanted = min(max(size, self.piece), self.limit - position)
+            self.data = self.files.read(self.path, position, wanted)
+            self.base = position
+
+    def _at(self, position: int) -> Record | None:
+        """The record that begins there."""
+        if position + RECORD_HEAD_SIZE > self.limit:
+            return None
+        self._load(position, RECORD_HEAD_SIZE)
+        head = read_head(self.data, position - self.base, self.file_id, position)
+        if head is None or position + head.size > self.limit:
+            return None
+        self._load(position, head.size)
+        return read_record(self.data, position - self.base, self.file_id, self.base)
+
+    def _search(self, position: int) -> Record | None:
+        """The first valid record at or behind a position."""
+        while position + RECORD_HEAD_SIZE <= self.limit:
+            self._load(position, RECORD_HEAD_SIZE)
+            at = next_magic(self.data, position - self.base, self.base)
+            if at < 0:
+                read_to = self.base + len(self.data)
+                position = max(position + ALIGNMENT, read_to - read_to % ALIGNMENT)
+                continue
+            record = self._at(self.base + at)
+            if record is not None:
+                return record
+            position = self.base + at + ALIGNMENT
+        return None
+
+
+class SegmentScan:
+    """All chunks of a file, read one by one into `segment`. `damaged`: (first, end) of positions
+    and of offsets that are lost there. In the last file of a log a write may have been cut off,
+    `torn`, with whole chunks behind the place: `cut_chunks`."""
+
+    def __init__(self, files: Files, segment: Segment, limit: int, is_last: bool) -> None:
+        self.segment = segment
+        self.damaged: list[tuple[int, int, int, int]] = []
+        self.torn = False
+        self.cut_chunks = False
+        segment.places = Places()
+        segment.size, segment.end = FILE_HEADER_SIZE, segment.first
+        self.walk = Walk(files, segment.path, segment.file_id, FILE_HEADER_SIZE, limit)
+        group = 0
+        gaps: list[tuple[int, int, int, int, int]] = []
+        while (record := self.walk.next()) is not None:
+            if record.type != CHUNK:
+                continue
+            head = decode_head(record)
+            if record.offset != segment.size:
+                gaps.append((segment.size, record.offset, segment.end, head.first, segment.last_ms))
+            group = head.group
+            segment.add(head, record.offset, record.end)
+        for gap in gaps:
+            if is_last and group <= gap[2]:  # all behind it is of the write that was cut off
+                self.cut(gap)
+                break
+            self.damaged.append(gap[:4])
+        if not self.torn:
+            self.torn = self.is_written_behind(files, limit)
+
+    def cut(self, gap: tuple[int, int, int, int, int]) -> None:
+        """Nothing from the gap on was ever confirmed."""
+        segment = self.segment
+        assert segment.places is not None
+        segment.size, _, segment.end, _, segment.last_ms = gap
+        segment.places.cut(segment.size)
+        self.torn = self.cut_chunks = True
+
+    def is_written_behind(self, files: Files, limit: int) -> bool:
+        """Is there something else than zeroes behind the last chunk?"""
+        position = self.segment.size
+        while position < limit:
+            data = files.read(self.segment.path, position, min(STREAM_READ_BYTES, limit - position))
+            if not data:
+                return False
+            if data.count(0) < len(data):
+                return True
+            position += len(data)
+        return False
