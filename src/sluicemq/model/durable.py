@@ -1,26 +1,27 @@
-"""The definitions that survive a restart: durable exchanges, durable queues, and what binds them.
+"""The definitions that survive a restart: durable exchanges, durable queues, what binds them, and
+the records: virtual hosts, users and what they may do.
 
 Every change is one JSON object, which goes to the journal; all of them together are the JSON object
 that goes to checkpoints:
 
-    {"vhosts": [{"name"}],
+    {"vhosts": [...], "users": [...], "permissions": [...], and so on for all RECORDS,
      "exchanges": [{"vhost", "name", "type", "auto_delete", "internal", "arguments"}],
      "queues": [{"id", "vhost", "name", "auto_delete", "arguments"}],
      "bindings": [{"vhost", "source", "destination", "destination_type", "routing_key",
                    "arguments"}]}
 
 Where there is no `vhost`, an older version wrote it, and "/" is meant. `arguments` is the AMQP
-table in base64: JSON would not tell its types apart. A change has one of "vhost", "exchange",
-"queue", "binding" with such an object, or "vhost_deleted" with a name, "exchange_deleted" with
-[vhost, name], "unbinding" with a binding; that a queue is deleted is an entry of the journal by
-itself.
+table in base64: JSON would not tell its types apart. A change has "exchange", "queue", "binding" or
+a record's KIND with such an object, or KIND + "_deleted" with the record's key, "exchange_deleted"
+with [vhost, name], "unbinding" with a binding; that a queue is deleted is an entry of the journal
+by itself. With a virtual host all goes that is in it, with a user all it may do.
 """
 
 from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sluicemq.amqp.types import decode_table, encode_table
 from sluicemq.errors import Corrupt
@@ -33,15 +34,31 @@ from sluicemq.model.definitions import (
     QueueDefinition,
 )
 
+from sluicemq.model.permissions import Permission, TopicPermission
+from sluicemq.model.record import Key, Record, plain
+from sluicemq.model.users import User
+from sluicemq.model.vhosts import VhostDefinition
+
 if TYPE_CHECKING:
     from sluicemq.amqp.types import Table
+
+RECORDS: Final[tuple[type[Record], ...]] = (VhostDefinition, User, Permission, TopicPermission)
+"""What is plain JSON, in the order of the checkpoint."""
+DELETED: Final = "_deleted"
 
 
 class DurableDefinitions:
     """All of them. The methods that change something return the change for the journal."""
 
     def __init__(self, encoded: bytes = b"") -> None:
-        self.vhosts: dict[str, None] = {}
+        self.vhosts: dict[str, VhostDefinition] = {}
+        self.users: dict[str, User] = {}
+        self.permissions: dict[tuple[str, str], Permission] = {}
+        self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
+        self.records: dict[str, dict[Any, Any]] = {
+            each.KIND: getattr(self, each.TABLE) for each in RECORDS
+        }
+        """The four above by their KIND."""
         self.exchanges: dict[tuple[str, str], ExchangeDefinition] = {}
         self.queues: dict[int, QueueDefinition] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
@@ -52,8 +69,9 @@ class DurableDefinitions:
     def _read(self, encoded: bytes) -> None:
         try:
             all_of_them = json.loads(encoded)
-            for each in all_of_them.get("vhosts", ()):
-                self.apply_one("vhost", each)
+            for record in RECORDS:
+                for each in all_of_them.get(record.TABLE, ()):
+                    self.put(record.of(each))
             for each in all_of_them["exchanges"]:
                 self.apply_one("exchange", each)
             for each in all_of_them["queues"]:
@@ -67,7 +85,10 @@ class DurableDefinitions:
         """For a checkpoint; it is kept until something changes."""
         if self._encoded is None:
             all_of_them = {
-                "vhosts": [{"name": name} for name in self.vhosts],
+                record.TABLE: [each.as_json() for each in self.records[record.KIND].values()]
+                for record in RECORDS
+            }
+            all_of_them |= {
                 "exchanges": list(map(exchange_fields, self.exchanges.values())),
                 "queues": [queue_fields(key, queue) for key, queue in self.queues.items()],
                 "bindings": list(map(binding_fields, self.bindings.values())),
@@ -98,21 +119,38 @@ class DurableDefinitions:
             self._drop_exchange(*([DEFAULT_VHOST, value] if isinstance(value, str) else value))
         elif kind == "unbinding":
             self.bindings.pop(binding_of(value).identity, None)
-        elif kind == "vhost":
-            self.vhosts[value["name"]] = None
-        elif kind == "vhost_deleted":
-            self.vhosts.pop(value, None)
+        elif kind in self.records:
+            self.put(RECORD_OF[kind].of(value))
+        elif kind.removesuffix(DELETED) in self.records:
+            self.drop(kind.removesuffix(DELETED), cast(Key, plain(value)))
         else:
             raise ValueError(f"unknown kind {kind}")
 
-    def add_vhost(self, name: str) -> bytes:
-        self.vhosts[name] = None
-        return self._changed("vhost", {"name": name})
+    def put(self, *records: Record) -> bytes:
+        """Records, new or changed, at most one of a kind: all of them or none will be found again."""
+        self._encoded = None
+        for record in records:
+            self.records[record.KIND][record.key] = record
+        return json.dumps({record.KIND: record.as_json() for record in records}).encode()
 
-    def delete_vhost(self, name: str) -> bytes:
-        """What was in it has been deleted before."""
-        self.vhosts.pop(name, None)
-        return self._changed("vhost_deleted", name)
+    def drop(self, kind: str, key: Key) -> bytes:
+        """A record goes, with what hangs on it. Queues have been deleted before their host."""
+        self.records[kind].pop(key, None)
+        if kind == VhostDefinition.KIND:
+            self._drop_with("vhost", key)
+        elif kind == User.KIND:
+            self._drop_with("user", key)
+        return self._changed(f"{kind}{DELETED}", key)
+
+    def _drop_with(self, field: str, name: Key) -> None:
+        """All that names this virtual host, or this user."""
+        tables: list[dict[Any, Any]] = [*self.records.values()]
+        if field == "vhost":
+            tables += [self.exchanges, self.bindings]
+        for table in tables:
+            for key, each in [*table.items()]:
+                if getattr(each, field, None) == name:
+                    del table[key]
 
     def add_exchange(self, exchange: ExchangeDefinition) -> bytes:
         self.exchanges[exchange.vhost, exchange.name] = exchange
@@ -172,6 +210,9 @@ class DurableDefinitions:
     def _changed(self, kind: str, value: object) -> bytes:
         self._encoded = None
         return json.dumps({kind: value}).encode()
+
+
+RECORD_OF: Final = {each.KIND: each for each in RECORDS}
 
 
 def packed(arguments: Arguments) -> str:

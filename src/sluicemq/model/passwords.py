@@ -1,0 +1,59 @@
+"""Password hashes as RabbitMQ's definitions have them: base64(salt of 4 bytes, digest(salt,
+password)).
+
+One sha256 of a short text takes a microsecond, so nothing is remembered of passwords that were
+right, and a storm of log-ins costs what the handshakes cost.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from base64 import b64decode, b64encode
+from hmac import compare_digest
+from typing import Final
+
+from sluicemq.errors import Refused
+
+SALT_BYTES: Final = 4
+DEFAULT_ALGORITHM: Final = "rabbit_password_hashing_sha256"
+ALGORITHMS: Final = {
+    DEFAULT_ALGORITHM: "sha256",
+    "rabbit_password_hashing_sha512": "sha512",
+    "rabbit_password_hashing_md5": "md5",
+}
+"""hashlib's names by RabbitMQ's. md5 is there for definitions of old brokers."""
+NOBODY: Final = b64encode(bytes(36)).decode()
+"""What is compared when there is no such user: it takes as long, and no password is right."""
+
+
+def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
+    """A new hash; `salt` are SALT_BYTES random bytes."""
+    assert len(salt) == SALT_BYTES
+    return b64encode(salt + digest(password, salt, algorithm)).decode()
+
+
+def is_right(password: str, password_hash: str, algorithm: str) -> bool:
+    """In a time that tells nothing. An empty hash lets nobody in, nor does an empty password."""
+    raw = b64decode(password_hash or NOBODY)
+    salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]
+    same = compare_digest(digest(password, salt, algorithm), kept)
+    return same and bool(password) and bool(password_hash)
+
+
+def digest(password: str, salt: bytes, algorithm: str) -> bytes:
+    name = ALGORITHMS[algorithm]
+    return hashlib.new(name, salt + password.encode(), usedforsecurity=name != "md5").digest()
+
+
+def check_hash(password_hash: str, algorithm: str) -> None:
+    """Refuse, at import, what could never be right."""
+    if algorithm not in ALGORITHMS:
+        raise Refused(f"there is no hashing algorithm {algorithm}; there are: {list(ALGORITHMS)}")
+    try:
+        raw = b64decode(password_hash, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Refused(f"a password hash that is no base64: {error}") from error
+    size = SALT_BYTES + hashlib.new(ALGORITHMS[algorithm], usedforsecurity=False).digest_size
+    if raw and len(raw) != size:
+        raise Refused(f"a password hash of {len(raw)} bytes where {algorithm} makes {size}")

@@ -1,0 +1,63 @@
+"""Regular expressions of users: permissions, policies. They are matched in bounded time.
+
+RabbitMQ's are PCRE, searched for in the bytes of a name; so are these, by the package `regex`, which
+has PCRE's look-aheads, atomic groups and possessive quantifiers, and can be told to give up. What
+does not fit in time does not match. The one who may choose names can so make the broker waste
+PATTERN_TIMEOUT_S on each; after PATTERN_STRIKES_MAX of them the pattern is not tried any more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import regex
+
+from sluicemq.errors import Refused
+from sluicemq.limits import PATTERN_BYTES_MAX, PATTERN_STRIKES_MAX, PATTERN_TIMEOUT_S
+
+NOTHING: Final = "^$"
+"""What the empty pattern of a permission means."""
+
+
+class Pattern:
+    """One of them, compiled. `strikes`: so often it has taken too long."""
+
+    __slots__ = ("_compiled", "strikes", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._compiled = compiled(text)
+        self.strikes = 0
+
+    def matches(self, subject: str) -> bool:
+        """Whether it is found anywhere in there."""
+        if self.strikes >= PATTERN_STRIKES_MAX:
+            return False
+        try:
+            found = self._compiled.search(subject.encode(), timeout=PATTERN_TIMEOUT_S)
+        except TimeoutError:
+            self.strikes += 1
+            return False
+        return found is not None
+
+
+def compiled(text: str) -> regex.Pattern[bytes]:
+    """Refused when it is no regular expression, or too long for one."""
+    raw = text.encode()
+    if len(raw) > PATTERN_BYTES_MAX:
+        limit = PATTERN_BYTES_MAX
+        raise Refused(f"a regular expression of {len(raw)} bytes, where {limit} are allowed")
+    try:
+        return regex.compile(raw)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise Refused(f"regular expression '{text}' is invalid: {error}") from error
+
+
+def check_pattern(text: str) -> None:
+    """Refuse what `Pattern` refuses."""
+    compiled(text)
+
+
+def escaped(text: str) -> str:
+    """A pattern that matches this text only."""
+    return str(regex.escape(text, special_only=True))

@@ -1,0 +1,39 @@
+"""Who may log in: users as RabbitMQ's definitions describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from sluicemq.model.passwords import DEFAULT_ALGORITHM, NOBODY, is_right
+from sluicemq.model.record import Record
+
+IMPERSONATOR: Final = "impersonator"
+"""The tag of who may set `user_id` to anybody's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class User(Record):
+    """One of them. An empty `password_hash`: nobody can log in with a password. `limits` has
+    max-connections and max-channels; a negative one is none."""
+
+    KIND: ClassVar[str] = "user"
+    TABLE: ClassVar[str] = "users"
+
+    name: str
+    password_hash: str = field(default="", repr=False)
+    hashing_algorithm: str = DEFAULT_ALGORITHM
+    tags: tuple[str, ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+def password_fits(user: User | None, password: str) -> bool:
+    """Whether that is the user's password; None, who is nobody, has none, after as long."""
+    if user is None:
+        return is_right(password, NOBODY, DEFAULT_ALGORITHM)
+    return is_right(password, user.password_hash, user.hashing_algorithm)

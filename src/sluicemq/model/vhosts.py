@@ -1,0 +1,53 @@
+"""What is kept of a virtual host besides what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from sluicemq.errors import Refused
+from sluicemq.model.record import Record
+
+MAX_CONNECTIONS: Final = "max-connections"
+MAX_QUEUES: Final = "max-queues"
+VHOST_LIMITS: Final = (MAX_CONNECTIONS, MAX_QUEUES)
+
+MAX_CHANNELS: Final = "max-channels"
+USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
+
+
+@dataclass(frozen=True, slots=True)
+class VhostDefinition(Record):
+    """One of them. `limits` has max-connections and max-queues; a negative one is none."""
+
+    KIND: ClassVar[str] = "vhost"
+    TABLE: ClassVar[str] = "vhosts"
+
+    name: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+def limit_of(limits: Mapping[str, int], name: str) -> int | None:
+    """None: there is no such limit."""
+    limit = limits.get(name, -1)
+    return limit if limit >= 0 else None
+
+
+def check_limits(limits: object, known: tuple[str, ...]) -> dict[str, int]:
+    """Refuse what is no table of limits."""
+    if not isinstance(limits, dict):
+        raise Refused("limits must be a JSON object")
+    for name, value in limits.items():
+        if name not in known:
+            raise Refused(f"there is no limit {name}; there are: {', '.join(known)}")
+        if type(value) is not int:
+            raise Refused(f"{name} must be a whole number; a negative one lifts the limit")
+    return limits
