@@ -659,7 +659,6 @@ def run_of(write: StoreWrite) -> Run:
         sizes=sizes,
         first_id=batch.first_id,
         expiry=write.expiry,
-        priority=batch.priority,
     )
 
 

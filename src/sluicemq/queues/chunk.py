@@ -35,7 +35,6 @@ class Chunk:
         "owned",
         "persistent",
         "position",
-        "priority",
         "reading",
         "redelivered",
         "sizes",
@@ -56,7 +55,6 @@ class Chunk:
         in_store: bool = False,
         sizes: list[int] | None = None,
         expiry: int = 0,
-        priority: int = 0,
     ) -> None:
         self.address = address
         self.contents = contents
@@ -70,7 +68,6 @@ class Chunk:
         self.in_store = in_store
         self.sizes = sizes
         self.expiry = expiry
-        self.priority = priority
         self.start = 0
         self.owned = False
         self.reading = False
@@ -129,7 +126,6 @@ class Chunk:
             and self.number == batch.number
             and self.copies == batch.copies
             and self.expiry == expiry
-            and self.priority == batch.priority
             and not self.in_store
         )
 
@@ -151,7 +147,6 @@ class Chunk:
             and self.number == other.number
             and self.copies == other.copies
             and self.expiry == other.expiry
-            and self.priority == other.priority
         )
 
     def append(self, contents: list[bytes]) -> None:
@@ -192,7 +187,6 @@ class Chunk:
             self.in_store,
             None if sizes is None else sizes[count:],
             self.expiry,
-            self.priority,
         )
         other.owned = True
         if sizes is None:
@@ -249,7 +243,6 @@ def copy_of(chunk: Chunk) -> Chunk:
         chunk.in_store,
         None if chunk.sizes is None else chunk.rest_sizes(),
         chunk.expiry,
-        chunk.priority,
     )
 
 

@@ -133,7 +133,6 @@ class Lot:
             self.in_store,
             sizes,
             chunk.expiry,
-            chunk.priority,
         )
 
     def open_parts(self) -> list[tuple[int, int]]:

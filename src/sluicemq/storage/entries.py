@@ -4,7 +4,7 @@ They follow one another without padding; the record around them has the length a
 numbers are little-endian.
 
     run             1 u8 | flags u8 | channel u16 | count u32 | queue u64 | first u64 | first id u64
-                    | step u32 | id step u32 | size u32 | address length u16 | priority u8 | 0 u8
+                    | step u32 | id step u32 | size u32 | address length u16 | 0 u16
                     | expires: expiry u64 | address | uneven: sizes, u32 each | embedded: contents
     ack             2 u32 | n u32 | queue u64 | first, u64 each | step, u32 each | count, u32 each
     delivered       3 u32 | 0 u32 | queue u64 | position u64
@@ -41,7 +41,7 @@ COUNT_MAX: Final = 1 << 20
 
 U64_MAX: Final = (1 << 64) - 1
 
-RUN_HEAD: Final = Struct("<BBHIQQQIIIHBB")
+RUN_HEAD: Final = Struct("<BBHIQQQIIIHH")
 EXPIRY: Final = Struct("<Q")
 ACK_HEAD: Final = Struct("<IIQ")
 DELIVERED_ENTRY: Final = Struct("<IIQQ")
@@ -71,7 +71,6 @@ class Run:
         "id_step",
         "number",
         "persistent",
-        "priority",
         "queue",
         "sizes",
         "step",
@@ -92,7 +91,6 @@ class Run:
         first_id: int = 0,
         id_step: int = 1,
         expiry: int = 0,
-        priority: int = 0,
     ) -> None:
         self.queue = queue
         self.first = first
@@ -107,7 +105,6 @@ class Run:
         self.first_id = first_id
         self.id_step = id_step
         self.expiry = expiry
-        self.priority = priority
 
     @property
     def positions(self) -> range:
@@ -138,7 +135,6 @@ class Run:
             self.first_id + self.id_step * start if self.first_id else 0,
             self.id_step,
             self.expiry,
-            self.priority,
         )
 
 
@@ -193,7 +189,6 @@ def encode_run(parts: list[bytes], run: Run) -> int:
         run.id_step,
         size,
         len(address),
-        run.priority,
         0,
     )
     if run.expiry:
@@ -263,8 +258,7 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
 def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
     """The run at data[at:], and where it ends."""
     fields = RUN_HEAD.unpack_from(data, at)
-    _, flags, number, count, queue, first, first_id, step, id_step, size = fields[:10]
-    length, priority, zero = fields[10:]
+    _, flags, number, count, queue, first, first_id, step, id_step, size, length, zero = fields
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
     demand(flags < 16 and zero == 0 and 0 < count <= COUNT_MAX and step > 0, "numbers of a run")
     demand(embedded == (first_id == 0) and (even or size == 0) and id_step > 0, "kind of a run")
@@ -304,7 +298,6 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
         first_id,
         id_step,
         expiry,
-        priority,
     )
     return run, at
 

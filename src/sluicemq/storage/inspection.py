@@ -150,8 +150,6 @@ def described_run(run: Run) -> Description:
         found["ids"] = range_text(run.ids)
     if run.expiry:
         found["expiry"] = run.expiry
-    if run.priority:
-        found["priority"] = run.priority
     return found
 
 

@@ -26,7 +26,8 @@ from sluicemq.errors import Corrupt, Refused
 FORMAT: Final = 2
 """What is written."""
 FORMATS: Final = (1, 2)
-"""What can be read. In format 1 no run had an expiry or a priority."""
+"""What can be read. In format 1 no run had an expiry, no queue marks for more than one
+priority."""
 CRC32C: Final = 1
 FILE_HEADER_SIZE: Final = 64
 RECORD_HEAD_SIZE: Final = 24
@@ -71,16 +72,24 @@ NEVER: Final = 0xFFFFFFFF
 
 class FileHeader:
     """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 where there is
-    none."""
+    none; `format` that of a file that was read."""
 
-    __slots__ = ("file_id", "kind", "number", "queue")
+    __slots__ = ("file_id", "format", "kind", "number", "queue")
 
-    def __init__(self, kind: str, file_id: bytes, number: int, queue: int = 0) -> None:
+    def __init__(
+        self,
+        kind: str,
+        file_id: bytes,
+        number: int,
+        queue: int = 0,
+        format: int = FORMAT,  # noqa: A002
+    ) -> None:
         assert len(file_id) == FILE_ID_SIZE
         self.kind = kind
         self.file_id = file_id
         self.number = number
         self.queue = queue
+        self.format = format
 
     def encode(self) -> bytes:
         """The 64 bytes."""
@@ -119,7 +128,7 @@ def any_header(data: bytes) -> FileHeader:
         raise Corrupt("the file's header has fields that no version writes")
     if not 1 <= kind <= len(KINDS):
         raise Corrupt(f"the file is of an unknown kind {kind}")
-    return FileHeader(KINDS[kind - 1], file_id, number, queue)
+    return FileHeader(KINDS[kind - 1], file_id, number, queue, version)
 
 
 def is_cut_off(header: bytes) -> bool:

@@ -46,7 +46,6 @@ def runs(draw: st.DrawFn, queues: st.SearchStrategy[int] = IDS, position_max: in
         0 if embedded else draw(st.integers(1, 2**60)),
         draw(st.integers(1, 1000)),
         draw(st.one_of(st.just(0), IDS)),
-        draw(st.integers(0, 255)),
     )
 
 

@@ -78,9 +78,9 @@ def test_any_bytes_are_entries_or_corrupt(payload: bytes) -> None:
 def test_a_run_that_would_fill_the_memory_is_corrupt() -> None:
     for count in (0, 2**20 + 1, 2**32 - 1):
         with pytest.raises(Corrupt):
-            decode_entries(RUN_HEAD.pack(1, 1, 1, count, 1, 1, 5, 1, 1, 10, 0, 0, 0))
+            decode_entries(RUN_HEAD.pack(1, 1, 1, count, 1, 1, 5, 1, 1, 10, 0, 0))
     with pytest.raises(Corrupt):
-        decode_entries(RUN_HEAD.pack(1, 5, 1, 2**20, 1, 1, 0, 1, 1, 2**32 - 1, 0, 0, 0))
+        decode_entries(RUN_HEAD.pack(1, 5, 1, 2**20, 1, 1, 0, 1, 1, 2**32 - 1, 0, 0))
     with pytest.raises(Corrupt):
         decode_entries(ACK_HEAD.pack(2, 2**32 - 1, 1))
     with pytest.raises(Corrupt):
@@ -90,15 +90,15 @@ def test_a_run_that_would_fill_the_memory_is_corrupt() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        (1, 16, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0, 0),
-        (1, 9, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0, 0),
-        (1, 1, 1, 1, 1, 1, 5, 0, 1, 0, 0, 0, 0),
-        (1, 1, 1, 1, 1, 1, 5, 1, 0, 0, 0, 0, 0),
-        (1, 1, 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0),
-        (1, 5, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0, 0),
-        (1, 0, 1, 1, 1, 1, 5, 1, 1, 7, 0, 0, 0),
-        (1, 1, 1, 2, 1, 2**64 - 1, 5, 1, 1, 7, 0, 0, 0),
-        (1, 1, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0, 1),
+        (1, 16, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0),
+        (1, 9, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0),
+        (1, 1, 1, 1, 1, 1, 5, 0, 1, 0, 0, 0),
+        (1, 1, 1, 1, 1, 1, 5, 1, 0, 0, 0, 0),
+        (1, 1, 1, 1, 1, 1, 0, 1, 1, 0, 0, 0),
+        (1, 5, 1, 1, 1, 1, 5, 1, 1, 0, 0, 0),
+        (1, 0, 1, 1, 1, 1, 5, 1, 1, 7, 0, 0),
+        (1, 1, 1, 2, 1, 2**64 - 1, 5, 1, 1, 7, 0, 0),
+        (1, 1, 1, 1, 1, 1, 5, 1, 1, 0, 0, 1),
     ],
 )
 def test_a_run_that_contradicts_itself_is_corrupt(fields: tuple[int, ...]) -> None:
