@@ -93,6 +93,13 @@ class Node:
         """A client that was admitted has gone before it could be accepted."""
         self.broker.admission.leave(address)
 
+    def reconfigure(self, config: Config) -> None:
+        """New connections go by this; nothing else changes."""
+        self.config = self.broker.config = config
+        admission = self.broker.admission
+        admission.half_open_max = config.net.half_open_max
+        admission.address_max = config.net.half_open_per_address_max
+
     def accept(self, connection: int, peer: Peer) -> Reader:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
         return Reader(self.broker, connection, peer)

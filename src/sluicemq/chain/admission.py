@@ -8,16 +8,16 @@ from __future__ import annotations
 
 
 class Admission:
-    """Counts them, from `enter` to `leave`."""
+    """Counts them, from `enter` to `leave` or `log_in`; and those that are open, to `log_out`."""
 
-    __slots__ = ("address_max", "by_address", "half_open", "half_open_max", "told", "turned_away")
+    __slots__ = ("address_max", "by_address", "half_open", "half_open_max", "logged_in", "told")
 
     def __init__(self, half_open_max: int, address_max: int) -> None:
         self.half_open_max = half_open_max
         self.address_max = address_max
         self.half_open = 0
         self.by_address: dict[str, int] = {}
-        self.turned_away = 0
+        self.logged_in = 0
         self.told = False
         """It was said that clients are turned away; not again before there is room."""
 
@@ -25,17 +25,25 @@ class Admission:
         """Somebody has connected; False: there is no place."""
         held = self.by_address.get(address, 0)
         if self.half_open >= self.half_open_max or held >= self.address_max:
-            self.turned_away += 1
             return False
         self.half_open += 1
         self.by_address[address] = held + 1
         return True
 
     def leave(self, address: str) -> None:
-        """One who entered has logged in, or is gone."""
+        """One who entered is gone."""
         held = self.by_address.pop(address)
         if held > 1:
             self.by_address[address] = held - 1
         self.half_open -= 1
         if self.half_open * 2 < min(self.half_open_max, self.address_max):
             self.told = False
+
+    def log_in(self, address: str) -> None:
+        """One who entered has an open connection now."""
+        self.leave(address)
+        self.logged_in += 1
+
+    def log_out(self) -> None:
+        """An open connection is gone."""
+        self.logged_in -= 1

@@ -341,9 +341,8 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     )
 
     def consumed(_: Consumed) -> None:
-        frame_max = channel.reader.frame_max
-        refit = frame_max < channel.broker.config.net.frame_max
-        outlet = Outlet(channel.number, tag, frame_max, refit)
+        reader = channel.reader
+        outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
         consuming.subscriptions[tag] = Subscription(consumer, queue, outlet, inflow)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))

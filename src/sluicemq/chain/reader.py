@@ -13,11 +13,13 @@ from sluicemq.amqp.connection import (
     SERVER,
     Acks,
     AmqpConnection,
+    AnyPublishes,
     ContentTooLarge,
     Heartbeat,
     MethodFrame,
     ProtocolHeader,
     Publishes,
+    VariedPublishes,
 )
 from sluicemq.amqp.methods import (
     ChannelClose,
@@ -27,6 +29,7 @@ from sluicemq.amqp.methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionOpen,
     ConnectionUnblocked,
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
@@ -94,8 +97,11 @@ class Peer:
         """What TLS has agreed on, by RabbitMQ's names; None without TLS."""
 
 
-def split(run: Publishes, count: int) -> tuple[Publishes, Publishes]:
+def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
     """The first `count` contents of a run, and the rest."""
+    if isinstance(run, VariedPublishes):
+        return split_varied(run, count)
+    assert isinstance(run, Publishes)
     first = run.contents[:count]
     size = size_of(first, run.uniform)
     rest = run.contents[count:]
@@ -103,6 +109,15 @@ def split(run: Publishes, count: int) -> tuple[Publishes, Publishes]:
     return (
         Publishes(channel, raw, method, first, size, uniform),
         Publishes(channel, raw, method, rest, run.size - size, uniform),
+    )
+
+
+def split_varied(run: VariedPublishes, count: int) -> tuple[VariedPublishes, VariedPublishes]:
+    """The same for one with many methods."""
+    channel, raws, methods, contents = run.channel, run.raw_methods, run.methods, run.contents
+    return (
+        VariedPublishes(channel, raws[:count], methods[:count], contents[:count]),
+        VariedPublishes(channel, raws[count:], methods[count:], contents[count:]),
     )
 
 
@@ -138,7 +153,7 @@ class Reader(FlowActor):
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels
         self.outflows: dict[int, Outflow] = {}
-        self.rest: Publishes | None = None
+        self.rest: AnyPublishes | None = None
         self.phase = HANDSHAKE
         self.half_open = True
         """It has one of the places of those that have not logged in."""
@@ -216,14 +231,14 @@ class Reader(FlowActor):
             event = self.amqp.next_event()
             if event is None:
                 return
-            if isinstance(event, Publishes):
+            if isinstance(event, AnyPublishes):
                 self.publishes(event)
             elif self.phase == RUNNING:
                 self.running(event)
             elif not isinstance(event, Heartbeat):
                 self.outside(event)
 
-    def publishes(self, event: Publishes) -> None:
+    def publishes(self, event: AnyPublishes) -> None:
         """Hand on a run as far as the channel's credit goes."""
         channel = self.channels.get(event.channel)
         if self.phase != RUNNING or channel is None:
@@ -339,6 +354,7 @@ class Reader(FlowActor):
         """One step of the handshake."""
         handshake = self.handshake
         try:
+            self.check_room(method)
             answer = handshake.receive(method)
         except ConnectionViolation as violation:
             if violation.code == 403:
@@ -355,6 +371,15 @@ class Reader(FlowActor):
         if handshake.done:
             self.opened()
 
+    def check_room(self, method: Method) -> None:
+        """connection.open, with as many connections open as there may be?"""
+        limit = self.broker.config.net.connection_max
+        if limit is None or not isinstance(method, ConnectionOpen):
+            return
+        if self.broker.admission.logged_in >= limit:
+            text = f"connection refused: node connection limit ({limit}) is reached"
+            self.violate(530, text, method)
+
     def refuse_login(self, violation: ConnectionViolation) -> None:
         """Late, and in words only for clients that can hear them."""
         user = self.handshake.asked_user
@@ -369,7 +394,7 @@ class Reader(FlowActor):
         """The handshake is done: from now on alarms and heartbeats concern this connection."""
         self.phase = RUNNING
         self.half_open = False
-        self.broker.admission.leave(self.peer.peer_host)
+        self.broker.admission.log_in(self.peer.peer_host)
         self.user = self.handshake.user
         self.vhost = self.broker.vhosts[self.handshake.vhost]
         self.throttle.notify = self.handshake.can("connection.blocked")
@@ -380,6 +405,12 @@ class Reader(FlowActor):
             self.later(self.handshake.heartbeat * 500, TICK)
         else:
             self.broker.deadlines.cancel(self)
+
+    @property
+    def refits(self) -> bool:
+        """Others may publish in larger frames than this client takes."""
+        offered = self.broker.config.net.frame_max
+        return self.frame_max > 0 and not 0 < offered <= self.frame_max
 
     def is_open(self) -> bool:
         """Its channels may still do what was asked before the end when it no longer is."""
@@ -504,8 +535,9 @@ class Reader(FlowActor):
         """Out of the broker's tables."""
         self.broker.deadlines.cancel(self)
         if self.half_open:
-            self.half_open = False
             self.broker.admission.leave(self.peer.peer_host)
+        else:
+            self.broker.admission.log_out()
         self.broker.connections.pop(self.connection, None)
         self.broker.alarms.unregister(self)
 

@@ -56,9 +56,8 @@ class ReplyConsumer:
         place = PLACE.pack(channel.reader.connection, channel.number)
         token = place + channel.broker.world.dice.token(RANDOM_BYTES)
         self.at = ADDRESS + urlsafe_b64encode(token).decode().rstrip("=")
-        frame_max = channel.reader.frame_max
-        refit = frame_max < channel.broker.config.net.frame_max
-        self.outlet = Outlet(channel.number, tag, frame_max, refit)
+        reader = channel.reader
+        self.outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
 
     def deliver(self, reply: Reply) -> None:
         """Write the frames, unless the client has too much to read already."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from sluicemq.cli.config_file import load
+from sluicemq.config import Config
 
 
 @click.command()
@@ -44,18 +45,31 @@ def serve(
     file: Path | None,
     sets: tuple[str, ...],
 ) -> None:
-    """Run the broker until SIGTERM or ^C.
+    """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
 
-    Prints one line, `ready amqp://HOST:PORT`, when it accepts connections. Options win over
+    Prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS the line goes
+    on with ` amqps://HOST:PORT`. Options win over
     SLUICEMQ_* variables, those over the file, the file over the defaults.
     """
     flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
-    config = load(file, [*sets, *given], os.environ)
+
+    def read() -> Config:
+        return load(file, [*sets, *given], os.environ)
+
+    config = read()
 
     from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is told at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
     with chosen(config, os.environ) as directory:
-        storage = replace(config.storage, data_dir=str(directory))  # so that status can tell
-        sys.exit(run(replace(config, storage=storage), directory))
+
+        def read_again() -> Config:
+            return at(directory, read())
+
+        sys.exit(run(at(directory, config), directory, read_again))
+
+
+def at(directory: Path, config: Config) -> Config:
+    """With the data directory that was chosen, so that status can tell."""
+    return replace(config, storage=replace(config.storage, data_dir=str(directory)))

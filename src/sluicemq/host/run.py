@@ -21,12 +21,15 @@ from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet, TlsConnection
+from sluicemq.host.reload import merged, summary
 from sluicemq.host.tls import TlsSettings
 from sluicemq.kernel.world import World
 from sluicemq.limits import TURNS_PER_POLL
 from sluicemq.node import Node, in_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.config import Config
     from sluicemq.kernel.world import Log
     from sluicemq.storage.message_index import MessageIndex
@@ -125,6 +128,21 @@ class Host:
         self.port = self.port or bound
         self.urls.append(f"{scheme}://{host}:{bound}")
 
+    def reload(self, read: Callable[[], Config]) -> None:
+        """Take over what has changed in the configuration, for new connections."""
+        try:
+            config, changed, kept = merged(self.config, read())
+            if self.net.tls is not None:
+                self.net.tls.load(config)
+        except Refused as error:
+            text = f"configuration not read again, everything stays as it was: {error}"
+            self.log.write("error", text)
+            return
+        self.config = config
+        self.net.config = config.net
+        self.node.reconfigure(config)
+        self.log.write("info", summary(changed, kept, self.net.tls is not None))
+
     def crashed(self, error: BaseException) -> None:
         """A job of the disk did not come to its end, so what waits for it would wait forever: end
         as if killed. What was confirmed is on the disk."""
@@ -175,7 +193,7 @@ def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageI
     return in_memory(kind)
 
 
-async def run_until_signal(config: Config, directory: Path) -> int:
+async def run_until_signal(config: Config, directory: Path, read: Callable[[], Config]) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     try:
         host = Host(config, directory)
@@ -187,14 +205,16 @@ async def run_until_signal(config: Config, directory: Path) -> int:
     await host.start()
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
+    host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
     print("ready", *host.urls, flush=True)
     await host.stopped.wait()
     await host.stop()
     return host.exit_code
 
 
-def serve(config: Config, directory: Path) -> int:
-    """The process's exit code: 0 after a signal. `directory` is the data directory, held."""
+def serve(config: Config, directory: Path, read: Callable[[], Config]) -> int:
+    """The process's exit code: 0 after a signal. `directory` is the data directory, held; `read`
+    reads the configuration again."""
     tune_allocator()
     raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -202,7 +222,7 @@ def serve(config: Config, directory: Path) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        code = runner.run(run_until_signal(config, directory))
+        code = runner.run(run_until_signal(config, directory, read))
     sys.stdout.flush()
     return code
 

@@ -31,7 +31,8 @@ async def start(self):
 
 run.Host.start = start
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 500))
-sys.exit(run.serve(Config(net=NetConfig(port=0)), Path(sys.argv[1])))
+config = Config(net=NetConfig(port=0))
+sys.exit(run.serve(config, Path(sys.argv[1]), lambda: config))
 """
 
 

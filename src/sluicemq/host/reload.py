@@ -1,0 +1,64 @@
+"""SIGHUP: what of the configuration can change while the broker runs.
+
+TLS's files are read again whether their names have changed or not; connections there are keep what
+they have. Either everything is as written afterwards, as far as it can be without a restart, or
+nothing has changed and the log says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.config import SECTIONS, Config
+from sluicemq.options import options_of
+
+if TYPE_CHECKING:
+    from sluicemq.options import Option
+
+FIXED: Final[dict[str, frozenset[str]]] = {
+    "net": frozenset(("host", "port", "tcp_listener", "backlog", "frame_max")),
+    "tls": frozenset(("host", "port")),
+    "auth": frozenset(("default_user", "default_pass", "default_vhost")),
+}
+"""The sections of which something can change, with what cannot: listeners stay, users are in the
+data directory, and what was published in large frames may be on its way to anybody."""
+
+
+def merged(current: Config, written: Config) -> tuple[Config, list[str], list[str]]:
+    """The configuration from now on; what has changed; what would need a restart."""
+    sections: dict[str, Any] = {}
+    changed: list[str] = []
+    kept: list[str] = []
+    for name, declared in SECTIONS.items():
+        before, after = getattr(current, name), getattr(written, name)
+        values: dict[str, Any] = {}
+        for field, option in options_of(declared):
+            value = getattr(after, field.name)
+            if value == getattr(before, field.name):
+                continue
+            if name in FIXED and field.name not in FIXED[name]:
+                values[field.name] = value
+                changed.append(shown(name, field.name, option, value))
+            else:
+                kept.append(f"{name}.{field.name}")
+        sections[name] = replace(before, **values)
+    return Config(**sections), changed, kept
+
+
+def shown(section: str, field: str, option: Option, value: object) -> str:
+    """An option and its new value, for the log."""
+    return f"{section}.{field} = {'(hidden)' if option.secret else value}"
+
+
+def summary(changed: Sequence[str], kept: Sequence[str], certificates: bool) -> str:
+    """One line for the log."""
+    parts = ["configuration read again"]
+    if certificates:
+        parts.append("certificates loaded for new connections")
+    if changed:
+        parts.append("changed for new connections: " + ", ".join(changed))
+    if kept:
+        parts.append("changed only after a restart: " + ", ".join(kept))
+    return "; ".join(parts)
