@@ -63,6 +63,10 @@ PATTERN_BYTES_MAX: Final = 1024
 PATTERN_TIMEOUT_S: Final = 0.01
 """A match that takes longer is none: a sane one takes microseconds, and all clients wait for it."""
 
+PATTERN_EXPANDED_MAX: Final = 10_000
+"""Characters of one when its repetitions are written out, as its compiler does: `(a{99}){99}` is
+nearly that large."""
+
 PATTERN_STRIKES_MAX: Final = 100
 """So often one pattern may take too long: a second of the broker's time in all."""
 

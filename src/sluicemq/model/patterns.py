@@ -1,8 +1,8 @@
 """Regular expressions of users: permissions, policies. They are matched in bounded time.
 
-RabbitMQ's are PCRE, searched for in the bytes of a name; so are these, by the package `regex`, which
-has PCRE's look-aheads, atomic groups and possessive quantifiers, and can be told to give up. What
-does not fit in time does not match. The one who may choose names can so make the broker waste
+RabbitMQ's are PCRE, searched for in the bytes of a name; so are these, by the package `regex`,
+which has PCRE's look-aheads, atomic groups and possessive quantifiers, and can be told to give up.
+What does not fit in time does not match. The one who may choose names can so make the broker waste
 PATTERN_TIMEOUT_S on each; after PATTERN_STRIKES_MAX of them the pattern is not tried any more.
 """
 
@@ -13,7 +13,12 @@ from typing import Final
 import regex
 
 from sluicemq.errors import Refused
-from sluicemq.limits import PATTERN_BYTES_MAX, PATTERN_STRIKES_MAX, PATTERN_TIMEOUT_S
+from sluicemq.limits import (
+    PATTERN_BYTES_MAX,
+    PATTERN_EXPANDED_MAX,
+    PATTERN_STRIKES_MAX,
+    PATTERN_TIMEOUT_S,
+)
 
 NOTHING: Final = "^$"
 """What the empty pattern of a permission means."""
@@ -29,9 +34,14 @@ class Pattern:
         self._compiled = compiled(text)
         self.strikes = 0
 
+    @property
+    def spent(self) -> bool:
+        """It is not tried any more."""
+        return self.strikes >= PATTERN_STRIKES_MAX
+
     def matches(self, subject: str) -> bool:
         """Whether it is found anywhere in there."""
-        if self.strikes >= PATTERN_STRIKES_MAX:
+        if self.spent:
             return False
         try:
             found = self._compiled.search(subject.encode(), timeout=PATTERN_TIMEOUT_S)
@@ -48,9 +58,38 @@ def compiled(text: str) -> regex.Pattern[bytes]:
         limit = PATTERN_BYTES_MAX
         raise Refused(f"a regular expression of {len(raw)} bytes, where {limit} are allowed")
     try:
+        if expanded_size(text) > PATTERN_EXPANDED_MAX:
+            raise Refused(f"regular expression '{text}' repeats too much")
         return regex.compile(raw)
     except (regex.error, RecursionError, OverflowError) as error:
         raise Refused(f"regular expression '{text}' is invalid: {error}") from error
+
+
+def expanded_size(text: str) -> int:
+    """About how many characters are left when repetitions `{n}` are written out."""
+    open_groups: list[int] = []
+    before = last = at = 0
+    while at < len(text):
+        letter = text[at]
+        if letter == "{":
+            digits = text[at + 1 : at + 12]
+            digits = digits[: len(digits) - len(digits.lstrip("0123456789"))]
+            last *= max(int(digits or 1), 1)
+            at += len(digits) + 1
+            continue
+        before += last
+        last = 1
+        if letter == "\\":
+            at += 1
+        elif letter == "[":
+            at = max(text.find("]", at + 2), at)
+        elif letter == "(":
+            open_groups.append(before)
+            before = last = 0
+        elif letter == ")" and open_groups:
+            last, before = before + 1, open_groups.pop()
+        at += 1
+    return before + last + sum(open_groups)
 
 
 def check_pattern(text: str) -> None:
