@@ -120,6 +120,22 @@ TRANSACTION_BATCH_BYTES: Final = 1 << 20
 """Publishes of a transaction are joined to batches of at most this size, as a busy socket would
 have brought them."""
 
+DEAD_LETTERS_MAX: Final = 1024
+DEAD_LETTER_BYTES_MAX: Final = 4 << 20
+"""Messages of a queue, and their bytes, that are being dead-lettered at a time; the others wait in
+the queue. Both may be exceeded by the last few that were handed over together."""
+
+LIMIT_CHUNKS: Final = 64
+"""Chunks that a queue drops or dead-letters in a turn for their age or its length; then others have
+their turn."""
+
+EXPIRY_LOOK_MS: Final = 60_000
+"""At most so long a queue sleeps until its first message expires: the clock may have been set."""
+
+RETRY_REFUSED_MS: Final = 1_000
+"""A message of the broker's own that a full queue has refused is offered to it again after this
+while."""
+
 REPLY_BACKLOG_BYTES: Final = 32 << 20
 """So much unread by a client, replies to it are dropped: they cannot wait for it anywhere else."""
 

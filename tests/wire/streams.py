@@ -16,9 +16,11 @@ from sluicemq.amqp.events import (
     MethodFrame,
     ProtocolHeader,
     Publishes,
+    VariedPublishes,
 )
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
+from sluicemq.amqp.methods import BasicPublish
 from sluicemq.errors import ConnectionViolation
 
 PERSISTENT = b"\x10\x00\x02"
@@ -94,6 +96,13 @@ def flatten(events: Iterable[Event | ConnectionViolation]) -> Story:
         if isinstance(event, Publishes):
             assert event.size == sum(map(len, event.contents))
             story += [("publish", event.channel, event.raw_method, c) for c in event.contents]
+        elif isinstance(event, VariedPublishes):
+            assert event.size == sum(map(len, event.contents))
+            assert [BasicPublish.decode_args(r, 11, len(r) - 1) for r in event.raw_methods] == (
+                event.methods
+            )
+            pairs = zip(event.raw_methods, event.contents, strict=True)
+            story += [("publish", event.channel, *pair) for pair in pairs]
         elif isinstance(event, Acks):
             story += [("ack", event.channel, tag) for tag in event.tags]
         elif isinstance(event, Deliveries):

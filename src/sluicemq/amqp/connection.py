@@ -23,6 +23,7 @@ from typing import Final
 from sluicemq.amqp import violations
 from sluicemq.amqp.events import (
     Acks,
+    AnyPublishes,
     ContentMethod,
     ContentTooLarge,
     Deliveries,
@@ -31,6 +32,7 @@ from sluicemq.amqp.events import (
     MethodFrame,
     ProtocolHeader,
     Publishes,
+    VariedPublishes,
 )
 from sluicemq.amqp.frames import (
     BODY,
@@ -47,10 +49,12 @@ from sluicemq.amqp.methods import METHODS, BasicAck, BasicDeliver, BasicPublish
 from sluicemq.amqp.properties import check_properties
 from sluicemq.amqp.runs import (
     ACK_SIZE,
+    EVEN_MIN,
     DeliverStencil,
     PublishStencil,
     cut_acks,
     cut_contents,
+    cut_varied,
     read_publish,
 )
 from sluicemq.amqp.types import Malformed, MalformedText
@@ -60,6 +64,7 @@ from sluicemq.limits import (
     RUN_MESSAGES_MAX,
     RUN_METHODS_MAX,
     UNTUNED_FRAME_MAX_BYTES,
+    VARIED_METHODS_MAX,
 )
 
 __all__ = [
@@ -67,6 +72,7 @@ __all__ = [
     "SERVER",
     "Acks",
     "AmqpConnection",
+    "AnyPublishes",
     "ContentMethod",
     "ContentTooLarge",
     "Deliveries",
@@ -75,6 +81,7 @@ __all__ = [
     "MethodFrame",
     "ProtocolHeader",
     "Publishes",
+    "VariedPublishes",
 ]
 
 SERVER: Final = 0
@@ -146,9 +153,9 @@ class AmqpConnection:
         self._offset = 0
         self._contents: dict[int, _Content] = {}
         self._ignored: set[int] = set()
-        # By the raw method frame; in a client by the frame without its delivery tag. `_once` has
-        # what was seen once: where each message has a key of its own, that is all there is.
-        self._once: dict[bytes, BasicPublish] = {}
+        # By the raw method frame; in a client by the frame without its delivery tag. What was seen
+        # once has no stencil yet: where each message has a key of its own, that is all there is.
+        self._methods: dict[bytes, BasicPublish] = {}
         self._publishes: dict[bytes, PublishStencil] = {}
         self._delivers: dict[bytes, DeliverStencil] = {}
 
@@ -181,7 +188,7 @@ class AmqpConnection:
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
-        self._once.clear()
+        self._methods.clear()
         self._publishes.clear()
         self._delivers.clear()
 
@@ -381,16 +388,12 @@ class AmqpConnection:
         raw = self._buf[pos:end]
         stencil = self._publishes.get(raw)
         if stencil is None:
-            known = self._once.pop(raw, None)
+            known = self._methods.get(raw)
             if known is None:
-                known = read_publish(raw)
-                if known is None:
-                    decoded = self._decode(PUBLISH, pos, end)
-                    assert isinstance(decoded, BasicPublish)
-                    known = decoded
-                single = self._publish_once(channel, raw, known, end)
-                if single is not None:
-                    return single
+                known = self._new_method(raw, pos, end)
+                event = self._publish_once(channel, raw, known, end)
+                if event is not None:
+                    return event
             stencil = PublishStencil(raw, known)
             if len(self._publishes) >= RUN_METHODS_MAX:
                 self._publishes.clear()
@@ -404,6 +407,8 @@ class AmqpConnection:
             )
             if contents:
                 self._pos = done
+                if uniform and len(contents) < EVEN_MIN:
+                    return self._varied(channel, raw, method, contents)
                 size = done - pos - len(contents) * len(raw)
                 return Publishes(channel, raw, method, contents, size, uniform)
             if done:
@@ -412,9 +417,21 @@ class AmqpConnection:
         self._contents[channel] = _Content(method, raw)
         return None
 
+    def _new_method(self, raw: bytes, pos: int, end: int) -> BasicPublish:
+        """The method in a frame that was never seen before; it is kept."""
+        method = read_publish(raw)
+        if method is None:
+            decoded = self._decode(PUBLISH, pos, end)
+            assert isinstance(decoded, BasicPublish)
+            method = decoded
+        if len(self._methods) >= VARIED_METHODS_MAX:
+            self._methods.clear()
+        self._methods[raw] = method
+        return method
+
     def _publish_once(
         self, channel: int, raw: bytes, method: BasicPublish, end: int
-    ) -> Publishes | None:
+    ) -> Event | None:
         """The message behind a method frame that was never seen before. None: there may be more of
         a run, or less than a message."""
         if not self.fast:
@@ -424,11 +441,25 @@ class AmqpConnection:
         contents, done = cut_contents(self._buf, end, raw, 1, payload_max, body_max)
         if not contents or self._buf.startswith(raw, done):
             return None
-        if len(self._once) >= RUN_METHODS_MAX:
-            self._once.clear()
-        self._once[raw] = method
         self._pos = done
-        return Publishes(channel, raw, method, contents, len(contents[0]), True)
+        return self._varied(channel, raw, method, contents)
+
+    def _varied(
+        self, channel: int, raw: bytes, method: BasicPublish, contents: list[bytes]
+    ) -> Event:
+        """A run that is short, together with what is behind it and alike but for the routing
+        keys."""
+        methods = self._methods
+        if len(methods) >= VARIED_METHODS_MAX:
+            methods.clear()
+        count = len(contents)
+        raws, more, self._pos = cut_varied(
+            self._buf, self._pos, contents[-1], methods, self.run_max - count
+        )
+        if not raws:
+            return Publishes(channel, raw, method, contents, count * len(contents[0]), True)
+        found = [*[method] * count, *map(methods.__getitem__, raws)]
+        return VariedPublishes(channel, [*[raw] * count, *raws], found, contents + more)
 
     def _deliver(self, channel: int, pos: int, end: int) -> Event | None:
         raw = self._buf[pos:end]

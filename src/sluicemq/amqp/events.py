@@ -42,14 +42,22 @@ class MethodFrame(Event):
         self.raw = raw
 
 
-class Publishes(Event):
-    """To a server: consecutive publishes of one channel with the same raw method frame.
+class AnyPublishes(Event):
+    """To a server: consecutive publishes of one channel. `size` is the sum of the contents'
+    lengths."""
 
-    `size` is the sum of the contents' lengths; `uniform` says that all header frames are equal
-    byte for byte, so that who has looked at one has looked at all.
-    """
+    __slots__ = ("channel", "contents", "size")
 
-    __slots__ = ("channel", "contents", "method", "raw_method", "size", "uniform")
+    channel: int
+    contents: list[bytes]
+    size: int
+
+
+class Publishes(AnyPublishes):
+    """They have the same raw method frame. `uniform` says that all header frames are equal byte for
+    byte, so that who has looked at one has looked at all."""
+
+    __slots__ = ("method", "raw_method", "uniform")
 
     def __init__(
         self,
@@ -66,6 +74,26 @@ class Publishes(Event):
         self.contents = contents
         self.size = size
         self.uniform = uniform
+
+
+class VariedPublishes(AnyPublishes):
+    """Each has a method frame of its own, but all header frames are equal byte for byte, and so all
+    contents have one length. The three lists go together."""
+
+    __slots__ = ("methods", "raw_methods")
+
+    def __init__(
+        self,
+        channel: int,
+        raw_methods: list[bytes],
+        methods: list[BasicPublish],
+        contents: list[bytes],
+    ) -> None:
+        self.channel = channel
+        self.raw_methods = raw_methods
+        self.methods = methods
+        self.contents = contents
+        self.size = len(contents) * len(contents[0])
 
 
 class Acks(Event):

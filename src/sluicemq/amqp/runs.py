@@ -1,10 +1,11 @@
 """Cutting whole runs of messages out of a buffer, in few Python statements a message.
 
 A run is what peers send most: the same method again and again, each content complete in the buffer
-with its body in one frame. Two cutters share the work. The even one takes messages that are alike
+with its body in one frame. Two cutters share it. The even one takes messages that are alike
 in everything but the body's octets: they stand at a constant stride, so `struct.iter_unpack` cuts
 heads and contents, one strided slice looks at all end octets. The mixed one takes any sizes and
-properties, message by message.
+properties, message by message. A third one takes over where each message has a routing key of its
+own: there the header frames have to be equal, and the method frames must be valid.
 
     | method frame | header frame | body frame's head | body | 0xCE | method frame | ...
     |<------------------- prefix -------------------->|
@@ -37,6 +38,10 @@ BODY_FRAME_HEAD: Final = 7
 EXCHANGE_AT: Final = 13
 """Where exchange and key begin in a frame of basic.publish; two octets follow them."""
 SMALLEST_PUBLISH: Final = 17
+PUBLISH_IDS: Final = b"\x00\x3c\x00\x28"
+IDS_AT: Final = 7
+SIZE: Final = struct.Struct(">I")
+SIZE_AT: Final = 3
 
 TAG: Final = struct.Struct(">Q")
 ACK_SIZE: Final = 21
@@ -104,6 +109,55 @@ def read_publish(raw: bytes) -> BasicPublish | None:
         return None
     bits = raw[-2]
     return BasicPublish(exchange, routing_key, bits & 1 != 0, bits & 2 != 0)
+
+
+def cut_varied(
+    buf: bytes, pos: int, content: bytes, methods: dict[bytes, BasicPublish], run_max: int
+) -> tuple[list[bytes], list[bytes], int]:
+    """At most `run_max` publishes from `pos` on, with any routing key, whose header frames equal
+    that of `content`, the one before them.
+
+    Returns their raw method frames, all of which are in `methods` then, their contents, and where
+    the last of them ends.
+    """
+    raws: list[bytes] = []
+    contents: list[bytes] = []
+    head = b"\x01" + content[1:3]
+    size = len(content)
+    last = len(buf) - SMALLEST_PUBLISH - size
+    if pos > last or not buf.startswith(head, pos):
+        return raws, contents, pos
+    look = content[: find_body(content, 0, size)]
+    repeated = 0
+    while pos <= last and len(contents) < run_max:
+        at = pos + OVERHEAD + SIZE.unpack_from(buf, pos + SIZE_AT)[0]
+        end = at + size
+        if not buf.startswith(look, at) or end > len(buf) or buf[end - 1] != END:
+            break
+        raw = buf[pos:at]
+        if not raw.startswith(head) or (raw not in methods and not learn(raw, methods)):
+            break
+        if raws and raw == raws[-1]:
+            repeated += 1
+            if repeated == EVEN_MIN:
+                break  # the others do this better
+        else:
+            repeated = 0
+        raws.append(raw)
+        contents.append(buf[at:end])
+        pos = end
+    return raws, contents, pos
+
+
+def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
+    """Keep the method of a frame, if it is a good basic.publish."""
+    method = None
+    if raw[-1] == END and raw.startswith(PUBLISH_IDS, IDS_AT):
+        method = read_publish(raw)
+    if method is None:
+        return False
+    methods[raw] = method
+    return True
 
 
 class PublishStencil:

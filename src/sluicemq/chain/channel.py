@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.connection import Acks, MethodFrame, Publishes
+from sluicemq.amqp.connection import (
+    Acks,
+    AnyPublishes,
+    MethodFrame,
+    Publishes,
+    VariedPublishes,
+)
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
 from sluicemq.chain.consumer_timeouts import LookAtOldest
@@ -75,6 +81,7 @@ class Channel(FlowActor):
         self.reader = reader
         assert reader.vhost is not None, "a channel before connection.open"
         self.vhost = reader.vhost
+        self.rights = reader.rights
         self.number = number
         self.name = f"{reader.name} ({number})"
         self.deliveries = GateKeeper(broker.world.clock)
@@ -94,7 +101,7 @@ class Channel(FlowActor):
 
     def receive(self, message: object) -> None:
         """What the client sends is held while an answer is due; the rest is handled at once."""
-        if isinstance(message, Publishes):
+        if isinstance(message, AnyPublishes):
             self.from_client(message)
         elif isinstance(message, Deliver):
             if not self.closing:
@@ -162,13 +169,15 @@ class Channel(FlowActor):
 
     def settle(self, message: object) -> None:
         """A run of publishes is taken from the inbox: the reader may send as many again."""
-        if isinstance(message, Publishes):
+        if isinstance(message, AnyPublishes):
             self.inflow.settle(len(message.contents), message.size)
 
     def handle(self, message: object) -> None:
         """One event of the client."""
         if isinstance(message, Publishes):
             self.publishing.publish(message)
+        elif isinstance(message, VariedPublishes):
+            self.publishing.publish_varied(message)
         elif isinstance(message, Acks):
             self.consuming.ack_run(message.tags, 80)
         elif isinstance(message, TooLarge):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.frames import fit, readdress
 from sluicemq.limits import ADDRESSES_MAX
+from sluicemq.model.batch import ADDRESSED, separate
 
 if TYPE_CHECKING:
     from sluicemq.chain.reply_to import Reply
@@ -49,6 +50,8 @@ class Outlet:
 
     def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
         """All frames of a delivery, its tags from `first_tag` on."""
+        if deliver.address == ADDRESSED:
+            return self.addressed_frames(deliver, first_tag)
         contents = deliver.contents
         if deliver.number != self.number:
             contents = [readdress(content, self.number) for content in contents]
@@ -65,12 +68,30 @@ class Outlet:
         parts[3::4] = contents
         return b"".join(parts)
 
+    def addressed_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+        """The same for contents that begin with their addresses."""
+        which = 2 if deliver.redelivered else 1
+        moved = deliver.number != self.number
+        parts: list[bytes] = []
+        for tag, addressed in enumerate(deliver.contents, first_tag):
+            address, content = separate(addressed)
+            if moved:
+                content = readdress(content, self.number)
+            if self.refit:
+                content = fit(content, self.frame_max)
+            ends = self.ends(address)
+            parts += (ends[0], PACK_TAG(tag), ends[which], content)
+        return b"".join(parts)
+
 
 def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:
     """basic.get-ok and the content."""
     assert got.content is not None
-    arguments = struct.pack(">QB", tag, got.redelivered) + got.address
+    address, content = got.address, got.content
+    if address == ADDRESSED:
+        address, content = separate(content)
+    arguments = struct.pack(">QB", tag, got.redelivered) + address
     arguments += struct.pack(">I", got.ready)
     head = struct.pack(">BHI", 1, number, 4 + len(arguments))
-    content = fit(readdress(got.content, number), frame_max)
+    content = fit(readdress(content, number), frame_max)
     return b"".join((head, GET_OK, arguments, b"\xce", content))

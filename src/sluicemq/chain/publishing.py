@@ -11,6 +11,7 @@ message is asked where it goes; those in a row that go the same way are a batch 
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -31,25 +32,29 @@ from sluicemq.chain.transactions import Held, Transaction
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
-from sluicemq.model.batch import Batch, size_of
+from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.queues.commands import Publish
 from sluicemq.routing.message import Message
 
 if TYPE_CHECKING:
-    from sluicemq.amqp.connection import Publishes
+    from collections.abc import Mapping
+
+    from sluicemq.amqp.connection import Publishes, VariedPublishes
     from sluicemq.amqp.methods import BasicPublish
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
 
-Targets: TypeAlias = "list[tuple[Queue, Outflow, Inflow]]"
+Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
+Targets: TypeAlias = "list[Target]"
 
 
 class Route:
     """Where the publishes of one raw method frame go. `targets` None: that depends on more.
-    `replies`: it is the address of a reply consumer, which is no queue."""
+    `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
+    the address of a reply consumer, which is no queue."""
 
-    __slots__ = ("address", "epoch", "mandatory", "method", "replies", "targets")
+    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
 
     def __init__(
         self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
@@ -60,6 +65,9 @@ class Route:
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
         self.targets = None if self.replies else targets
+        self.lone: Target | None = None
+        if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
+            self.lone = self.targets[0]
 
 
 class Publishing:
@@ -76,6 +84,9 @@ class Publishing:
         self.choices: dict[tuple[Route, bytes], Targets] = {}
         self.destinations: dict[tuple[str, ...], Targets] = {}
         self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.access_epoch = -1
+        self.user: str | None = ""
+        """In whose name messages are published; None: in anybody's."""
         self.confirming = False
         self.transaction: Transaction | None = None
         self.replies_at = ""
@@ -85,10 +96,8 @@ class Publishing:
 
     def publish(self, event: Publishes) -> None:
         """Route a run. A message that is refused closes the channel; those before it went out."""
-        route = self.routes.get(event.raw_method)
-        if route is None or route.epoch != self.topology.epoch:
-            route = self.resolve(event)
         contents = event.contents
+        route = self.route_of(event.raw_method, event.method, contents[0])
         if event.uniform or len(contents) == 1:
             kind = self.kind(contents[0])
             targets = route.targets
@@ -115,6 +124,61 @@ class Publishing:
             start = end
         if refusal is not None:
             raise refusal
+
+    def publish_varied(self, event: VariedPublishes) -> None:
+        """Route messages that are alike but for their routing keys. When each has one queue to go
+        to, and nothing special about it, there is a batch a queue; else each goes alone."""
+        kind = self.kind(event.contents[0])
+        refusal: ProtocolViolation | None = None
+        routes: list[Route] = []
+        try:
+            routes.extend(map(self.route_of, event.raw_methods, event.methods, event.contents))
+        except ProtocolViolation as violation:
+            refusal = violation  # `routes` has those before it
+        alone = not kind.is_plain or self.transaction is not None
+        if alone or len(event.contents[0]) >= self.broker.large_from_bytes:
+            by_target: dict[Target | None, list[bytes]] = {None: []}
+        else:
+            by_target = defaultdict(list)
+            for route, content in zip(routes, event.contents, strict=False):
+                by_target[route.lone].append(route.address + content)
+        if None in by_target:
+            for route, content in zip(routes, event.contents, strict=False):
+                self.send_alike(route, kind, [content])
+        elif routes:
+            self.send_divided(by_target, len(routes), kind)
+        if refusal is not None:
+            raise refusal
+
+    def send_divided(
+        self, by_target: Mapping[Target | None, list[bytes]], count: int, kind: Kind
+    ) -> None:
+        """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
+        self.published += count
+        self.broker.counters.published += count
+        first_seq = 0
+        if self.confirming:
+            first_seq = self.next_seq
+            self.next_seq += count
+            self.unconfirmed.expect(first_seq, count, len(by_target))
+        channel = self.channel
+        for target, contents in by_target.items():
+            assert target is not None
+            queue, outflow, inflow = target
+            batch = Batch(
+                ADDRESSED,
+                contents,
+                size_of(contents, False),
+                False,
+                kind.persistent,
+                channel.number,
+                1,
+                0,
+                kind.ttl_ms,
+                kind.priority,
+            )
+            outflow.spend(len(contents))
+            queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
 
     def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
         """Contents with equal headers: unless chance decides, all go where the first one goes."""
@@ -208,14 +272,25 @@ class Publishing:
             outflow.spend(count)
             queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
 
-    def resolve(self, event: Publishes) -> Route:
+    def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
+        """The route of that method frame, remembered or new."""
+        route = self.routes.get(raw_method)
+        if route is None or route.epoch != self.topology.epoch:
+            route = self.resolve(raw_method, method, content)
+        return route
+
+    def resolve(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
         """Ask the topology, make the links that are missing, remember the route."""
-        method = event.method
         if method.immediate:
             raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
         topology = self.topology
+        rights = self.channel.rights
+        if self.access_epoch != rights.access.epoch:
+            self.access_epoch = rights.access.epoch
+            self.user = None if rights.is_impersonator else rights.user
+            self.kinds.clear()
         try:
-            topology.check_publish(method.exchange)
+            rights.check_publish(topology, method.exchange, method.routing_key)
         except ChannelViolation as violation:
             violation.class_id, violation.method_id = BASIC_PUBLISH
             raise
@@ -224,12 +299,12 @@ class Publishing:
             self.choices.clear()
             self.destinations.clear()
             self.routes_epoch = topology.epoch
-        message = self.message(method, (), properties_of(event.contents[0]))
+        message = self.message(method, (), properties_of(content))
         targets: Targets | None = self.targets_of(method, message)
         if message.read_content or message.by_chance:
             targets = None
-        route = Route(event.raw_method, method, topology.epoch, targets)
-        self.routes[event.raw_method] = route
+        route = Route(raw_method, method, topology.epoch, targets)
+        self.routes[raw_method] = route
         return route
 
     def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
@@ -282,7 +357,7 @@ class Publishing:
         known = self.kinds.get(raw)
         if known is not None:
             return known
-        kind = kind_of(raw, self.channel.reader.user, self.replies_at)
+        kind = kind_of(raw, self.user, self.replies_at)
         if len(raw) <= REMEMBERED_BYTES_MAX:
             if len(self.kinds) >= KINDS_MAX:
                 self.kinds.clear()

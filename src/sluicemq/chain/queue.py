@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
     from sluicemq.storage.entries import Run
     from sluicemq.storage.queue_index import QueueIndex
@@ -95,13 +96,14 @@ class FilesGone(DiskJob):
 
 
 class Queue(FlowActor):
-    """The shell around a queue machine: credit, the store, the disk, and making effects real."""
+    """What everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
+    takes_addressed = True
+    """Batches in which each message has a routing key of its own."""
+    machine: QueueMachine
 
-    def __init__(
-        self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int, index: QueueIndex
-    ) -> None:
+    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
         broker = vhost.broker
         super().__init__(broker.scheduler, broker.world.clock)
         self.broker = broker
@@ -111,28 +113,40 @@ class Queue(FlowActor):
         self.lane = FIRST_LANE + queue_id
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
-        io_batch = broker.config.storage.msg_store_io_batch_size
-        settings = settings_of(definition.arguments, {})
-        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
-        self.replicator: Replicator = Alone(self.machine)
         self.effects: list[Effect] = []
-        self.configure(None)
-        self.removed: StoreRemove | None = None
-        self.invitations: list[Limiter] = []
-        self.to_store, self.store_inflow = broker.link_to_store(self)
-        self.paging = Gate(self.keeper, "paging out")
         self.deliveries = GateKeeper(broker.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
-        self.flush_upto = 0
-        """A checkpoint waits for what is below this position."""
-        self.flush_from = 0
-        """Of what waits in order, everything below this position has been looked at for it."""
         self.gone = False
         self.forgotten = False
         """It is deleted, and that is durable."""
         self.accounted = 0
         self.published = 0
         self.delivered = 0
+
+
+class ClassicShell(Queue):
+    """The shell around a classic queue: credit, the store, the disk, and making effects real."""
+
+    machine: ClassicQueue
+
+    def __init__(
+        self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int, index: QueueIndex
+    ) -> None:
+        super().__init__(vhost, definition, queue_id)
+        broker = vhost.broker
+        io_batch = broker.config.storage.msg_store_io_batch_size
+        settings = settings_of(definition.arguments, {})
+        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
+        self.replicator: Replicator = Alone(self.machine)
+        self.configure(None)
+        self.removed: StoreRemove | None = None
+        self.invitations: list[Limiter] = []
+        self.to_store, self.store_inflow = broker.link_to_store(self)
+        self.paging = Gate(self.keeper, "paging out")
+        self.flush_upto = 0
+        """A checkpoint waits for what is below this position."""
+        self.flush_from = 0
+        """Of what waits in order, everything below this position has been looked at for it."""
 
     def receive(self, message: object) -> None:
         """Publishes over a credited link; commands from channels and store."""
@@ -171,6 +185,7 @@ class Queue(FlowActor):
         elif isinstance(message, Flush):
             self.flush_upto = message.upto
             self.flush_from = 0
+            self.machine.backing.bound(message.upto)
         elif isinstance(message, Collect):
             self.collect(message.empty)
         elif isinstance(message, Forgotten):
@@ -196,7 +211,7 @@ class Queue(FlowActor):
                 self.make_real(effect)
         machine = self.machine
         machine.reduce_memory_use(self.store_is_full)
-        if machine.backing.to_store:
+        if machine.backing.to_store_count:
             self.page_bodies()
         if self.removed is not None:
             self.broker.store.post(self.removed)
@@ -278,12 +293,9 @@ class Queue(FlowActor):
 
     def page_bodies(self) -> None:
         """Transient bodies that leave RAM go to the message store, over the credited link."""
-        backing = self.machine.backing
-        for chunk in backing.to_store:
+        for chunk in self.machine.backing.take_to_store():
             self.to_store.spend(chunk.left())
             self.broker.store.post(StorePaged(chunk, self.store_inflow))
-        backing.to_store = []
-        backing.to_store_count = 0
 
     def work_on_disk(self) -> None:
         """At most one job of the index at a time; bodies are read beside it."""
@@ -293,8 +305,7 @@ class Queue(FlowActor):
         sealed = bool(self.broker.store.sealed)
         if index.has_empty:
             self.let_segments_go()
-        asleep = not (backing.delta.count or backing.outgoing or backing.condemned)
-        if asleep and not self.flush_upto and not backing.q3.count and not backing.returned:
+        if not self.flush_upto and not backing.needs_disk():
             return
         hungry = machine.hungry()
         for chunk in backing.bodies_wanted(hungry):

@@ -34,6 +34,7 @@ from sluicemq.amqp.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
+from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import Handshake
@@ -137,7 +138,7 @@ class Reader(FlowActor):
         self.amqp.max_message_size = broker.config.net.max_message_size
         loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
         named = None if peer.tls is None else peer.certificate_name
-        self.handshake = Handshake(broker.config, loopback, broker.vhosts, named)
+        self.handshake = Handshake(broker.config, loopback, broker.access, named)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
@@ -162,6 +163,8 @@ class Reader(FlowActor):
         self.user = ""
         self.vhost: VirtualHost | None = None
         """There is none before connection.open-ok."""
+        self.rights: Rights
+        """From then on."""
         self.received_bytes = 0
         self.received_reads = 0
         self.silent_ticks = 0
@@ -300,6 +303,7 @@ class Reader(FlowActor):
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
             raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
+        self.broker.access.check_channels(self.user)
         channel = Channel(self.broker, self, number)
         self.channels[number] = channel
         self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
@@ -382,8 +386,8 @@ class Reader(FlowActor):
 
     def refuse_login(self, violation: ConnectionViolation) -> None:
         """Late, and in words only for clients that can hear them."""
-        user = self.handshake.asked_user
-        self.log("warning", f"login refused for user {user!r} ({self.handshake.mechanism})")
+        reason = self.handshake.refusal
+        self.log("warning", f"login refused ({self.handshake.mechanism}): {reason!r}")
         if self.handshake.can("authentication_failure_close"):
             self.fail(violation)
         else:
@@ -397,6 +401,8 @@ class Reader(FlowActor):
         self.broker.admission.log_in(self.peer.peer_host)
         self.user = self.handshake.user
         self.vhost = self.broker.vhosts[self.handshake.vhost]
+        self.rights = Rights(self.broker.access, self.user, self.vhost.name)
+        self.broker.access.enter(self)
         self.throttle.notify = self.handshake.can("connection.blocked")
         reason = self.broker.alarms.register(self)
         if reason:
@@ -538,6 +544,7 @@ class Reader(FlowActor):
             self.broker.admission.leave(self.peer.peer_host)
         else:
             self.broker.admission.log_out()
+            self.broker.access.leave(self)
         self.broker.connections.pop(self.connection, None)
         self.broker.alarms.unregister(self)
 

@@ -1,6 +1,7 @@
 """What a channel still owes its publisher, one entry a batch, and how that is said on the wire.
 
-A batch is known by its first sequence number. It is confirmed when each queue it went to has
+A batch is known by its first sequence number, also when its messages go to different queues: then
+it waits for all of these. It is confirmed when each queue it went to has
 confirmed it, and rejected as soon as one rejects it. Both are gathered and said at the end of the
 turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each kind
 
@@ -62,11 +63,13 @@ class Unconfirmed:
             self._confirmed.append((first_seq, count))
 
     def confirm(self, first_seq: int, count: int) -> None:
-        """One queue has confirmed the batch, or is gone in a way that counts as that."""
+        """One queue has confirmed the batch, or is gone in a way that counts as that; or its part
+        of a batch that was divided among queues."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
-        assert expected.count == count
+        assert expected.count >= count
+        count = expected.count
         expected.waiting -= 1
         if not expected.waiting:
             del self._expected[first_seq]
@@ -78,7 +81,8 @@ class Unconfirmed:
         expected = self._expected.pop(first_seq, None)
         if expected is None:
             return  # another queue has rejected it before
-        assert expected.count == count
+        assert expected.count >= count
+        count = expected.count
         self.count -= count
         self._rejected.append((first_seq, count))
 

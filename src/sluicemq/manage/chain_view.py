@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicemq.amqp.connection import Publishes
+from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.message_store import StoreWrite
 from sluicemq.chain.queue import Enqueue
 from sluicemq.flow.credit import Inflow
@@ -56,7 +56,7 @@ def messages_in(actor: Actor) -> int:
     """Publishes that wait in an inbox, one by one; other messages do not count."""
     count = 0
     for message in actor.inbox:
-        if isinstance(message, Publishes):
+        if isinstance(message, AnyPublishes):
             count += len(message.contents)
         elif isinstance(message, Enqueue):
             count += len(message.publish.batch.contents)

@@ -4,12 +4,16 @@ A *content* is one `bytes`: the raw header frame and body frames as they arrived
 until somebody needs a property, and is written to a consumer's socket as it is.
 
 An *address* is the encoded exchange and routing key, the two short strings that end a
-basic.deliver; the same bytes go out that came in.
+basic.deliver; the same bytes go out that came in. Where each message has a key of its own a batch
+is ADDRESSED: its contents begin with their addresses, and few need know.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+ADDRESSED: Final = b""
+"""In place of an address: each content begins with its own. See `separate`."""
 
 OVERHEAD_BYTES: Final = 96
 """What a message costs in RAM beside its content: object head, allocator slack, list slots."""
@@ -61,6 +65,30 @@ class Batch:
         self.first_id = first_id
         self.ttl_ms = ttl_ms
         self.priority = priority
+
+
+def part_of(batch: Batch, start: int, end: int) -> Batch:
+    """Messages [start, end) of a batch."""
+    contents = batch.contents[start:end]
+    return Batch(
+        batch.address,
+        contents,
+        size_of(contents, batch.even),
+        batch.even,
+        batch.persistent,
+        batch.number,
+        batch.copies,
+        batch.first_id + start if batch.first_id else 0,
+        batch.ttl_ms,
+        batch.priority,
+    )
+
+
+def separate(content: bytes) -> tuple[bytes, bytes]:
+    """Address and content of a message of an ADDRESSED batch."""
+    key_at = 1 + content[0]
+    end = key_at + 1 + content[key_at]
+    return content[:end], content[end:]
 
 
 def size_of(contents: list[bytes], even: bool) -> int:

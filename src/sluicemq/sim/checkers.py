@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.events import Publishes
+from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
@@ -90,7 +90,7 @@ class Waiting:
                 continue
             if isinstance(message, Enqueue):
                 outflow, n = message.inflow.outflow, len(message.publish.batch.contents)
-            elif isinstance(message, Publishes):
+            elif isinstance(message, AnyPublishes):
                 assert inflow is not None
                 outflow, n = inflow.outflow, len(message.contents)
             elif isinstance(message, StoreWrite):
@@ -106,7 +106,7 @@ class Waiting:
 
 def held_by(channel: Channel) -> int:
     """Messages a channel keeps behind a question: not taken yet, as far as credit goes."""
-    return sum(len(each.contents) for each in channel.held if isinstance(each, Publishes))
+    return sum(len(each.contents) for each in channel.held if isinstance(each, AnyPublishes))
 
 
 class Totals:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
     REQUEUE,
     Cancel,
@@ -70,16 +71,30 @@ ANSWERS: Final[dict[type, tuple[type, ...]]] = {
 come with a later command."""
 
 
-class Entry:
-    """One message of the queue; `content` None: not seen yet."""
+def apart(address: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
+    """Address and content of each message, wherever the addresses are."""
+    if address == ADDRESSED:
+        return [separate(content) for content in contents]
+    return [(address, content) for content in contents]
 
-    __slots__ = ("address", "content", "delivered", "id", "persistent", "position")
+
+def kept_size(of_batch: bytes, address: bytes, content: bytes) -> int:
+    """Bytes that the queue counts for a message."""
+    return len(content) + (len(address) if of_batch == ADDRESSED else 0)
+
+
+class Entry:
+    """One message of the queue; `content` None: not seen yet. `size` is what the queue counts for
+    it: the address is in that if its batch was ADDRESSED."""
+
+    __slots__ = ("address", "content", "delivered", "id", "persistent", "position", "size")
 
     def __init__(
         self, content: bytes | None, position: int, address: bytes, persistent: bool
     ) -> None:
         self.id: MessageId | None = None if content is None else id_of_content(content)
         self.content = content
+        self.size = 0
         self.position = position
         self.address = address
         self.persistent = persistent
@@ -236,12 +251,14 @@ class Spy(Replicator):
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """To the tail; what must be written is safe later, the rest now."""
         batch = command.batch
-        ids = [id_of_content(content) for content in batch.contents]
+        messages = apart(batch.address, batch.contents)
+        ids = [id_of_content(content) for _, content in messages]
         first = self.next_position
         if not self.deleted:
-            for message, content in zip(ids, batch.contents, strict=True):
+            for message, (address, content) in zip(ids, messages, strict=True):
                 self.book.accept(self.name, message)
-                entry = Entry(content, self.next_position, batch.address, batch.persistent)
+                entry = Entry(content, self.next_position, address, batch.persistent)
+                entry.size = kept_size(batch.address, address, content)
                 self.ready.append(entry)
                 self.there[entry.position] = entry
                 self.next_position += 1
@@ -295,13 +312,13 @@ class Spy(Replicator):
         for deliver in delivers:
             entries = []
             last = -1
-            for content in deliver.contents:
+            for address, content in apart(deliver.address, deliver.contents):
                 position = known.pop(id_of_content(content), -1)
                 promise(position >= 0, self.name, "deals what is not its head")
                 entry = head[position]
                 promise(position > last, self.name, "deals", entry.id, "out of order")
                 last = position
-                self.compare(entry, content, deliver.address, deliver.redelivered)
+                self.compare(entry, content, address, deliver.redelivered)
                 entries.append(entry)
             self.hand_out(deliver.lot, deliver.channel, deliver.consumer.no_ack, entries)
 
@@ -314,7 +331,8 @@ class Spy(Replicator):
         known = {entry.id for entry in head.values() if entry.content is not None}
         for deliver in sorted(delivers, key=lambda each: not each.lot):
             lot = self.machine.lots[deliver.lot].positions if deliver.lot else None
-            for index, content in enumerate(deliver.contents):
+            for index, message in enumerate(apart(deliver.address, deliver.contents)):
+                address, content = message
                 if lot is not None:
                     position = lot[index]
                 elif unknown and id_of_content(content) not in known:
@@ -323,7 +341,8 @@ class Spy(Replicator):
                     continue
                 entry = unknown.pop(position, None)
                 if entry is not None:
-                    self.learn(entry, content, deliver.address)
+                    self.learn(entry, content, address)
+                    entry.size = kept_size(deliver.address, address, content)
 
     def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
         """This is what is there."""
@@ -355,9 +374,11 @@ class Spy(Replicator):
             return
         promise(bool(self.ready), self.name, "gives what it has not")
         entry = self.ready.pop(0)
+        ((address, content),) = apart(answer.address, [answer.content])
         if entry.content is None:
-            self.learn(entry, answer.content, answer.address)
-        self.compare(entry, answer.content, answer.address, answer.redelivered)
+            self.learn(entry, content, address)
+            entry.size = kept_size(answer.address, address, content)
+        self.compare(entry, content, address, answer.redelivered)
         self.is_depth(answer.ready, "has left")
         self.hand_out(answer.lot, answer.channel, answer.lot == 0, [entry])
 
@@ -405,8 +426,8 @@ class Spy(Replicator):
         if all(entry.content is not None for entry in self.there.values()) and (
             not self.recovered or not self.machine.backing.delta.count
         ):  # what was acknowledged shortly before a crash may still count in delta
-            counted["ready_bytes"] = sum(len(e.content or b"") for e in self.ready)
-            counted["unacked_bytes"] = sum(len(e.content or b"") for e in out)
+            counted["ready_bytes"] = sum(e.size for e in self.ready)
+            counted["unacked_bytes"] = sum(e.size for e in out)
         for word, value in counted.items():
             told = getattr(depth, word)
             promise(told == value, self.name, "counts", word, told, "not", value)
@@ -428,7 +449,9 @@ class Spy(Replicator):
         backing = self.machine.backing
         there: dict[int, bytes | None] = {}
         for chunk in backing.in_ram():
-            contents = chunk.rest() if chunk.bodies else [None] * chunk.left()
+            contents: list[bytes | None] = [None] * chunk.left()
+            if chunk.bodies:
+                contents = [content for _, content in apart(chunk.address, chunk.rest())]
             there.update(zip(chunk.positions(), contents, strict=True))
         paged = self.paged() - there.keys()
         promise(len(paged) == backing.delta.count, self.name, "counts delta", backing.delta.count)
@@ -468,5 +491,7 @@ class Spy(Replicator):
             ]
             promise(out == positions, self.name, "lot", number, "differs")
             if lot.sizes is None:
-                contents = [entry and entry.content for entry in entries]
-                promise(lot.contents == contents, self.name, "lot", number, "has other bodies")
+                wanted = [entry.content for entry in entries if entry is not None]
+                bodies = [body for body in lot.contents if body is not None]
+                contents = [content for _, content in apart(lot.chunk.address, bodies)]
+                promise(contents == wanted, self.name, "lot", number, "has other bodies")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.amqp.events import Publishes
+from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.message_store import StoreWrite
 from sluicemq.chain.queue import Enqueue
 from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
@@ -53,7 +53,7 @@ def line_of(simulation: Simulation) -> str:
     queues = list(broker.all_queues())
     stopped = sum(reader.paused for reader in readers)
     in_channels = sum(
-        len(each.contents) for c in channels for each in c.inbox if isinstance(each, Publishes)
+        len(each.contents) for c in channels for each in c.inbox if isinstance(each, AnyPublishes)
     )
     gates = sum(channel.keeper.gates_shut > 0 for channel in channels)
     in_queues = sum(

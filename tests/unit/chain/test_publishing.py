@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.connection import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue
@@ -22,7 +22,7 @@ from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
 
-from .client import NO_PROPERTIES, Broker, Client
+from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
 
 QUEUES = ("p", "q", "r")
 
@@ -264,3 +264,71 @@ def test_a_queue_of_the_same_name_is_another_queue() -> None:
     client.send_bytes(some)
     for name in ("p", "q"):
         assert [body for body, _ in fetched(client, name)] == [b"x", b"y"]
+
+
+def varied(count: int, raw: bytes = PERSISTENT, exchange: str = "amq.topic") -> bytes:
+    """Messages that differ in routing key and body only."""
+    return b"".join(publish(f"k.{n}", exchange, raw, b"%04d" % n) for n in range(count))
+
+
+def taken(client: Client) -> list[tuple[str, bytes, bool]]:
+    """Routing key, body and redelivered of what was delivered."""
+    found: list[tuple[str, bytes, bool]] = []
+    for event in client.events():
+        if isinstance(event, Deliveries):
+            bodies = map(content_body, event.contents)
+            found += [(event.routing_key, body, event.redelivered) for body in bodies]
+    return found
+
+
+def test_messages_with_keys_of_their_own_are_one_batch_and_keep_their_keys() -> None:
+    broker = Broker()
+    client = broker.connect()
+    client.open(1)
+    client.call(1, m.QueueDeclare(queue="q", durable=True), m.ConfirmSelect())
+    client.call(1, m.QueueBind(queue="q", exchange="amq.topic", routing_key="k.*"))
+    client.send_bytes(varied(50))
+    assert confirmed(client) == set(range(1, 51))
+    assert len(broker.node.broker.vhosts["/"].queues["q"].machine.backing.q4.chunks) == 1
+    broker.stop()
+    again = Broker(files=broker.world.disk.files)
+    client = again.connect()
+    client.open(1)
+    expected = [(f"k.{n}", b"%04d" % n) for n in range(50)]
+    client.send(1, m.BasicConsume(queue="q"))
+    assert taken(client) == [(*each, False) for each in expected]
+    client.send(1, m.BasicNack(delivery_tag=25, multiple=True, requeue=True))
+    assert taken(client) == [(*each, True) for each in expected[:25]]
+    client.lose()
+    other = again.connect()
+    other.open(3)
+    other.send(3, m.BasicGet(queue="q"))
+    (event,) = other.events()
+    assert isinstance(event, ContentMethod)
+    assert isinstance(event.method, m.BasicGetOk)
+    assert (event.method.exchange, event.method.routing_key) == ("amq.topic", "k.0")
+    assert (event.method.redelivered, content_body(event.content)) == (True, b"0000")
+
+
+def test_a_refusal_among_keys_of_their_own_leaves_what_was_before_it() -> None:
+    broker = Broker()
+    client = client_with(broker)
+    client.call(1, m.QueueBind(queue="p", exchange="amq.topic", routing_key="#"))
+    client.send_bytes(varied(3) + publish("k", "nowhere", PERSISTENT, b"nope") + varied(2))
+    (event,) = client.events()
+    assert isinstance(event, MethodFrame)
+    assert isinstance(event.method, m.ChannelClose)
+    assert (event.method.reply_code, event.method.failed_method_id) == (404, 40)
+    assert broker.node.broker.vhosts["/"].queues["p"].machine.depth.ready == 3
+
+
+def test_what_nobody_gets_and_what_two_get_go_alone() -> None:
+    client = client_with(Broker())
+    client.call(1, m.ConfirmSelect())
+    client.call(1, m.QueueBind(queue="p", exchange="amq.topic", routing_key="k.1"))
+    client.call(1, m.QueueBind(queue="q", exchange="amq.topic", routing_key="k.*"))
+    client.call(1, m.QueueUnbind(queue="q", exchange="amq.topic", routing_key="k.3"))
+    client.send_bytes(varied(3) + publish("nobody", "amq.topic", PERSISTENT, b"0003"))
+    assert confirmed(client) == {1, 2, 3, 4}
+    assert [body for body, _ in fetched(client, "p")] == [b"0001"]
+    assert [body for body, _ in fetched(client, "q")] == [b"0000", b"0001", b"0002"]

@@ -383,7 +383,7 @@ def test_a_message_that_is_moved_is_never_lost(
     broker.node.run(1)  # the reader
     assert channel_of(client).scheduled
     for name in busy:
-        node.queues[name].schedule()
+        broker.node.broker.vhosts["/"].queues[name].schedule()
     if store_is_busy:
         node.store.group.urgent = True
         node.store.schedule()
