@@ -8,9 +8,11 @@ READY := $(VENV)/.ready
 DEMO_OUT ?= out/demo
 CYCLES ?= 1000
 SEED ?=
+TARGET ?= session
+SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test interop torture check format generated serve java strace clean
+.PHONY: help setup demo test fuzz interop torture check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +32,11 @@ test: java strace check  ## all checks and all tests; ARGS="tests/unit -k name" 
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)
+
+fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=60; fuzz/__main__.py
+	@$(BIN)/python -c "import atheris" 2>/dev/null \
+		|| $(BIN)/python -m pip install --quiet --no-deps --requirement fuzz/requirements.txt
+	@PYTHONPATH=src:tests $(BIN)/python fuzz $(TARGET) --seconds $(SECONDS)
 
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "tools", "bench", "examples")
+FOLDERS = ("src", "tests", "tools", "bench", "examples", "fuzz")
 GENERATED = {"src/sluicemq/amqp/methods.py"}
 FILE_LINES_MAX = 700
 FUNCTION_LINES_MAX = 70

@@ -24,6 +24,9 @@ LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
 NOT_OPTIONS: Final = ("SLUICEMQ_CONFIG", "SLUICEMQ_TEST_")
 """How variables begin that are for the command line itself and for the tests."""
 
+KEY_PARTS_MAX: Final = 20
+"""Dots in a key: the longest there is has four."""
+
 DIGITS: Final = re.compile("[0-9]{1,18}")
 SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
 UNITS: Final[dict[str, int]] = {
@@ -104,7 +107,7 @@ def read_file(path: Path) -> Iterator[Entry]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{path}: cannot be read: {error}") from error
-    yield from read_text(path, text)
+    return read_text(path, text)
 
 
 def read_text(path: Path, text: str) -> Iterator[Entry]:
@@ -115,26 +118,34 @@ def read_text(path: Path, text: str) -> Iterator[Entry]:
 
 
 def _looks_like_toml(text: str) -> bool:
-    import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
-
     try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        _toml_tree(text)
+    except ValueError:
         return any(line.lstrip().startswith("[") for line in text.splitlines())
     return True
 
 
-def _read_toml(path: Path, text: str) -> Iterator[Entry]:
-    import tomllib  # noqa: PLC0415 (as above)
+def _toml_tree(text: str) -> dict[str, object]:
+    """ValueError when it is none, or nested more deeply than anyone means it."""
+    import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
 
     try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _read_toml(path: Path, text: str) -> Iterator[Entry]:
+    try:
+        tree = _toml_tree(text)
+    except ValueError as error:
         raise Refused(f"{path}: is not TOML: {error}") from error
     yield from _flatten(str(path), "", tree)
 
 
 def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[Entry]:
+    if prefix.count(".") > KEY_PARTS_MAX:
+        raise Refused(f"{origin}: {prefix[:60]}… is not an option: it has too many parts")
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _flatten(origin, f"{prefix}{key}.", value)

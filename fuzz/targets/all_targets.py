@@ -1,0 +1,23 @@
+"""All targets by their names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from targets import configuration, connection, method, properties, session, storage, table
+from targets.target import Target
+
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target
+    for target in (
+        table.TARGET,
+        properties.TARGET,
+        method.TARGET,
+        connection.TARGET,
+        session.TARGET,
+        configuration.TOML,
+        configuration.CONF,
+        storage.ENTRIES,
+        storage.FILES,
+    )
+}
