@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.access import begin
 from sluicemq.chain.broker import Broker
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
 from sluicemq.kernel.actor import Scheduler
+from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, MessageIndex
 from sluicemq.storage.recovery import Recovery
@@ -22,6 +24,7 @@ from sluicemq.storage.recovery import Recovery
 if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.kernel.world import World
+    from sluicemq.model.durable import DurableDefinitions
 
 
 def in_memory(_: str) -> MessageIndex:
@@ -53,15 +56,24 @@ class Node:
             self.file_id,
             world.log.write,
         )
-        recovery.run(persistent, transient)
+        recovery.run(persistent, transient, self.begin)
         self.broker = Broker(world, config, self.scheduler, recovery, persistent, transient)
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
+        self.broker.disk_written = self.monitor.disk_written
         self.timeouts = ConsumerTimeouts(self.broker, config.channel.consumer_timeout)
         self.started_ms = world.clock.wall_ms()
         if not recovery.is_new:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
+
+    def begin(self, definitions: DurableDefinitions) -> None:
+        """The first user and virtual host of a node that has none."""
+        begin(definitions, self.config.auth, self.hashed)
+
+    def hashed(self, password: str) -> str:
+        """As it is kept."""
+        return hash_password(password, self.world.dice.token(SALT_BYTES))
 
     def file_id(self) -> bytes:
         """16 random bytes."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.access import Access
 from sluicemq.chain.admission import Admission
 from sluicemq.chain.deadlines import Deadlines
 from sluicemq.chain.message_store import MessageStore
+from sluicemq.chain.policing import Policing, load_policies
 from sluicemq.chain.vhost import VirtualHost
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
@@ -19,8 +21,10 @@ from sluicemq.limits import (
     DELIVERY_WINDOW,
     DELIVERY_WINDOW_NOTIFY,
     HELD_METHODS_MAX,
+    STREAM_CACHE_BYTES,
     WRITER_BACKLOG_BYTES,
 )
+from sluicemq.queues.stream_cache import ChunkCache
 from sluicemq.storage.journal import Journal
 
 if TYPE_CHECKING:
@@ -92,6 +96,8 @@ class Broker:
         journal = Journal(recovery.journal_number, limit, self.file_id)
         self.store = MessageStore(self, journal, persistent, transient)
         self.vhosts: dict[str, VirtualHost] = {}
+        self.policing = Policing(self)
+        self.access = Access(self)
         self.durable_queues: dict[int, Queue] = {}
         self.connections: dict[int, Reader] = {}
         self.counters = Counters()
@@ -102,8 +108,10 @@ class Broker:
         self.monitor: Callable[[], None] = ignore
         self.disk_full: Callable[[bool], None] = ignore
         """Hears that there is no space for what has to be written, or that there is again."""
+        self.disk_written: Callable[[], None] = ignore
         self.no_space: dict[DiskJob, None] = {}
         """Jobs that wait for space."""
+        self.stream_cache = ChunkCache(STREAM_CACHE_BYTES, self.memory_used)
         self.recover(recovery)
 
     def link_to_channel(self, reader: Reader, channel: Channel) -> tuple[Outflow, Inflow]:
@@ -112,11 +120,11 @@ class Broker:
         name = f"channel {channel.number}"
         return link(reader.keeper, reader, channel.keeper, channel, spec, name, self.budget)
 
-    def link_to_queue(self, channel: Channel, queue: Queue) -> tuple[Outflow, Inflow]:
-        """channel -> queue."""
+    def link_to_queue(self, sender: FlowActor, queue: Queue) -> tuple[Outflow, Inflow]:
+        """channel or republisher -> queue."""
         spec = self.profile.credit_flow_default_credit
         name = f"queue {queue.name}"
-        return link(channel.keeper, channel, queue.keeper, queue, spec, name, self.budget)
+        return link(sender.keeper, sender, queue.keeper, queue, spec, name, self.budget)
 
     def link_to_store(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """queue -> message store."""
@@ -156,11 +164,11 @@ class Broker:
         return first
 
     def recover(self, recovery: Recovery) -> None:
-        """Make what was there; a node that has no virtual host yet begins with the default one."""
+        """Make what was there."""
         definitions = self.definitions
-        vhosts = definitions.vhosts or {self.config.auth.default_vhost: None}
-        for name in vhosts:
+        for name in definitions.vhosts:
             self.vhosts[name] = VirtualHost(self, name)
+        load_policies(self)
         for exchange in definitions.exchanges.values():
             self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
         for queue_id, definition in definitions.queues.items():
@@ -179,7 +187,8 @@ class Broker:
         self.disk_full(True)
 
     def has_space(self, job: DiskJob) -> None:
-        """This job is done."""
+        """This job is done: something has been written."""
+        self.disk_written()
         if job in self.no_space:
             del self.no_space[job]
             if not self.no_space:

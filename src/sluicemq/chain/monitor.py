@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.flow.alarm import Change
     from sluicemq.queues.paging import Backing
+    from sluicemq.queues.priorities import PriorityBacking
 
 
 class Look:
@@ -175,6 +176,18 @@ class Monitor(Actor):
             self.disk_alarm.full = is_full
             self.look_at_disk()
 
+    def disk_written(self) -> None:
+        """Something has been written: a few MiB at the most. A fast publisher on a small disk must
+        not reach its end between two looks."""
+        if self.disk_alarm.raised or not self.free_known:
+            return  # it is looked at often enough
+        try:
+            free_bytes = self.broker.world.disk.files.free_bytes()
+        except DiskFailed:
+            return  # the next regular look says so
+        if free_bytes < self.disk_alarm.limit_bytes:
+            self.look_at_disk()
+
     def look_at_disk(self) -> None:
         """Compare with the limit, tell the board of a change, and look again in time.
 
@@ -234,7 +247,7 @@ def load_of(queue: Queue) -> tuple[QueueLoad, int]:
     return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
 
 
-def leaving(backing: Backing) -> int:
+def leaving(backing: Backing | PriorityBacking) -> int:
     """Messages that have left RAM but for the write that makes it true."""
     parts = (backing.outgoing, backing.in_flight)
     return sum(chunk.left() for part in parts for chunk in part if chunk.bodies)

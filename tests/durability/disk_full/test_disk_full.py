@@ -73,8 +73,7 @@ def test_below_the_limit_publishers_are_told_figures_and_wait(
 ) -> None:
     target = disk.start(f"storage.disk_free_limit_absolute={12 * MIB}")
     declare(target, "q", "late")
-    window = 5 if body_bytes == SIZES[0] else 1  # slow enough to be noticed in time
-    publisher = Publisher(target, "q", body_bytes, window=window)
+    publisher = Publisher(target, "q", body_bytes)
     publisher.start()
     await_standstill(publisher)
     reason = await_told(target)
