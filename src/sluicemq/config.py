@@ -464,13 +464,33 @@ class ChannelConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class AuthConfig(Section):
-    """Who may connect. One user and one virtual host, for now."""
+    """Who may connect. The user, the virtual host and the permissions named here are made when a
+    broker has none yet; later `sluicemq ctl` changes them ([access-control.md](access-control.md)).
+    """
 
-    default_user: str = declared("guest", "text", "The user's name.", keys=("default_user",))
+    default_user: str = declared("guest", "text", "The first user's name.", keys=("default_user",))
     default_pass: str = declared(
-        "guest", "text", "The user's password.", keys=("default_pass",), secret=True
+        "guest", "text", "The first user's password.", keys=("default_pass",), secret=True
     )
-    default_vhost: str = declared("/", "text", "The virtual host.", keys=("default_vhost",))
+    default_user_tags: tuple[str, ...] = declared(
+        ("administrator",),
+        "names",
+        "The first user's tags. RabbitMQ's key has one of them: `default_user_tags.NAME = true`.",
+        keys=("default_user_tags",),
+    )
+    default_vhost: str = declared("/", "text", "The first virtual host.", keys=("default_vhost",))
+    default_permissions_configure: str = declared(
+        ".*",
+        "text",
+        "What the first user may declare and delete there, a regular expression.",
+        keys=("default_permissions.configure",),
+    )
+    default_permissions_write: str = declared(
+        ".*", "text", "What it may publish to.", keys=("default_permissions.write",)
+    )
+    default_permissions_read: str = declared(
+        ".*", "text", "What it may consume.", keys=("default_permissions.read",)
+    )
     loopback_users: tuple[str, ...] = declared(
         ("guest",),
         "names",

@@ -32,6 +32,7 @@ from sluicemq.model.definitions import (
     check_name,
     validate_queue,
 )
+from sluicemq.model.permissions import CONFIGURE, READ
 from sluicemq.queues.commands import (
     ACK,
     REJECT,
@@ -126,13 +127,20 @@ def token(channel: Channel, prefix: str) -> str:
     return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def queue_named(channel: Channel, name: str) -> Queue:
+def meant(channel: Channel, name: str) -> str:
+    """The queue of that name; "": the one declared last."""
+    name = name or channel.last_queue
+    if not name:
+        raise ChannelViolation(404, "no previously declared queue")
+    return name
+
+
+def queue_named(channel: Channel, name: str, permission: str = "") -> Queue:
     """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
     vhost = channel.vhost
-    if not name:
-        name = channel.last_queue
-        if not name:
-            raise ChannelViolation(404, "no previously declared queue")
+    name = meant(channel, name)
+    if permission:
+        channel.rights.check_queue(permission, name)
     queue = vhost.queues.get(name)
     if queue is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{vhost.name}'")
@@ -162,22 +170,30 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         method.arguments,
         channel.vhost.name,
     )
+    if not method.passive:
+        channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
     changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
     reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
 
 
 def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
+    channel.vhost.topology.check_deletion(method.exchange)
+    channel.rights.check_exchange(CONFIGURE, method.exchange)
     changes = declarations.delete_exchange(channel.vhost, method.exchange, method.if_unused)
     reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
 
 
 def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
-    changes = declarations.bind(channel.vhost, binding_of_exchange(method, channel))
+    binding = binding_of_exchange(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    changes = declarations.bind(channel.vhost, binding)
     reply_when_durable(channel, method, changes, m.ExchangeBindOk())
 
 
 def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
-    changes = declarations.unbind(channel.vhost, binding_of_exchange(method, channel))
+    binding = binding_of_exchange(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    changes = declarations.unbind(channel.vhost, binding)
     reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
 
 
@@ -204,24 +220,18 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     if method.passive:
         queue = queue_named(channel, name)
     else:
-        owner = channel.reader.name if method.exclusive else None
-        definition = QueueDefinition(
-            name or token(channel, "amq.gen-"),
-            method.durable,
-            method.exclusive,
-            method.auto_delete,
-            method.arguments,
-            owner,
-            vhost.name,
-        )
+        definition = queue_asked_for(channel, method)
         known = vhost.queues.get(definition.name)
+        if name and known is None:
+            check_name(QUEUE, name)
+        channel.rights.check_queue(CONFIGURE, definition.name)
         if known is not None:
             check_access(known.definition, channel.reader.name, vhost.name)
             check_equivalent_queue(known.definition, definition, vhost.name)
             queue = known
         else:
-            if name:
-                check_name(QUEUE, name)
+            vhost.check_room(definition.name)
+            channel.rights.check_dead_lettering(definition)
             validate_queue(definition, vhost.name)
             queue = vhost.declare_queue(definition)
             if definition.durable:
@@ -244,6 +254,25 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     when_durable(channel, method, changes, inspect)
 
 
+def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition:
+    """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
+    vhost = channel.vhost
+    arguments = method.arguments
+    default_type = channel.broker.definitions.vhosts[vhost.name].default_queue_type
+    if default_type is not None and "x-queue-type" not in arguments:
+        lasting = method.durable and not (method.exclusive or method.auto_delete)
+        arguments = {**arguments, "x-queue-type": default_type if lasting else "classic"}
+    return QueueDefinition(
+        method.queue or token(channel, "amq.gen-"),
+        method.durable,
+        method.exclusive,
+        method.auto_delete,
+        arguments,
+        channel.reader.name if method.exclusive else None,
+        vhost.name,
+    )
+
+
 def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
     """Servers ask so whether a client still listens. Nothing is ever declared."""
     name = method.queue
@@ -255,30 +284,35 @@ def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
 
 
 def queue_bind(channel: Channel, method: m.QueueBind) -> None:
-    queue = queue_named(channel, method.queue)
-    changes = declarations.bind(channel.vhost, binding_of_queue(method, queue, channel))
+    binding = binding_of_queue(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    queue_named(channel, binding.destination)
+    changes = declarations.bind(channel.vhost, binding)
     reply_when_durable(channel, method, changes, m.QueueBindOk())
 
 
 def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
     """From a queue that is not there is fine, as in RabbitMQ since 3.2."""
+    binding = binding_of_queue(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
     if method.queue and method.queue not in channel.vhost.queues:
         channel.reply(m.QueueUnbindOk())
         return
-    queue = queue_named(channel, method.queue)
-    changes = declarations.unbind(channel.vhost, binding_of_queue(method, queue, channel))
+    queue_named(channel, binding.destination)
+    changes = declarations.unbind(channel.vhost, binding)
     reply_when_durable(channel, method, changes, m.QueueUnbindOk())
 
 
 def binding_of_queue(
-    method: m.QueueBind | m.QueueUnbind, queue: Queue, channel: Channel
+    method: m.QueueBind | m.QueueUnbind, channel: Channel
 ) -> BindingDefinition:
     """An empty key with the empty queue name means the name of the queue declared last."""
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
+    queue = meant(channel, method.queue)
     return BindingDefinition(
-        method.exchange, queue.name, QUEUE, key, method.arguments, channel.vhost.name
+        method.exchange, queue, QUEUE, key, method.arguments, channel.vhost.name
     )
 
 
@@ -287,7 +321,7 @@ def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
         if not method.nowait:
             channel.reply(m.QueuePurgeOk(message_count=answer.count))
 
-    queue = queue_named(channel, method.queue)
+    queue = queue_named(channel, method.queue, READ)
     channel.ask(Question(method, queue, Purge(channel), purged))
 
 
@@ -299,9 +333,10 @@ def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
             channel.reply(m.QueueDeleteOk(message_count=answer.count))
 
     if method.queue and method.queue not in channel.vhost.queues:
+        channel.rights.check_queue(CONFIGURE, method.queue)
         deleted(Deleted(channel, 0))
         return
-    queue = queue_named(channel, method.queue)
+    queue = queue_named(channel, method.queue, CONFIGURE)
     command = Delete(channel, method.if_unused, method.if_empty)
     channel.ask(Question(method, queue, command, deleted))
 
@@ -326,7 +361,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     if method.queue == PSEUDO_QUEUE:
         reply_consume(channel, method, tag)
         return
-    queue = queue_named(channel, method.queue)
+    queue = queue_named(channel, method.queue, READ)
     outflow, inflow = consuming.window(queue)
     consumer = Consumer(
         channel,
@@ -396,7 +431,7 @@ def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
 
 
 def basic_get(channel: Channel, method: m.BasicGet) -> None:
-    queue = queue_named(channel, method.queue)
+    queue = queue_named(channel, method.queue, READ)
 
     def got(answer: Got) -> None:
         if answer.content is None:

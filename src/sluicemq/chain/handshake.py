@@ -8,8 +8,7 @@ told to clients that announce the capability authentication_failure_close.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from hmac import compare_digest
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
@@ -26,6 +25,7 @@ from sluicemq.errors import ConnectionViolation, HandshakeFailed
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
+    from sluicemq.chain.access import Access
     from sluicemq.config import Config
 
 CAPABILITIES: Final = (
@@ -53,11 +53,11 @@ class Handshake:
         self,
         config: Config,
         from_loopback: bool,
-        vhosts: Container[str],
+        access: Access,
         certificate_name: str | None = None,
     ) -> None:
         self.config = config
-        self.vhosts = vhosts
+        self.access = access
         self.from_loopback = from_loopback
         self.certificate_name = certificate_name
         """Whom the client's certificate names, "" if nobody; None without TLS."""
@@ -65,7 +65,8 @@ class Handshake:
         self.client_properties: dict[str, Any] = {}
         self.mechanism = ""
         self.user = ""
-        self.asked_user = ""
+        self.refusal = ""
+        """Why it may not log in, for the log."""
         self.vhost = ""
         self.frame_max = config.net.frame_max
         self.channel_max = config.net.channel_max
@@ -119,14 +120,12 @@ class Handshake:
         if method.mechanism not in self.mechanisms():
             raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
         if method.mechanism == EXTERNAL:
-            user = self.certificate_name or ""
-            known = self.knows_by_name(user)
+            user, password = self.certificate_name or "", None
         else:
             read = plain if method.mechanism == "PLAIN" else amqplain
             user, password = read(method.response)
-            known = self.knows(user, password)
-        self.asked_user = user
-        if not known:
+        self.refusal = self.access.refusal(user, password, self.from_loopback)
+        if self.refusal:
             raise ConnectionViolation(
                 403,
                 f"Login was refused using authentication mechanism {method.mechanism}. "
@@ -138,18 +137,6 @@ class Handshake:
         return ConnectionTune(
             channel_max=net.channel_max, frame_max=net.frame_max, heartbeat=net.heartbeat
         )
-
-    def knows(self, user: str, password: str) -> bool:
-        """The one user there is, from where it may come; every comparison is made."""
-        auth = self.config.auth
-        right = compare_digest(password.encode(), auth.default_pass.encode())
-        right &= compare_digest(user.encode(), auth.default_user.encode())
-        return right and (self.from_loopback or user not in auth.loopback_users)
-
-    def knows_by_name(self, user: str) -> bool:
-        """The same for whom a certificate vouches for."""
-        auth = self.config.auth
-        return user == auth.default_user and (self.from_loopback or user not in auth.loopback_users)
 
     def tune_ok(self, method: ConnectionTuneOk) -> None:
         """The client may lower what was offered, not raise it; 0 is no limit."""
@@ -165,9 +152,11 @@ class Handshake:
 
     def open(self, method: ConnectionOpen) -> ConnectionOpenOk:
         """Choose the virtual host."""
-        if method.virtual_host not in self.vhosts:
-            text = f"vhost {method.virtual_host} not found"
-            raise ConnectionViolation(530, text, method.class_id, method.method_id)
+        try:
+            self.access.check_entry(self.user, method.virtual_host)
+        except ConnectionViolation as violation:
+            violation.class_id, violation.method_id = method.class_id, method.method_id
+            raise
         self.vhost = method.virtual_host
         self.done = True
         return ConnectionOpenOk()

@@ -86,9 +86,9 @@ def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
 
 
 
-def kind_of(raw: bytes, user: str, replies_at: str = "") -> Kind:
-    """Of a message `user` publishes on a channel that hears replies at that address. Refuses, in
-    its order, what RabbitMQ refuses: 406."""
+def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
+    """Of a message `user` publishes on a channel that hears replies at that address; None may do so
+    in anybody's name. Refuses, in its order, what RabbitMQ refuses: 406."""
     flags = raw[0] << 8 | raw[1]
     if not flags & NEEDS_LOOK:
         return TRANSIENT
@@ -97,7 +97,7 @@ def kind_of(raw: bytes, user: str, replies_at: str = "") -> Kind:
         if not replies_at:
             raise refused("fast reply consumer does not exist")
         raw = rewritten = with_text(raw, REPLY_TO, replies_at)
-    if flags & USER_ID:
+    if flags & USER_ID and user is not None:
         check_user(text_property(raw, USER_ID) or b"", user)
     ttl_ms = None
     if flags & EXPIRATION:

@@ -13,8 +13,8 @@ Key = str | tuple[str, ...]
 
 
 class Record:
-    """`KIND` names it in the journal, `TABLE` all of them in checkpoints and definitions; two with the
-    same `key` are the same one."""
+    """`KIND` names it in the journal, `TABLE` all of them in checkpoints and definitions; two with
+    the same `key` are the same one."""
 
     __slots__ = ()
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import (
+    ALTERNATE_EXCHANGE,
     EXCHANGE,
     QUEUE,
     RESERVED_PREFIX,
@@ -21,6 +22,7 @@ from sluicemq.model.definitions import (
     check_name,
     validate_exchange,
 )
+from sluicemq.model.policies import Policies
 from sluicemq.routing.direct import DirectExchange
 from sluicemq.routing.exchange import Exchange
 from sluicemq.routing.fanout import FanoutExchange
@@ -55,10 +57,11 @@ PREDECLARED: Final[dict[str, str]] = {
 class Topology:
     """Who is bound to whom in one virtual host."""
 
-    __slots__ = ("epoch", "exchanges", "inbound", "queues", "vhost")
+    __slots__ = ("epoch", "exchanges", "inbound", "policies", "queues", "vhost")
 
     def __init__(self, vhost: str = "/") -> None:
         self.vhost = vhost
+        self.policies = Policies()
         self.epoch = 0
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, None] = {}
@@ -94,12 +97,18 @@ class Topology:
         found = exchange.find(message)
         if found:
             return found
-        alternate = exchange.definition.alternate
+        alternate = exchange.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
         if alternate in self.exchanges:
             return [Destination(EXCHANGE, alternate)]
         return []
+
+    def policies_changed(self) -> None:
+        """Other policies hold for exchanges from now on."""
+        for exchange in self.exchanges.values():
+            self._apply_policy(exchange)
+        self.epoch += 1
 
     def check_publish(self, exchange_name: str) -> None:
         """Refuse a client's publish to an exchange that is missing or internal."""
@@ -117,8 +126,8 @@ class Topology:
     def declare_exchange(self, asked: ExchangeDefinition, passive: bool) -> bool:
         """Create the exchange, or check that it is what is asked for. True when it is new."""
         if not passive:
-            _check_type(asked.type)
-        _check_not_default(asked.name)
+            check_type(asked.type)
+        check_not_default(asked.name)
         if passive:
             self.existing(asked.name)
             return False
@@ -128,7 +137,8 @@ class Topology:
             return False
         check_name(EXCHANGE, asked.name)
         validate_exchange(asked, self.vhost)
-        self.exchanges[asked.name] = TYPES[asked.type](asked)
+        exchange = self.exchanges[asked.name] = TYPES[asked.type](asked)
+        self._apply_policy(exchange)
         self.epoch += 1
         return True
 
@@ -137,16 +147,20 @@ class Topology:
 
         Returns the names of all exchanges that are gone, the auto-delete ones included.
         """
-        _check_not_default(name)
-        if name.startswith(RESERVED_PREFIX):
-            text = f"deletion of system exchange {self._place(name)} not allowed"
-            raise ChannelViolation(403, text)
+        self.check_deletion(name)
         exchange = self.exchanges.get(name)
         if exchange is None:
             return ()
         if if_unused and not exchange.is_empty:
             raise ChannelViolation(406, f"exchange {self._place(name)} in use")
         return self._drop([name])
+
+    def check_deletion(self, name: str) -> None:
+        """Refuse it for an exchange that was not declared by a client."""
+        check_not_default(name)
+        if name.startswith(RESERVED_PREFIX):
+            text = f"deletion of system exchange {self._place(name)} not allowed"
+            raise ChannelViolation(403, text)
 
     def bind(self, binding: BindingDefinition) -> bool:
         """True when the binding is new."""
@@ -197,6 +211,15 @@ class Topology:
             implicit.extend(exchange.bindings.values())
         return implicit
 
+    def _apply_policy(self, exchange: Exchange) -> None:
+        """Where a policy says that unroutable messages go; an exchange's own argument wins."""
+        definition = exchange.definition
+        exchange.alternate = definition.alternate
+        if definition.alternate is None:
+            policy = self.policies.for_exchange(definition.name)
+            name = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
+            exchange.alternate = name
+
     def _drop(self, doomed: list[str]) -> tuple[str, ...]:
         """Delete exchanges; others go with them when that takes their last binding."""
         for name in doomed:
@@ -234,18 +257,20 @@ class Topology:
         return f"'{name}' in vhost '{self.vhost}'"
 
 
-def _check_type(kind: str) -> None:
+def check_type(kind: str) -> None:
+    """503 for an exchange type there is not."""
     if kind not in TYPES:
         flaw = "unknown" if kind else "invalid"
         raise ConnectionViolation(503, f"{flaw} exchange type '{kind}'")
 
 
-def _check_not_default(name: str) -> None:
+def check_not_default(name: str) -> None:
+    """403 for what nobody may do with the exchange without a name."""
     if name == DEFAULT:
         raise ChannelViolation(403, "operation not permitted on the default exchange")
 
 
 def _check_binding_ends(binding: BindingDefinition) -> None:
-    _check_not_default(binding.source)
+    check_not_default(binding.source)
     if binding.destination_type == EXCHANGE:
-        _check_not_default(binding.destination)
+        check_not_default(binding.destination)
