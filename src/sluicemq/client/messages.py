@@ -12,6 +12,7 @@ from sluicemq.client.wire import CHANNEL
 
 __all__ = [
     "PROPERTIES",
+    "PROPERTIES_AT",
     "BasicProperties",
     "FieldValue",
     "Malformed",
@@ -19,6 +20,7 @@ __all__ = [
     "Timestamp",
     "body_of",
     "content",
+    "frame_end",
     "properties_of",
     "publish_frame",
 ]

@@ -4,7 +4,7 @@
     publisher.publish(messages)      each the frames of one message; waits while the window is full
     publisher.settle()               waits until everything is confirmed
 
-What is not confirmed is kept (`unconfirmed`), so that it can be published again elsewhere when the
+What is not confirmed is kept (`waiting`), so that it can be published again elsewhere when the
 connection is lost: some of it may then arrive twice.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from sluicemq.amqp.events import Acks, ContentMethod, MethodFrame
+from sluicemq.amqp.frames import frame_end
 from sluicemq.amqp.methods import (
     BasicAck,
     BasicNack,
@@ -31,12 +32,10 @@ from sluicemq.client.wire import Wire
 class RefusedMessage(BrokerError):
     """The broker did not take a message: it returned it (no route), or confirmed negatively.
 
-    `content` is the returned content; empty when `tag` (counted from 1 on this publisher) says
-    which it was.
+    `content` is the message's.
     """
 
-    def __init__(self, text: str, tag: int = 0, content: bytes = b"") -> None:
-        self.tag = tag
+    def __init__(self, text: str, content: bytes) -> None:
         self.content = content
         super().__init__(text)
 
@@ -50,26 +49,26 @@ class Publisher:
         self._window = window
         self._next_tag = 1
         self._pending: dict[int, bytes] = {}
+        self._unwritten: Sequence[bytes] = ()
         self._blocked = ""
         wire.call(ConfirmSelect(), ConfirmSelectOk)
 
-    @property
-    def unconfirmed(self) -> list[bytes]:
-        """Published, not confirmed; in order."""
-        return list(self._pending.values())
+    def waiting(self) -> list[bytes]:
+        """Given to `publish` and not confirmed, in order."""
+        return [*self._pending.values(), *self._unwritten]
 
     def publish(self, messages: Sequence[bytes]) -> None:
         """Write messages; returns when the last one is written, not when it is confirmed."""
-        at = 0
-        while at < len(messages):
+        self._unwritten = messages
+        while self._unwritten:
             room = self._window - len(self._pending)
             if room <= 0:
                 self._read(self.wire.timeout_s)
                 continue
-            part = messages[at : at + room]
+            part = self._unwritten[:room]
+            self._unwritten = self._unwritten[room:]
             self._pending.update(zip(range(self._next_tag, self._next_tag + len(part)), part))  # noqa: B905
             self._next_tag += len(part)
-            at += len(part)
             self.wire.send_bytes(b"".join(part))
             self._read(0.0)
 
@@ -104,7 +103,9 @@ class Publisher:
                 self._confirm(self._tags(method.delivery_tag, method.multiple))
             elif isinstance(method, BasicNack):
                 tag = next(iter(self._tags(method.delivery_tag, method.multiple)), 0)
-                raise RefusedMessage("the broker answered basic.nack", tag=tag)
+                frames = self._pending[tag]
+                content = frames[frame_end(frames, 0) :]
+                raise RefusedMessage("the broker answered basic.nack", content)
             elif isinstance(method, ConnectionBlocked):
                 self._blocked = method.reason
             elif isinstance(method, ConnectionUnblocked):
@@ -129,4 +130,4 @@ class Publisher:
 def _returned(method: BasicReturn, content: bytes) -> RefusedMessage:
     where = f"exchange {method.exchange!r} with routing key {method.routing_key!r}"
     text = f"the broker returned it from {where}: {method.reply_code} {method.reply_text}"
-    return RefusedMessage(text, content=content)
+    return RefusedMessage(text, content)

@@ -1,0 +1,146 @@
+"""Batch reads of queues: what is ready when the read is planned, each queue in a task of its own.
+
+A task consumes exclusively, so that a second attempt at it (a retry, a speculative copy) waits
+until the first is gone instead of seeing half of the queue. Nothing is acknowledged before the task
+has handed on its last row; with `ackMode = never` nothing at all, and the messages go back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from sluicemq.client.blocking import BlockingClient
+from sluicemq.client.consuming import PREFETCH_MAX, Subscription
+from sluicemq.client.session import BrokerError
+from sluicemq.spark.chunks import Chunk, Fetched
+from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.gathering import count_ready
+from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from sluicemq.spark.options import ACK_ON_READ, Options
+from sluicemq.spark.schema import Decoder, Run
+
+ACCESS_REFUSED: Final = 403
+"""Also: the queue is in exclusive use."""
+
+
+class QueuePartition(InputPartition):
+    """So many messages of a queue."""
+
+    def __init__(self, queue: str, rows: int) -> None:
+        self.queue = queue
+        self.rows = rows
+
+
+class QueueBatchReader(DataSourceReader):
+    """See above."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_batch()
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        limit = self._options.max_messages_per_batch
+        ready = count_ready(self._options)
+        return [
+            QueuePartition(queue, min(rows, limit or rows)) for queue, rows in ready.items() if rows
+        ] or [QueuePartition("", 0)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueuePartition)
+        if not partition.rows:
+            return
+        decoder = Decoder(self._schema)
+        subscription = self._subscribe(partition)
+        try:
+            last = 0
+            for chunk in self._chunks(subscription, partition):
+                run = chunk.runs[-1]
+                last = run.first + run.count - 1
+                yield decode(decoder, chunk)
+            if self._options.ack_mode == ACK_ON_READ and last:
+                subscription.acknowledge(1, last)
+            subscription.wire.close()
+        except BrokerError as error:
+            raise AmqpError(f"queue {partition.queue!r}: {error}") from error
+        finally:
+            subscription.wire.abandon()
+
+    def _subscribe(self, partition: QueuePartition) -> Subscription:
+        prefetch = partition.rows if partition.rows <= PREFETCH_MAX else 0
+
+        def subscribe(attempt: int) -> Subscription:
+            name = f"sluicemq spark batch {partition.queue}"
+            wire = connect(self._options, name, attempt, heartbeat_s=0)
+            try:
+                return Subscription(wire, partition.queue, prefetch, exclusive=True)
+            except BaseException:
+                wire.abandon()
+                raise
+
+        what = f"queue {partition.queue!r}"
+        return persistently(self._options, what, subscribe, transient=(ACCESS_REFUSED,))
+
+    def _chunks(self, subscription: Subscription, partition: QueuePartition) -> Iterator[Chunk]:
+        left = partition.rows
+        chunk = Chunk(partition.queue, 0)
+        poll_s = self._options.poll_timeout_ms / 1000
+        heard = time.monotonic()
+        while left:
+            before = left
+            for event in subscription.poll(poll_s):
+                count = min(len(event.tags), left)
+                if not count:
+                    break
+                left -= count
+                run = Run(
+                    event.exchange, event.routing_key, event.redelivered, event.tags[0], count
+                )
+                chunk.add(run, event.contents[:count])
+                if chunk.rows >= CHUNK_ROWS_MAX or chunk.bytes >= CHUNK_BYTES_MAX:
+                    yield chunk
+                    chunk = Chunk(partition.queue, 0)
+            if left < before:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > poll_s and self._is_gone(partition, left, heard):
+                break
+        if chunk.rows:
+            yield chunk
+
+    def _is_gone(self, partition: QueuePartition, left: int, heard: float) -> bool:
+        """Nothing comes: is it gone? An error unless data loss is allowed."""
+        options = self._options
+        with BlockingClient(
+            options.addresses[0], options.timeout_ms / 1000, "sluicemq spark count", options.tls
+        ) as client:
+            counts = client.count_queue(partition.queue)
+        is_late = time.monotonic() - heard > options.timeout_ms / 1000
+        if counts is not None and counts.messages_ready and not is_late:
+            return False
+        if options.fail_on_data_loss:
+            raise AmqpError(
+                f"queue {partition.queue!r}: {left} of {partition.rows} messages that were counted"
+                " are gone: expired, or taken by others (failOnDataLoss = true)"
+            )
+        return True
+
+
+def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:
+    """The rows of a chunk of this process."""
+    chunk.seal()
+    got = of_chunk(chunk)
+    return decoder.decode(got.queue, got.runs, got.sizes, got.data)
+
+
+def of_chunk(chunk: Chunk) -> Fetched:
+    """As if it had been fetched."""
+    sizes, data = chunk.blocks()
+    numbers: np.ndarray[Any, Any] = np.frombuffer(sizes, np.uint32).astype(np.int64)
+    return Fetched(chunk.queue, chunk.skip, chunk.runs, numbers, data)

@@ -1,0 +1,63 @@
+"""`format("amqp")`: what Spark is given to register.
+
+    spark.dataSource.register(AmqpDataSource)
+
+The package `pyspark_sluicemq` beside this one makes Spark find it without that.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from sluicemq.spark.batch import QueueBatchReader
+from sluicemq.spark.options import Options, Side
+from sluicemq.spark.queue_stream import QueueStreamReader
+from sluicemq.spark.schema import check_schema, columns_of
+from sluicemq.spark.sink import AmqpBatchWriter, AmqpStreamWriter
+from sluicemq.spark.stream_batch import NarrowedStreamBatchReader, StreamBatchReader
+from sluicemq.spark.stream_reader import StreamReader
+
+
+class AmqpDataSource(DataSource):
+    """Queues and streams of any AMQP 0-9-1 broker, both ways, in batches and as streams."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "amqp"
+
+    def schema(self) -> str:
+        return columns_of(self._options("source").include_properties)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = self._options("source")
+        check_schema(schema)
+        if not options.is_stream:
+            return QueueBatchReader(options, schema)
+        kind = NarrowedStreamBatchReader if options.push_filters else StreamBatchReader
+        return kind(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = self._options("source")
+        check_schema(schema)
+        options.check_streaming()
+        return (
+            StreamReader(options, schema)
+            if options.is_stream
+            else QueueStreamReader(options, schema)
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return AmqpBatchWriter(self._options("sink"), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        return AmqpStreamWriter(self._options("sink"), schema)
+
+    def _options(self, side: Side) -> Options:
+        return Options.parse(dict(self.options), side)

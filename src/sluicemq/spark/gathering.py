@@ -1,0 +1,299 @@
+"""The planner's side of a streaming query over queues: lanes, positions, what Spark has safe.
+
+A session lives as long as the planner process. An offset is
+
+    {"session": id, "pos": {lane: position of its last message}, "serial": number of the batch}
+
+A batch of another session cannot be read again: nothing of it was acknowledged, so the broker has
+taken it back and it comes anew, flagged redelivered. It reads as empty, unless a ledger says what
+was in it: then it is put together again from what comes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final
+
+from sluicemq.client.blocking import BlockingClient
+from sluicemq.client.messages import properties_of
+from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.connecting import AmqpError, persistently
+from sluicemq.spark.lanes import Lane
+from sluicemq.spark.ledger import Ids, Ledger
+from sluicemq.spark.options import Options
+from sluicemq.spark.schema import decode_properties
+from sluicemq.spark.transfer import ChunkServer
+
+Offset = dict[str, Any]
+
+WATCH_S: Final = 0.5
+START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
+
+
+class Planned:
+    """A chunk in a batch: whose, up to which position, under which number it is served."""
+
+    __slots__ = ("chunk", "lane", "number", "position")
+
+    def __init__(self, lane: str, position: int, chunk: Chunk, number: int) -> None:
+        self.lane = lane
+        self.position = position
+        self.chunk = chunk
+        self.number = number
+
+
+class Session:
+    """See above. For the planner's one thread."""
+
+    def __init__(self, options: Options) -> None:
+        self.id = uuid.uuid4().hex
+        self._options = options
+        self._ledger = (
+            Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
+        )
+        self._news = threading.Condition()
+        self._server = ChunkServer(options.transfer_host)
+        self._planned: list[Planned] = []
+        self._replayed: list[Chunk] = []
+        self._serial = -1
+        self._turn = 0
+        self._left: dict[str, int] | None = None
+        """Trigger.AvailableNow: how many messages of each queue are still to come."""
+        self._lanes: list[Lane] = []
+
+    def open(self) -> None:
+        """Begin to gather."""
+        if self._lanes:
+            return
+        for queue in self._options.queues:
+            for number in range(self._options.consumers_per_queue):
+                name = f"{queue}#{number + 1}" if number else queue
+                self._lanes.append(Lane(self._options, queue, name, self._news))
+        threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True).start()
+
+    def close(self) -> None:
+        """End; what is not acknowledged goes back to the queues."""
+        for lane in self._lanes:
+            lane.stop()
+        self._server.close()
+
+    # What Spark asks
+
+    def limit_to_available(self) -> None:
+        """Take what is in the queues now, and no more."""
+        self._left = count_ready(self._options)
+
+    def plan(self, start: Offset, rows_max: int) -> Offset:
+        """The end of the next batch; `start` itself when there is nothing. `start` is safe."""
+        self.open()
+        self._align(start.get("serial", 0))
+        self.confirm(start)
+        self._wait_for_rows()
+        chunks = self._take(rows_max)
+        if not chunks:
+            return start
+        self._serial = start.get("serial", 0) + 1
+        if self._ledger is not None:
+            self._ledger.record(self._serial, self._mark_known(chunks))
+        pos = {lane.name: lane.taken for lane in self._lanes}
+        return {"session": self.id, "pos": pos, "serial": self._serial}
+
+    def confirm(self, offset: Offset) -> None:
+        """Spark has everything up to there in its checkpoint."""
+        if offset["session"] != self.id:
+            return
+        for lane in self._lanes:
+            released = lane.acknowledge(offset["pos"].get(lane.name, 0))
+            self._server.withdraw(released)
+        gone = offset["pos"]
+        self._planned = [p for p in self._planned if p.position > gone.get(p.lane, 0)]
+        self._server.withdraw(self._replayed)
+        self._replayed.clear()
+
+    def batch(self, start: Offset, end: Offset) -> list[tuple[int, int]]:
+        """(number, rows) of the chunks from `start` to `end`, in order."""
+        if end["session"] != self.id:
+            return self._replay(end) if start != end else []
+        first = start["pos"] if start["session"] == self.id else {}
+        return [
+            (each.number, each.chunk.rows)
+            for each in self._planned
+            if first.get(each.lane, 0) < each.position <= end["pos"].get(each.lane, 0)
+        ]
+
+    def gathered(self) -> Offset:
+        """Where a batch could end now."""
+        pos = {lane.name: lane.taken + lane.waiting_rows() for lane in self._lanes}
+        return {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self._server.address
+
+    @property
+    def token(self) -> str:
+        return self._server.token
+
+    # Gathering
+
+    def _wait_for_rows(self) -> None:
+        """Until something can be taken, or it is time to say that there is nothing."""
+        options = self._options
+        deadline = time.monotonic() + options.poll_timeout_ms / 1000
+        patience = time.monotonic() + options.timeout_ms / 1000
+        while not any(lane.waiting_rows() for lane in self._wanted()):
+            self._raise_failure()
+            now = time.monotonic()
+            if self._left is None:
+                if now >= deadline:
+                    return
+            elif not self._wanted() or now > patience:
+                return
+            elif all(lane.quiet.is_set() for lane in self._wanted()):
+                self._forget_gone()
+            with self._news:
+                self._news.wait(0.02)
+        self._raise_failure()
+
+    def _wanted(self) -> list[Lane]:
+        """The lanes that may still give something."""
+        left = self._left
+        if left is None:
+            return self._lanes
+        return [lane for lane in self._lanes if left[lane.queue] > 0]
+
+    def _forget_gone(self) -> None:
+        """The queues are silent before all came that was counted: others may have taken it."""
+        assert self._left is not None
+        ready = count_ready(self._options)
+        for queue in self._left:
+            if not ready[queue]:
+                self._left[queue] = 0
+
+    def _raise_failure(self) -> None:
+        for lane in self._lanes:
+            if lane.failure is not None:
+                raise lane.failure
+
+    def _take(self, rows_max: int) -> list[Chunk]:
+        """Chunks within the limits, the lanes in turn."""
+        bytes_left = self._options.max_bytes_per_batch
+        lanes = self._wanted()
+        self._turn += 1
+        taken: list[Chunk] = []
+        for index in range(len(lanes)):
+            lane = lanes[(self._turn + index) % len(lanes)]
+            position = lane.taken
+            for chunk in lane.take(rows_max, bytes_left):
+                rows_max -= chunk.rows
+                bytes_left -= chunk.bytes
+                position += chunk.rows
+                if self._left is not None:
+                    self._left[lane.queue] -= chunk.rows
+                self._planned.append(Planned(lane.name, position, chunk, self._server.offer(chunk)))
+                taken.append(chunk)
+        return taken
+
+    # Exactly once
+
+    def _align(self, serial: int) -> None:
+        if self._ledger is not None and self._serial != serial:
+            self._ledger.align(serial)
+            self._serial = serial
+
+    def _mark_known(self, chunks: Iterable[Chunk]) -> Ids:
+        """Have executors skip what has come before; the ids of the others."""
+        assert self._ledger is not None
+        fresh: dict[str, dict[str, None]] = {}
+        for chunk in chunks:
+            seen = fresh.setdefault(chunk.queue, {})
+            for row, name in enumerate(message_ids(chunk)):
+                if name in seen or self._ledger.knows(chunk.queue, name):
+                    chunk.skip.append(row)
+                else:
+                    seen[name] = None
+        return {queue: list(names) for queue, names in fresh.items()}
+
+    def _replay(self, end: Offset) -> list[tuple[int, int]]:
+        """The batch of a session before this one, once more."""
+        if self._ledger is None:
+            return []
+        serial = end.get("serial", 0)
+        self.open()
+        self._align(serial)
+        ids = self._ledger.batch(serial)
+        if ids is None:
+            return self._lost(f"the ledger does not know batch {serial}")
+        deadline = time.monotonic() + self._options.timeout_ms / 1000
+        while True:
+            chunks, missing = self._find(ids)
+            if not missing:
+                break
+            self._raise_failure()
+            if time.monotonic() > deadline:
+                self._lost(f"{missing} messages of batch {serial} did not come back")
+                break
+            with self._news:
+                self._news.wait(0.1)
+        self._replayed += chunks
+        return [(self._server.offer(chunk), chunk.rows) for chunk in chunks]
+
+    def _find(self, ids: Ids) -> tuple[list[Chunk], int]:
+        """Copies of what waits, with all skipped but these ids; how many of them are not there."""
+        wanted = {queue: set(names) for queue, names in ids.items()}
+        found: list[Chunk] = []
+        for lane in self._lanes:
+            names_left = wanted.get(lane.queue)
+            for chunk in lane.peek() if names_left else ():
+                for row, name in enumerate(message_ids(chunk)):
+                    if names_left and name in names_left:
+                        names_left.discard(name)
+                    else:
+                        chunk.skip.append(row)
+                if len(chunk.skip) < chunk.rows:
+                    found.append(chunk)
+        return found, sum(map(len, wanted.values()))
+
+    def _lost(self, what: str) -> list[tuple[int, int]]:
+        if self._options.fail_on_data_loss:
+            queues = ", ".join(self._options.queues)
+            raise AmqpError(f"queues {queues}: {what} (failOnDataLoss = true)")
+        return []
+
+    def _watch(self, parent: int) -> None:
+        """A planner whose parent has died must not keep messages from the next one."""
+        while os.getppid() == parent:
+            time.sleep(WATCH_S)
+        for lane in self._lanes:
+            lane.abandon()
+
+
+def message_ids(chunk: Chunk) -> list[str]:
+    """Of each message in order."""
+    names = [decode_properties(properties_of(each))["message_id"] for each in chunk.contents]
+    if None in names:
+        raise AmqpError(f"exactlyOnce = true: a message in queue {chunk.queue!r} has no message_id")
+    return names
+
+
+def count_ready(options: Options) -> dict[str, int]:
+    """Messages ready in each queue."""
+
+    def count(attempt: int) -> dict[str, int]:
+        addresses = options.addresses
+        address = addresses[attempt % len(addresses)]
+        name = "sluicemq spark count"
+        with BlockingClient(address, options.timeout_ms / 1000, name, options.tls) as client:
+            found: dict[str, int] = {}
+            for queue in options.queues:
+                counts = client.count_queue(queue)
+                if counts is None:
+                    raise AmqpError(f"queue = {queue!r}: {address} has no such queue")
+                found[queue] = counts.messages_ready
+            return found
+
+    return persistently(options, f"queues {', '.join(options.queues)}", count)

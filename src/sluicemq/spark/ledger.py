@@ -1,0 +1,92 @@
+"""The ids of the latest batches, on disk: what makes `exactlyOnce` survive the driver.
+
+One file a batch, `batch-SERIAL.json`: `{"queue": ["id", ..], ..}`, written and synced before Spark
+is told of the batch, so that a batch in Spark's offset log always has its file. A file whose batch
+Spark does not know was never handed out, and is dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from sluicemq.errors import Refused
+
+Ids = dict[str, list[str]]
+
+NAME: Final = "batch-{:020d}.json"
+BATCHES_KEPT_MIN: Final = 2
+"""However many ids: the one Spark may replay, and the one before."""
+
+
+class Ledger:
+    """See above. `window` ids are remembered, and the last batches in any case."""
+
+    def __init__(self, directory: str, window: int) -> None:
+        self._folder = Path(directory)
+        self._window = window
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            serials = sorted(int(f.stem[6:]) for f in self._folder.glob("batch-*.json"))
+            self._batches = {serial: self._load(serial) for serial in serials}
+        except (OSError, ValueError) as error:
+            raise Refused(f"ledger = {directory!r}: cannot be used: {error}") from error
+        self._known = {
+            (queue, each)
+            for ids in self._batches.values()
+            for queue, names in ids.items()
+            for each in names
+        }
+        self._count = sum(len(names) for ids in self._batches.values() for names in ids.values())
+
+    def align(self, serial: int) -> None:
+        """Spark's last batch is `serial`: what comes after it never was."""
+        for later in [s for s in self._batches if s > serial]:
+            self._drop(later)
+
+    def knows(self, queue: str, message_id: str) -> bool:
+        """Has it been in one of the batches remembered?"""
+        return (queue, message_id) in self._known
+
+    def batch(self, serial: int) -> Ids | None:
+        """The ids of a batch, by queue."""
+        return self._batches.get(serial)
+
+    def record(self, serial: int, ids: Ids) -> None:
+        """A new batch; returns when it is on disk."""
+        path = self._path(serial)
+        fresh = path.with_suffix(".tmp")
+        with fresh.open("w") as file:
+            json.dump(ids, file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+        folder = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._batches[serial] = ids
+        for queue, names in ids.items():
+            self._known.update((queue, each) for each in names)
+            self._count += len(names)
+        self._trim()
+
+    def _trim(self) -> None:
+        while self._count > self._window and len(self._batches) > BATCHES_KEPT_MIN:
+            self._drop(min(self._batches))
+
+    def _drop(self, serial: int) -> None:
+        for queue, names in self._batches.pop(serial).items():
+            self._known.difference_update((queue, each) for each in names)
+            self._count -= len(names)
+        self._path(serial).unlink(missing_ok=True)
+
+    def _load(self, serial: int) -> Ids:
+        ids: Ids = json.loads(self._path(serial).read_text())
+        return ids
+
+    def _path(self, serial: int) -> Path:
+        return self._folder / NAME.format(serial)

@@ -1,0 +1,482 @@
+"""The options of `format("amqp")`, declared once: from here come the checks, the errors and the
+table in docs/spark.md (`tools/generate_spark_options.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any, Final, Literal, Self
+
+from sluicemq.client.address import Address, without_password
+from sluicemq.client.consuming import PREFETCH_MAX
+from sluicemq.client.tls import TlsFiles
+from sluicemq.errors import Refused
+
+Side = Literal["both", "source", "sink"]
+
+FIRST: Final = "first"
+LAST: Final = "last"
+NEXT: Final = "next"
+
+ACK_DEFAULT: Final = "default"
+ACK_CHECKPOINT: Final = "checkpoint"
+ACK_ON_READ: Final = "onRead"
+
+MIB: Final = 1024 * 1024
+ROWS_PER_BATCH: Final = 25_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """What is known about an option besides its default. `low` and `high` bound numbers."""
+
+    name: str
+    kind: Literal["text", "secret", "list", "count", "switch", "choice", "offset"]
+    side: Side
+    help: str
+    low: int = 0
+    high: int = 2**63 - 1
+    choices: tuple[str, ...] = ()
+    default_words: str = ""
+
+    def allowed(self) -> str:
+        """What a value may be, in words that end an error message."""
+        if self.kind == "count":
+            above = f" to {self.high}" if self.high < 2**63 - 1 else " up"
+            return f"a whole number from {self.low}{above}"
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.choices)
+        return {
+            "switch": "true or false",
+            "list": "names separated by commas",
+            "offset": "first, last, next, an offset (a whole number), or a time such as"
+            " 2026-01-31T12:00:00+00:00",
+        }.get(self.kind, "a text that is not empty")
+
+    def parse(self, text: str) -> Any:
+        """The value; ValueError when it is none."""
+        if self.kind == "count":
+            number = int(text)
+            if not self.low <= number <= self.high:
+                raise ValueError
+            return number
+        if self.kind == "switch":
+            return {"true": True, "false": False}[text.strip().lower()]
+        if self.kind == "choice":
+            return {choice.lower(): choice for choice in self.choices}[text.strip().lower()]
+        if self.kind == "offset":
+            return parse_offset(text)
+        if not text:
+            raise ValueError
+        if self.kind == "list":
+            names = tuple(name.strip() for name in text.split(","))
+            if not all(names):
+                raise ValueError
+            return names
+        return text
+
+
+def parse_offset(text: str) -> str | int | datetime:
+    """One of the words, an offset, or a time (UTC when it names no zone)."""
+    word = text.strip().lower()
+    if word in (FIRST, LAST, NEXT):
+        return word
+    if word.isdigit():
+        return int(word)
+    found = datetime.fromisoformat(text.strip())
+    return found if found.tzinfo else datetime.fromisoformat(text.strip() + "+00:00")
+
+
+def option(name: str, kind: str, default: Any, side: Side, words: str, **more: Any) -> Any:
+    """A field of `Options`."""
+    declared = Declared(name=name, kind=kind, side=side, help=words, **more)  # type: ignore[arg-type]
+    return field(default=default, repr=kind != "secret", metadata={"declared": declared})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Every option with its value; made by `parse`."""
+
+    uris: tuple[str, ...] = option(
+        "uris",
+        "list",
+        ("amqp://guest:guest@127.0.0.1:5672/",),
+        "both",
+        "The brokers, `amqp://user:password@host:port/vhost` or `amqps://...`; tried in order until"
+        " one answers. `uri` is the same.",
+    )
+    queues: tuple[str, ...] = option(
+        "queues",
+        "list",
+        (),
+        "source",
+        "The queues to read. `queue` is the same. They must exist.",
+        default_words="required",
+    )
+    queue_type: str = option(
+        "queueType",
+        "choice",
+        "queue",
+        "source",
+        "`queue` for classic and quorum queues, `stream` for streams. AMQP does not tell.",
+        choices=("queue", "stream"),
+    )
+    prefetch: int = option(
+        "prefetch",
+        "count",
+        50_000,
+        "source",
+        "The most messages unacknowledged per consumer: the bound of what has left the broker and"
+        " is not in the checkpoint. For streams it is the credit of each reader.",
+        low=1,
+        high=PREFETCH_MAX,
+    )
+    consumers_per_queue: int = option(
+        "consumersPerQueue",
+        "count",
+        1,
+        "source",
+        "Consumers for each queue, with a connection and a prefetch each. Not for streams.",
+        low=1,
+        high=64,
+    )
+    max_messages_per_batch: int = option(
+        "maxMessagesPerBatch",
+        "count",
+        0,
+        "source",
+        "The most rows of one micro-batch; half the prefetch lets the next batch gather meanwhile."
+        " Of a batch read of queues: the most rows of each queue.",
+        default_words="25000; in batch reads all",
+    )
+    max_bytes_per_batch: int = option(
+        "maxBytesPerBatch",
+        "count",
+        64 * MIB,
+        "source",
+        "A micro-batch is closed at this size (bytes of contents, to the chunk).",
+        low=1,
+    )
+    poll_timeout_ms: int = option(
+        "pollTimeout",
+        "count",
+        100,
+        "source",
+        "Milliseconds a trigger waits for a first message, and after which a queue that sends"
+        " nothing counts as empty in a finite read.",
+        low=1,
+        high=60_000,
+    )
+    min_partitions: int = option(
+        "minPartitions",
+        "count",
+        2,
+        "source",
+        "Tasks of a batch, when it has enough rows.",
+        low=1,
+        high=10_000,
+    )
+    ack_mode: str = option(
+        "ackMode",
+        "choice",
+        "default",
+        "source",
+        "When messages are acknowledged. Streaming: `checkpoint` (default), after the batch is in"
+        " the checkpoint. Batch reads: `never` (default), they go back to the queue; or `onRead`,"
+        " when a task has read its queue to the end, and lost if the job fails after that.",
+        choices=("default", "checkpoint", "never", "onRead"),
+    )
+    starting_offsets: str | int | datetime = option(  # noqa: RUF009 - as the others
+        "startingOffsets",
+        "offset",
+        FIRST,
+        "source",
+        "Streams: where a new query begins: `first`, `last` (the last chunk), `next` (only new"
+        " messages), an offset, or a time in ISO form (to the chunk).",
+    )
+    ending_offsets: str | int | datetime = option(  # noqa: RUF009
+        "endingOffsets",
+        "offset",
+        NEXT,
+        "source",
+        "Streams, batch reads: the offset before which to stop; `next`: what is there now.",
+    )
+    push_filters: bool = option(
+        "pushFilters",
+        "switch",
+        False,
+        "source",
+        "Streams, batch reads: comparisons of the column `offset` with a number narrow the range"
+        " read. Needs spark.sql.python.filterPushdown.enabled = true.",
+    )
+    fail_on_data_loss: bool = option(
+        "failOnDataLoss",
+        "switch",
+        True,
+        "source",
+        "Fail when wanted offsets are gone by retention, when a finite read finds less than was"
+        " counted, or when a batch cannot be replayed. Else go on with what is there.",
+    )
+    include_properties: bool = option(
+        "includeProperties",
+        "switch",
+        True,
+        "source",
+        "The columns of the basic properties. Without them rows are read faster.",
+    )
+    exactly_once: bool = option(
+        "exactlyOnce",
+        "switch",
+        False,
+        "source",
+        "Queues: each (queue, message id) comes once, and a replayed batch has the rows it had."
+        " Needs `ledger`; every message must have a message_id.",
+    )
+    ledger: str = option(
+        "ledger",
+        "text",
+        "",
+        "source",
+        "With exactlyOnce: a directory on storage that outlives the driver, for this query alone,"
+        " where the ids of the latest batches are kept.",
+        default_words="none",
+    )
+    dedup_window: int = option(
+        "dedupWindow",
+        "count",
+        1_000_000,
+        "source",
+        "With exactlyOnce: how many ids are remembered, the latest.",
+        low=1,
+    )
+    transfer_host: str = option(
+        "transferHost",
+        "text",
+        "127.0.0.1",
+        "source",
+        "Queues: the driver's address that executors reach, where they fetch gathered messages. On"
+        " a cluster set it to the driver's host name.",
+    )
+    exchange: str = option(
+        "exchange",
+        "text",
+        "",
+        "sink",
+        "The exchange to publish to; without it the column `exchange`, else the default exchange.",
+        default_words="column, else the default exchange",
+    )
+    routing_key: str = option(
+        "routingKey",
+        "text",
+        "",
+        "sink",
+        "The routing key of every row; without it the column `routing_key`, which must be there.",
+        default_words="column",
+    )
+    mandatory: bool = option(
+        "mandatory",
+        "switch",
+        True,
+        "sink",
+        "A message that no queue takes is an error that names the row.",
+    )
+    persistent: bool = option(
+        "persistent",
+        "switch",
+        True,
+        "sink",
+        "Delivery mode 2, where the column `delivery_mode` says nothing else.",
+    )
+    max_in_flight: int = option(
+        "maxInFlight",
+        "count",
+        2000,
+        "sink",
+        "Messages of a task published and not yet confirmed.",
+        low=1,
+        high=1_000_000,
+    )
+    idempotency_headers: bool = option(
+        "idempotencyHeaders",
+        "switch",
+        True,
+        "sink",
+        "Add `x-spark-query-id`, `x-spark-batch-id`, `x-spark-partition` and `x-spark-sequence`.",
+    )
+    deduplication: str = option(
+        "deduplication",
+        "choice",
+        "none",
+        "sink",
+        "Add `x-deduplication-header`, which queues with `x-message-deduplication` heed: made of"
+        " query, batch, partition and sequence (`position`), or the column `deduplication_id`"
+        " (`column`).",
+        choices=("none", "position", "column"),
+    )
+    write_id: str = option(
+        "writeId",
+        "text",
+        "",
+        "sink",
+        "Stands for the query id in batch writes. Give the same when a job is run again.",
+        default_words="a new one each time",
+    )
+    cafile: str = option(
+        "cafile",
+        "text",
+        "",
+        "both",
+        "TLS: authorities to believe, PEM.",
+        default_words="the system's",
+    )
+    certfile: str = option(
+        "certfile", "text", "", "both", "TLS: own certificate, PEM.", default_words="none"
+    )
+    keyfile: str = option("keyfile", "text", "", "both", "TLS: its key.", default_words="none")
+    verify: bool = option("verify", "switch", True, "both", "TLS: check certificate and host name.")
+    timeout_ms: int = option(
+        "timeout",
+        "count",
+        30_000,
+        "both",
+        "Milliseconds to wait for an answer, a confirm or a socket that takes nothing.",
+        low=1,
+        high=3_600_000,
+    )
+    retries: int = option(
+        "retries",
+        "count",
+        8,
+        "both",
+        "How often a lost or refused connection is tried again. Wrong credentials and missing"
+        " queues are not.",
+        high=1000,
+    )
+    retry_backoff_ms: int = option(
+        "retryBackoff",
+        "count",
+        200,
+        "both",
+        "Milliseconds before the first retry; doubled each time, at most 5 seconds.",
+        low=1,
+        high=60_000,
+    )
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], side: Side) -> Self:
+        """From what a user wrote, names in any case; `Refused` names the option and the value."""
+        known = {declared.name.lower(): (name, declared) for name, declared in declarations()}
+        known |= {alias: known[name] for alias, name in ALIASES.items()}
+        values: dict[str, Any] = {}
+        for key, text in given.items():
+            found = known.get(key.lower())
+            if found is None:
+                if key.lower() in IGNORED:
+                    continue
+                raise Refused(f"{key} = {text!r}: there is no such option of format amqp")
+            name, declared = found
+            if name in values:
+                raise Refused(f"{key} = {shown(declared, text)}: {declared.name} is given twice")
+            if declared.side not in (side, "both"):
+                raise Refused(
+                    f"{key} = {shown(declared, text)}: an option of the {declared.side} only"
+                )
+            try:
+                values[name] = parse_one(declared, key, text)
+            except (ValueError, KeyError):
+                raise Refused(
+                    f"{key} = {shown(declared, text)}: must be {declared.allowed()}"
+                ) from None
+        made = cls(**values)
+        made._check(side, values)
+        return made
+
+    def _check(self, side: Side, given: Mapping[str, Any]) -> None:
+        """What one option says about another."""
+        addresses = self.addresses
+        if side == "source" and not self.queues:
+            raise Refused("queue: is missing; say which queue to read")
+        if len(set(self.queues)) < len(self.queues):
+            raise Refused(f"queues = {','.join(self.queues)!r}: a queue is named twice")
+        if not self.is_stream:
+            for name in ("starting_offsets", "ending_offsets"):
+                if name in given:
+                    raise Refused(
+                        f"{declared_of(name).name} = {given[name]!s}: needs queueType = stream"
+                    )
+        elif self.exactly_once:
+            raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
+        if self.exactly_once and not self.ledger:
+            raise Refused("exactlyOnce = true: needs ledger, a directory")
+        if self.ending_offsets in (FIRST, LAST):
+            raise Refused(f"endingOffsets = {self.ending_offsets!s}: must be next or an offset")
+        if isinstance(self.ending_offsets, datetime):
+            raise Refused(
+                f"endingOffsets = {self.ending_offsets.isoformat()}: must be next or an offset"
+            )
+        if any(address.secure for address in addresses):
+            self.tls.context()
+
+    @property
+    def addresses(self) -> list[Address]:
+        """The URIs taken apart."""
+        try:
+            return [Address.parse(uri) for uri in self.uris]
+        except Refused as refused:
+            raise Refused(f"uris: {refused}") from None
+
+    @property
+    def tls(self) -> TlsFiles:
+        """The files for TLS."""
+        return TlsFiles(
+            self.cafile or None, self.certfile or None, self.keyfile or None, self.verify
+        )
+
+    def check_streaming(self) -> None:
+        """What only batch reads know."""
+        if self.ack_mode not in (ACK_DEFAULT, ACK_CHECKPOINT):
+            raise Refused(f"ackMode = {self.ack_mode!r}: is for batch reads")
+
+    def check_batch(self) -> None:
+        """What only streaming reads know."""
+        if self.ack_mode == ACK_CHECKPOINT:
+            raise Refused(f"ackMode = {self.ack_mode!r}: is for streaming reads")
+        if self.exactly_once:
+            raise Refused("exactlyOnce = true: is for streaming reads")
+
+    @property
+    def rows_per_batch(self) -> int:
+        """Of a micro-batch."""
+        return self.max_messages_per_batch or ROWS_PER_BATCH
+
+    @property
+    def is_stream(self) -> bool:
+        return self.queue_type == "stream"
+
+
+def parse_one(declared: Declared, key: str, text: str) -> Any:
+    """The value; a name in the singular is taken as it is, commas and all."""
+    value = declared.parse(text)
+    return (text,) if key.lower() in ALIASES else value
+
+
+ALIASES: Final = {"uri": "uris", "queue": "queues"}
+IGNORED: Final = ("path", "checkpointlocation", "queryname")
+"""What Spark itself puts among the options."""
+
+
+def declarations() -> list[tuple[str, Declared]]:
+    """Field names with what is declared of them, in order."""
+    return [(each.name, each.metadata["declared"]) for each in fields(Options)]
+
+
+def declared_of(name: str) -> Declared:
+    """The declaration of a field."""
+    return dict(declarations())[name]
+
+
+def shown(declared: Declared, text: str) -> str:
+    """A value as an error may show it: no password."""
+    return repr(without_password(text)) if declared.name == "uris" else repr(text)

@@ -1,0 +1,179 @@
+"""Writers, batch and streaming: one connection a task, confirms with a window, errors by row.
+
+A task that loses its connection opens another one and publishes again what was not confirmed: at
+least once, as with a retry of the task. Its messages are the same then, headers and all, so that a
+queue that deduplicates takes each once.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from sluicemq.client.messages import BasicProperties, properties_of
+from sluicemq.client.publishing import Publisher, RefusedMessage
+from sluicemq.client.session import BrokerError
+from sluicemq.errors import Refused
+from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient, persistently
+from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, Place
+from sluicemq.spark.options import Options
+
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+BATCH_PROPERTY: Final = "streaming.sql.batchId"
+PART_ROWS: Final = 1000
+"""Rows encoded before the first of them is written."""
+
+
+class Written(WriterCommitMessage):
+    """What a task has done."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+
+class AmqpBatchWriter(DataSourceArrowWriter):
+    """Batch writes, `mode("append")`."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise Refused("mode = 'overwrite': a queue cannot be overwritten; use append")
+        self._options = options
+        self._columns = Columns(options, schema)
+        self._job = options.write_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        place = Place(self._job, 0, task_context().partitionId())
+        return Written(write_rows(self._options, self._columns, place, iterator))
+
+
+class AmqpStreamWriter(DataSourceStreamArrowWriter):
+    """Streaming writes."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._columns = Columns(options, schema)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = task_context()
+        query = context.getLocalProperty(QUERY_PROPERTY) or ""
+        batch = int(context.getLocalProperty(BATCH_PROPERTY) or 0)
+        place = Place(query, batch, context.partitionId())
+        return Written(write_rows(self._options, self._columns, place, iterator))
+
+
+def task_context() -> TaskContext:
+    """Of the task that runs in this process."""
+    context = TaskContext.get()
+    assert context is not None
+    return context
+
+
+def write_rows(
+    options: Options, columns: Columns, place: Place, batches: Iterator[pa.RecordBatch]
+) -> int:
+    """Publish all rows and wait for their confirms; how many there were."""
+    line: Line | None = None
+    try:
+        for batch in batches:
+            if batch.num_rows and line is None:
+                line = Line(options, columns, place)
+            for at in range(0, batch.num_rows, PART_ROWS):
+                assert line is not None
+                line.write(batch.slice(at, PART_ROWS))
+        if line is None:
+            return 0
+        line.settle()
+        return line.rows
+    finally:
+        if line is not None:
+            line.close()
+
+
+class Line:
+    """A publisher that comes back when its connection is lost."""
+
+    def __init__(self, options: Options, columns: Columns, place: Place) -> None:
+        self._options = options
+        self._place = place
+        self._what = f"exchange {options.exchange!r}"
+        self._publisher = self._open()
+        self._encoder = Encoder(options, columns, place, self._publisher.wire.frame_max)
+
+    @property
+    def rows(self) -> int:
+        return self._encoder.rows
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Publish rows; waits while the window is full."""
+        messages = self._encoder.encode(batch)
+        self._try(lambda: self._publisher.publish(messages))
+
+    def settle(self) -> None:
+        """Wait for all confirms."""
+        self._try(self._publisher.settle)
+
+    def close(self) -> None:
+        """Hang up politely when all is well."""
+        if self._publisher.waiting():
+            self._publisher.wire.abandon()
+        else:
+            self._publisher.wire.close()
+
+    def _open(self) -> Publisher:
+        def once(attempt: int) -> Publisher:
+            wire = connect(self._options, "sluicemq spark sink", attempt, heartbeat_s=0)
+            try:
+                return Publisher(wire, self._options.max_in_flight)
+            except BaseException:
+                wire.abandon()
+                raise
+
+        return persistently(self._options, self._what, once)
+
+    def _try(self, work: Callable[[], None]) -> None:
+        """Do it; after a lost connection publish the rest on a new one."""
+        attempt = 0
+        while True:
+            try:
+                work()
+            except RefusedMessage as refused:
+                raise AmqpError(f"{self._name(refused)}: {refused}") from refused
+            except BrokerError as error:
+                if not is_transient(error) or attempt >= self._options.retries:
+                    raise AmqpError(f"{self._what}, {self._where()}: {error}") from error
+                rest = self._publisher.waiting()
+                self._publisher.wire.abandon()
+                time.sleep(backoff_s(self._options, attempt))
+                attempt += 1
+                self._publisher = self._open()
+                work = self._again(rest)
+            else:
+                return
+
+    def _again(self, messages: list[bytes]) -> Callable[[], None]:
+        def publish() -> None:
+            self._publisher.publish(messages)
+            self._publisher.settle()
+
+        return publish
+
+    def _name(self, refused: RefusedMessage) -> str:
+        """The row that was refused."""
+        headers = BasicProperties.decode(properties_of(refused.content)).headers or {}
+        row = headers.get(SEQUENCE_HEADER, "unknown (idempotencyHeaders = false)")
+        return f"row {row} of partition {self._place.partition}, batch {self._place.batch}"
+
+    def _where(self) -> str:
+        done = self.rows - len(self._publisher.waiting())
+        return f"partition {self._place.partition}, {done} of {self.rows} rows confirmed"

@@ -1,0 +1,189 @@
+"""Offsets of streams, seen through AMQP 0-9-1: where a stream begins and ends, and ranges of it.
+
+The protocol has no question for offsets. A consumer that begins at `first` or at a time is sent the
+first message there; one that begins at `last` is sent the last chunk, whose last message is the end
+of the stream as far as it goes. What is missed by looking too early belongs to the next batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from sluicemq.client.consuming import Subscription
+from sluicemq.client.messages import FieldValue, Timestamp
+from sluicemq.client.session import BrokerError
+from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
+from sluicemq.spark.options import FIRST, LAST, NEXT, Options
+from sluicemq.spark.schema import Run, offset_of
+
+PROBE_CREDIT: Final = 10_000
+QUIET_S: Final = 0.02
+"""After a message of the last chunk, the silence that ends it: a chunk comes in one piece."""
+
+
+class RangePartition(InputPartition):
+    """The messages of a stream from `start` up to, not including, `end`."""
+
+    def __init__(self, queue: str, start: int, end: int) -> None:
+        self.queue = queue
+        self.start = start
+        self.end = end
+
+
+def subscribe(
+    options: Options, queue: str, where: str | int | datetime, prefetch: int
+) -> Subscription:
+    """A consumer of a stream that begins there."""
+    value: FieldValue = where if not isinstance(where, datetime) else seconds_of(where)
+
+    def once(attempt: int) -> Subscription:
+        wire = connect(options, f"sluicemq spark stream {queue}", attempt, heartbeat_s=0)
+        try:
+            return Subscription(wire, queue, prefetch, arguments={"x-stream-offset": value})
+        except BaseException:
+            wire.abandon()
+            raise
+
+    return persistently(options, f"queue {queue!r}", once)
+
+
+def seconds_of(when: datetime) -> Timestamp:
+    return Timestamp(int(when.timestamp()))
+
+
+def first_offset(options: Options, queue: str, where: str | int | datetime) -> int | None:
+    """Of the first message there; None when the stream has none (within the poll timeout)."""
+    offsets = look(options, queue, where, 1, 0.0)
+    return next(offsets, None)
+
+
+def end_offset(options: Options, queue: str, quiet_s: float = QUIET_S) -> int:
+    """One more than the offset of the last message; 0: the stream is empty."""
+    return max(look(options, queue, LAST, PROBE_CREDIT, quiet_s), default=-1) + 1
+
+
+def look(
+    options: Options, queue: str, where: str | int | datetime, credit: int, quiet_s: float
+) -> Iterator[int]:
+    """Offsets of the messages there, until a silence."""
+    subscription = subscribe(options, queue, where, credit)
+    wait_s = options.poll_timeout_ms / 1000
+    try:
+        until = time.monotonic() + wait_s
+        while (left := until - time.monotonic()) > 0:
+            for event in subscription.poll(left):
+                yield offset_of(event.contents[-1] if quiet_s else event.contents[0])
+                subscription.acknowledge(event.tags[0], event.tags[-1])
+                until = time.monotonic() + quiet_s
+    except BrokerError as error:
+        raise AmqpError(f"queue {queue!r}: {error}") from error
+    finally:
+        subscription.wire.abandon()
+
+
+def start_of(options: Options, queue: str, end: int) -> int:
+    """`startingOffsets` as a number; `end` is where the stream ends now."""
+    where = options.starting_offsets
+    if where == NEXT:
+        return end
+    if isinstance(where, int):
+        return where
+    found = first_offset(options, queue, where)
+    return end if found is None else found
+
+
+def split_ranges(ranges: dict[str, tuple[int, int]], parts: int) -> list[RangePartition]:
+    """Ranges by queue, cut so that there are about `parts` in all."""
+    total = sum(max(end - start, 0) for start, end in ranges.values())
+    step = -(-total // parts) or 1
+    return [
+        RangePartition(queue, at, min(at + step, end))
+        for queue, (start, end) in ranges.items()
+        for at in range(start, end, step)
+    ]
+
+
+def read_range(options: Options, wanted: RangePartition) -> Iterator[Chunk]:
+    """The messages of a range, on a connection of its own."""
+    prefetch = min(options.prefetch, max(wanted.end - wanted.start, 1))
+    subscription = subscribe(options, wanted.queue, wanted.start, prefetch)
+    reader = _RangeReader(options, wanted, subscription)
+    try:
+        yield from reader.chunks()
+    except BrokerError as error:
+        raise AmqpError(f"queue {wanted.queue!r}: {error}") from error
+    finally:
+        subscription.wire.abandon()
+
+
+class _RangeReader:
+    """Reads until the end offset. `next` is the offset wanted next."""
+
+    def __init__(self, options: Options, wanted: RangePartition, subscription: Subscription):
+        self._options = options
+        self._wanted = wanted
+        self._subscription = subscription
+        self._chunk = Chunk(wanted.queue, 0)
+        self.next = wanted.start
+
+    def chunks(self) -> Iterator[Chunk]:
+        timeout_s = self._options.timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
+        end = self._wanted.end
+        while self.next < end:
+            for event in self._subscription.poll(self._options.poll_timeout_ms / 1000):
+                deadline = time.monotonic() + timeout_s
+                run = Run(event.exchange, event.routing_key, event.redelivered, event.tags[0], 0)
+                self._add(run, event.contents)
+                self._subscription.acknowledge(event.tags[0], event.tags[-1])
+                if self._chunk.rows >= CHUNK_ROWS_MAX or self._chunk.bytes >= CHUNK_BYTES_MAX:
+                    yield self._chunk
+                    self._chunk = Chunk(self._wanted.queue, 0)
+                if self.next >= end:
+                    break
+            if time.monotonic() > deadline:
+                raise AmqpError(
+                    f"queue {self._wanted.queue!r}: offset {self.next} did not come in"
+                    f" {timeout_s:g} s, though {end} was seen"
+                )
+        if self._chunk.rows:
+            yield self._chunk
+
+    def _add(self, run: Run, contents: list[bytes]) -> None:
+        """Those of a run that are in the range."""
+        first, last = offset_of(contents[0]), offset_of(contents[-1])
+        if self.next == self._wanted.start and first > self.next:
+            self._check_loss(first)
+        low, high = self.next, self._wanted.end
+        if last - first + 1 == len(contents):
+            skipped = max(low - first, 0)
+            kept = contents[skipped : max(high - first, 0)]
+        else:
+            offsets = [offset_of(each) for each in contents]
+            inside = [low <= offset < high for offset in offsets]
+            skipped = inside.index(True) if True in inside else 0
+            kept = [each for each, is_in in zip(contents, inside, strict=True) if is_in]
+        self.next = max(self.next, last + 1)
+        if kept:
+            count = len(kept)
+            tag = run.first + skipped
+            self._chunk.add(Run(run.exchange, run.routing_key, run.redelivered, tag, count), kept)
+
+    def _check_loss(self, first: int) -> None:
+        """The first message has a later offset than wanted: a hole, or retention?"""
+        if not self._options.fail_on_data_loss:
+            return
+        oldest = first_offset(self._options, self._wanted.queue, FIRST)
+        if oldest is not None and oldest > self.next:
+            raise AmqpError(
+                f"queue {self._wanted.queue!r}: offsets {self.next} to"
+                f" {min(oldest, self._wanted.end) - 1} are gone by retention"
+                " (failOnDataLoss = true)"
+            )

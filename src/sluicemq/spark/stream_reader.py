@@ -1,0 +1,83 @@
+"""The streaming reader of streams: an offset is `{"queue": the next offset}`, a batch a range.
+
+A range can be read again at any time, so Spark's checkpoint alone makes it exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from sluicemq.spark.batch import decode
+from sluicemq.spark.options import Options
+from sluicemq.spark.schema import Decoder
+from sluicemq.spark.stream_ranges import (
+    RangePartition,
+    end_offset,
+    read_range,
+    split_ranges,
+    start_of,
+)
+
+Offsets = dict[str, int]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """See above."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, and those below
+        ends = self._ends()
+        return {queue: start_of(self._options, queue, end) for queue, end in ends.items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.rows_per_batch)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._ends(self._options.poll_timeout_ms / 1000)
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
+        ends = self._target or self._ends()
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_per_batch
+        behind = {queue: max(ends[queue] - self._from(start, queue), 0) for queue in ends}
+        total = sum(behind.values())
+        if total > rows and not isinstance(limit, ReadAllAvailable):
+            behind = {queue: -(-count * rows // total) for queue, count in behind.items()}
+        return {queue: self._from(start, queue) + behind[queue] for queue in ends}
+
+    def reportLatestOffset(self) -> Offsets:  # noqa: N802
+        return self._ends()
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        ranges = {queue: (self._from(start, queue), end[queue]) for queue in end}
+        return split_ranges(ranges, self._options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        decoder = Decoder(self._schema, is_stream=True)
+        for chunk in read_range(self._options, partition):
+            yield decode(decoder, chunk)
+
+    def _ends(self, quiet_s: float | None = None) -> Offsets:
+        more = () if quiet_s is None else (quiet_s,)
+        return {queue: end_offset(self._options, queue, *more) for queue in self._options.queues}
+
+    def _from(self, start: Offsets, queue: str) -> int:
+        """Where a queue stands; one that was added to the query begins as the options say."""
+        if queue not in start:
+            end = end_offset(self._options, queue)
+            start[queue] = start_of(self._options, queue, end)
+        return start[queue]
