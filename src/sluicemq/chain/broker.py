@@ -24,8 +24,10 @@ from sluicemq.limits import (
     STREAM_CACHE_BYTES,
     WRITER_BACKLOG_BYTES,
 )
+from sluicemq.model.definitions import STREAM
 from sluicemq.queues.stream_cache import ChunkCache
 from sluicemq.storage.journal import Journal
+from sluicemq.storage.stream_recovery import forget_streams
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
@@ -171,6 +173,8 @@ class Broker:
         load_policies(self)
         for exchange in definitions.exchanges.values():
             self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
+        streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
+        forget_streams(self.world.disk.files, streams)
         for queue_id, definition in definitions.queues.items():
             found = recovery.queues[queue_id]
             self.vhosts[definition.vhost].recover_queue(queue_id, definition, found)

@@ -16,6 +16,7 @@ from sluicemq.chain.consuming import Subscription
 from sluicemq.chain.deliveries import Outlet
 from sluicemq.chain.message_store import Defined, StoreDefinition
 from sluicemq.chain.reply_to import PSEUDO_QUEUE, ReplyConsumer, listener
+from sluicemq.chain.stream_rules import check_consume, check_has
 from sluicemq.chain.transactions import Transaction
 from sluicemq.chain.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
@@ -322,6 +323,7 @@ def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
             channel.reply(m.QueuePurgeOk(message_count=answer.count))
 
     queue = queue_named(channel, method.queue, READ)
+    check_has(queue, "queue.purge")
     channel.ask(Question(method, queue, Purge(channel), purged))
 
 
@@ -362,6 +364,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
         reply_consume(channel, method, tag)
         return
     queue = queue_named(channel, method.queue, READ)
+    check_consume(channel, queue, method)
     outflow, inflow = consuming.window(queue)
     consumer = Consumer(
         channel,
@@ -432,6 +435,7 @@ def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
 
 def basic_get(channel: Channel, method: m.BasicGet) -> None:
     queue = queue_named(channel, method.queue, READ)
+    check_has(queue, "basic.get")
 
     def got(answer: Got) -> None:
         if answer.content is None:

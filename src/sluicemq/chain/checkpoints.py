@@ -20,7 +20,7 @@ from sluicemq.storage.journal import DIRECTORY
 
 if TYPE_CHECKING:
     from sluicemq.chain.message_store import MessageStore
-    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.queue import ClassicShell, Queue
 
 EVERYTHING = 1 << 62
 """A position behind all others."""
@@ -89,7 +89,7 @@ class Checkpoints:
         """That of the last one."""
         self.flushing: dict[Queue, None] = {}
         self.syncing = 0
-        self.touched: dict[Queue, None] = {}
+        self.touched: dict[ClassicShell, None] = {}
         """Queues that have changed since the last snapshot."""
         self.states: dict[int, bytes] = {}
         """Of all durable queues, as of the last snapshot."""
@@ -97,7 +97,7 @@ class Checkpoints:
         self.closing = False
         self.closed = False
 
-    def touch(self, queue: Queue) -> None:
+    def touch(self, queue: ClassicShell) -> None:
         """Its state is not what it was at the last snapshot."""
         self.touched[queue] = None
 
@@ -200,16 +200,17 @@ class Checkpoints:
             self.begin()
 
 
-def state_of(queue: Queue, open_writes: list[range]) -> QueueState:
+def state_of(queue: ClassicShell, open_writes: list[range]) -> QueueState:
     """What a checkpoint says about a queue. What the journal does not have yet is left out, though
     a segment may: its body may not be there."""
     machine = queue.machine
-    backing = machine.backing
     depth = machine.depth
+    mark, *others = machine.marks()
     return QueueState(
         queue.id,
-        backing.next_position,
-        backing.delivered,
-        backing.index.states(open_writes),
+        mark.next,
+        mark.delivered,
+        machine.backing.index.states(open_writes),
         depth.ready_bytes + depth.unacked_bytes,
+        others,
     )

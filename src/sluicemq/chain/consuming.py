@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.consumer_timeouts import LookAtOldest, Marks, overdue
 from sluicemq.chain.deliveries import Outlet, got_frames
+from sluicemq.chain.stream_rules import check_settle
 from sluicemq.chain.unacked import Settlement, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
 from sluicemq.flow.prefetch import Limiter
@@ -140,6 +141,8 @@ class Consuming:
 
     def post(self, settlement: Settlement, outcome: int) -> None:
         """Tell each queue its part."""
+        if outcome != ACK:
+            check_settle(settlement.by_queue)
         if outcome != REQUEUE:
             self.channel.broker.counters.acknowledged += settlement.count
         for queue, parts in settlement.by_queue.items():

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluicemq.chain.broker import Broker
-    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.queue import ClassicShell, Queue
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
@@ -63,7 +63,7 @@ class StoreWrite:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: ClassicShell,
         batch: Batch,
         receipt: Receipt | None,
         position: int,
@@ -97,7 +97,7 @@ class StoreRemove:
 
     __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
 
-    def __init__(self, queue: Queue, delivered: int) -> None:
+    def __init__(self, queue: ClassicShell, delivered: int) -> None:
         self.queue = queue
         self.ranges: list[range] = []
         self.indexed: list[range] = []
@@ -112,7 +112,7 @@ class StoreRead:
 
     __slots__ = ("chunk", "queue", "tries")
 
-    def __init__(self, queue: Queue, chunk: Chunk) -> None:
+    def __init__(self, queue: ClassicShell, chunk: Chunk) -> None:
         self.queue = queue
         self.chunk = chunk
         self.tries = 0
@@ -203,10 +203,10 @@ class Group:
 
     def __init__(self) -> None:
         self.writes: list[StoreWrite] = []
-        self.places: dict[tuple[Queue, int], StoreWrite] = {}
+        self.places: dict[tuple[ClassicShell, int], StoreWrite] = {}
         """The writes by where they begin, less those that were overtaken."""
-        self.acks: dict[Queue, list[range]] = {}
-        self.delivered: dict[Queue, int] = {}
+        self.acks: dict[ClassicShell, list[range]] = {}
+        self.delivered: dict[ClassicShell, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
         self.collect: list[StoreRemove] = []
         self.bodies: list[int] = []
@@ -340,7 +340,7 @@ class MessageStore(FlowActor):
         if message.empty:
             group.collect.append(message)
 
-    def overtake(self, queue: Queue, ranges: list[range]) -> list[range]:
+    def overtake(self, queue: ClassicShell, ranges: list[range]) -> list[range]:
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
         at once. Returns the other ranges."""
         left: list[range] = []
@@ -362,7 +362,7 @@ class MessageStore(FlowActor):
             queue.post(Written(receipts))
         return left
 
-    def pending(self, queue: Queue, positions: range) -> StoreWrite | None:
+    def pending(self, queue: ClassicShell, positions: range) -> StoreWrite | None:
         """The write of the group that begins where these begin and has no others. It is forgotten
         there."""
         places = self.group.places
@@ -371,9 +371,9 @@ class MessageStore(FlowActor):
             return None
         return places.pop((queue, positions.start))
 
-    def open_writes(self) -> dict[Queue, list[range]]:
+    def open_writes(self) -> dict[ClassicShell, list[range]]:
         """Positions whose group is not durable yet."""
-        found: dict[Queue, list[range]] = {}
+        found: dict[ClassicShell, list[range]] = {}
         for write in [*self.committing.writes, *self.group.writes]:
             positions = range(write.position, write.position + len(write.batch.contents))
             found.setdefault(write.queue, []).append(positions)
@@ -451,7 +451,7 @@ class MessageStore(FlowActor):
         group = self.committing
         self.committing = Group()
         self.commit = None
-        by_queue: dict[Queue, list[Receipt]] = {}
+        by_queue: dict[ClassicShell, list[Receipt]] = {}
         for write in group.writes:
             self.checkpoints.touch(write.queue)
             if write.receipt is not None and not write.cancelled:

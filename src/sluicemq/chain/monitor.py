@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.queue import ClassicShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, DiskAlarm, MemoryAlarm
 from sluicemq.kernel.actor import Actor
@@ -30,7 +31,6 @@ from sluicemq.queues.memory_target import QueueLoad, desired_duration
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
-    from sluicemq.chain.queue import Queue
     from sluicemq.config import Config
     from sluicemq.flow.alarm import Change
     from sluicemq.queues.paging import Backing
@@ -77,7 +77,7 @@ class Monitor(Actor):
         self.trimmed_at = 0
         self.disk_look = LookAtDisk()
         self.duration_s = math.inf
-        self.bounded: dict[Queue, None] = {}
+        self.bounded: dict[ClassicShell, None] = {}
         self.retargeted_ns = self.clock.now_ns()
         self.post(Look())
         self.post(self.disk_look)
@@ -143,10 +143,12 @@ class Monitor(Actor):
         """Tell a duration to all queues that hold messages in RAM or have a bound already."""
         broker = self.broker
         now_ns = self.retargeted_ns = self.clock.now_ns()
-        holding: list[Queue] = []
+        holding: list[ClassicShell] = []
         loads: list[QueueLoad] = []
         leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
         for queue in broker.all_queues():
+            if not isinstance(queue, ClassicShell):
+                continue  # a stream keeps no messages in RAM
             queue.machine.rates.update(now_ns)
             load, leaving = load_of(queue)
             leaving_bytes += leaving
@@ -230,7 +232,7 @@ class Monitor(Actor):
             self.retarget()
 
 
-def load_of(queue: Queue) -> tuple[QueueLoad, int]:
+def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
     """What of a queue may be paged out, and the bytes that are on their way to the disk already.
 
     Those are in RAM until they are written, but what is gone as soon as the disk is done must not

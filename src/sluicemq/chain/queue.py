@@ -113,6 +113,8 @@ class Queue(FlowActor):
         self.lane = FIRST_LANE + queue_id
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
+        self.policy = vhost.policies.for_queue(definition.name, definition.type)
+        """What it was last told to hold."""
         self.effects: list[Effect] = []
         self.deliveries = GateKeeper(broker.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
@@ -138,7 +140,7 @@ class ClassicShell(Queue):
         settings = settings_of(definition.arguments, {})
         self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
         self.replicator: Replicator = Alone(self.machine)
-        self.configure(None)
+        self.configure(self.policy)
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)

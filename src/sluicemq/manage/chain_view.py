@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.message_store import StoreWrite
-from sluicemq.chain.queue import Enqueue
+from sluicemq.chain.queue import ClassicShell, Enqueue
 from sluicemq.flow.credit import Inflow
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ class Drawing:
         """A queue and its link to the store."""
         own = queue_id(queue)
         self.add_stage(own, queue, queue.name, queue.flow_state(self.now_ns))
-        self.add_link(own, STORE, queue.to_store, queue.store_inflow)
+        if isinstance(queue, ClassicShell):
+            self.add_link(own, STORE, queue.to_store, queue.store_inflow)
 
     def add_stage(
         self, stage_id: str, actor: FlowActor, name: str, state: str, waiting: int = 0

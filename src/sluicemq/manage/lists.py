@@ -20,6 +20,8 @@ from sluicemq.manage.backing_view import (
     ram_bytes,
 )
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
+from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.stream import Stream
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.reader import Reader
     from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.storage.stream_log import StreamLog
 
 
 class Consumption(NamedTuple):
@@ -34,6 +37,20 @@ class Consumption(NamedTuple):
 
     channel: Channel
     subscription: Subscription
+
+
+class Listed(NamedTuple):
+    """An exchange, with its virtual host."""
+
+    vhost: VirtualHost
+    definition: ExchangeDefinition
+
+    @property
+    def policy(self) -> str:
+        """The name of the policy that holds for it; the default exchange has none."""
+        name = self.definition.name
+        policy = self.vhost.policies.for_exchange(name) if name else None
+        return policy.name if policy is not None else ""
 
 
 def jsonable(value: object) -> Any:
@@ -76,16 +93,27 @@ def consumers(vhost: VirtualHost) -> Iterable[Consumption]:
     )
 
 
+def activity_status(consumption: Consumption) -> str:
+    """RabbitMQ's word for whether it gets messages. Between a cancel and its answer there is no
+    such word."""
+    subscription = consumption.subscription
+    if subscription.consumer.active:
+        alone = subscription.queue.machine.consumers.single_active
+        return "single_active" if alone else "up"
+    return "cancelled" if subscription.consumer.cancelled else "waiting"
+
+
 def uncommitted(channel: Channel) -> tuple[int, int]:
     """Publishes and acknowledgements that wait for a commit."""
     transaction = channel.publishing.transaction
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
-def exchanges(vhost: VirtualHost) -> Iterable[ExchangeDefinition]:
+def exchanges(vhost: VirtualHost) -> Iterable[Listed]:
     """All exchanges, the default one first."""
     declared = (exchange.definition for exchange in vhost.topology.exchanges.values())
-    return [ExchangeDefinition("", durable=True), *declared]
+    default = ExchangeDefinition("", durable=True)
+    return [Listed(vhost, each) for each in (default, *declared)]
 
 
 def bindings(vhost: VirtualHost) -> Iterable[BindingDefinition]:
@@ -95,6 +123,20 @@ def bindings(vhost: VirtualHost) -> Iterable[BindingDefinition]:
     return [*implicit, *declared]
 
 
+def of_classic(
+    queue: Queue, value: Callable[[ClassicQueue], object], otherwise: object = 0
+) -> object:
+    """What only classic queues have."""
+    machine = queue.machine
+    return value(machine) if isinstance(machine, ClassicQueue) else otherwise
+
+
+def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
+    """What only streams have."""
+    machine = queue.machine
+    return value(machine.log) if isinstance(machine, Stream) else ""
+
+
 QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "name": lambda queue: queue.name,
     "durable": lambda queue: queue.definition.durable,
@@ -102,7 +144,11 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "exclusive": lambda queue: queue.definition.exclusive,
     "arguments": lambda queue: jsonable(queue.definition.arguments),
     "type": lambda queue: queue.definition.type,
-    "policy": lambda _: "",
+    "policy": lambda queue: (queue.policy and queue.policy.name) or "",
+    "operator_policy": lambda queue: (queue.policy and queue.policy.operator_name) or "",
+    "effective_policy_definition": lambda queue: (
+        dict(queue.policy.definition) if queue.policy else {}
+    ),
     "owner_pid": lambda queue: queue.definition.owner or "",
     "messages_ready": lambda queue: queue.machine.depth.ready,
     "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
@@ -113,16 +159,19 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "messages_ready_ram": lambda queue: queue.machine.depth.ram_messages,
     "messages_unacknowledged_ram": lambda queue: queue.machine.depth.ram_unacked,
     "messages_persistent": lambda queue: queue.machine.depth.persistent,
-    "messages_paged_out": lambda queue: paged_out(queue.machine),
+    "messages_paged_out": lambda queue: of_classic(queue, paged_out),
     "message_bytes": lambda queue: all_bytes(queue.machine.depth),
     "message_bytes_ready": lambda queue: queue.machine.depth.ready_bytes,
     "message_bytes_unacknowledged": lambda queue: queue.machine.depth.unacked_bytes,
-    "message_bytes_ram": lambda queue: ram_bytes(queue.machine),
+    "message_bytes_ram": lambda queue: of_classic(queue, ram_bytes),
     "message_bytes_persistent": lambda queue: persistent_bytes(queue.machine.depth),
-    "message_bytes_paged_out": lambda queue: paged_out_bytes(queue.machine),
-    "disk_reads": lambda queue: queue.machine.backing.disk_reads,
-    "disk_writes": lambda queue: queue.machine.backing.disk_writes,
-    "backing_queue_status": lambda queue: backing_queue_status(queue.machine),
+    "message_bytes_paged_out": lambda queue: of_classic(queue, paged_out_bytes),
+    "disk_reads": lambda queue: of_classic(queue, lambda machine: machine.backing.disk_reads),
+    "disk_writes": lambda queue: of_classic(queue, lambda machine: machine.backing.disk_writes),
+    "backing_queue_status": lambda queue: of_classic(queue, backing_queue_status, {}),
+    "segments": lambda queue: of_stream(queue, lambda log: len(log.segments)),
+    "first_offset": lambda queue: of_stream(queue, lambda log: log.first_offset),
+    "committed_offset": lambda queue: of_stream(queue, lambda log: log.durable_end - 1),
     "consumers": lambda queue: queue.machine.depth.consumers,
     "state": lambda queue: queue.flow_state(queue.broker.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,
@@ -178,18 +227,20 @@ CONSUMER_COLUMNS: Final[dict[str, Callable[[Consumption], object]]] = {
     "consumer_tag": lambda each: each.subscription.consumer.tag,
     "ack_required": lambda each: not each.subscription.consumer.no_ack,
     "prefetch_count": lambda each: each.subscription.consumer.prefetch.limit,
-    "active": lambda each: not each.subscription.consumer.cancelled,
+    "active": lambda each: each.subscription.consumer.active,
+    "activity_status": activity_status,
     "arguments": lambda each: jsonable(each.subscription.consumer.arguments),
     "exclusive": lambda each: each.subscription.consumer.exclusive,
 }
 
-EXCHANGE_COLUMNS: Final[dict[str, Callable[[ExchangeDefinition], object]]] = {
-    "name": lambda exchange: exchange.name,
-    "type": lambda exchange: exchange.type,
-    "durable": lambda exchange: exchange.durable,
-    "auto_delete": lambda exchange: exchange.auto_delete,
-    "internal": lambda exchange: exchange.internal,
-    "arguments": lambda exchange: jsonable(exchange.arguments),
+EXCHANGE_COLUMNS: Final[dict[str, Callable[[Listed], object]]] = {
+    "name": lambda listed: listed.definition.name,
+    "type": lambda listed: listed.definition.type,
+    "durable": lambda listed: listed.definition.durable,
+    "auto_delete": lambda listed: listed.definition.auto_delete,
+    "internal": lambda listed: listed.definition.internal,
+    "policy": lambda listed: listed.policy,
+    "arguments": lambda listed: jsonable(listed.definition.arguments),
 }
 
 BINDING_COLUMNS: Final[dict[str, Callable[[BindingDefinition], object]]] = {

@@ -6,6 +6,7 @@ Arguments nobody knows are accepted and kept, as RabbitMQ does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -19,6 +20,11 @@ TIMER_MAX_MS: Final = 315_360_000_000
 PRIORITY_MAX: Final = 255
 SIGNEDINT_MIN: Final = -(2**31)
 SIGNEDINT_MAX: Final = 2**31 - 1
+SEGMENT_BYTES_MAX: Final = 3_000_000_000
+AGE: Final = re.compile(r"\d{1,12}[YMDhms]", re.ASCII)
+LEADER_LOCATORS: Final = ("client-local", "balanced", "random", "least-leaders")
+TOO_LARGE: Final = "too large"
+"""In place of a complaint: RabbitMQ has other words for it."""
 
 TYPE_NAMES: Final[tuple[tuple[type, str], ...]] = (
     (bool, "bool"),
@@ -64,11 +70,11 @@ def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
     if not arguments:
         return
     kind = arguments.get("x-queue-type", "classic")
-    if kind == "classic":
-        for key in NOT_FOR_CLASSIC:
-            if key in arguments:
-                text = f"invalid arg '{key}' for {where} of queue type rabbit_classic_queue"
-                raise ChannelViolation(406, text)
+    refused = NOT_FOR.get(kind, ()) if isinstance(kind, str) else ()
+    for key in refused:
+        if key in arguments:
+            text = f"invalid arg '{key}' for {where} of queue type rabbit_{kind}_queue"
+            raise ChannelViolation(406, text)
     for key, check in QUEUE_ARGUMENTS.items():
         if key in arguments:
             complaint = check(arguments[key], arguments)
@@ -79,6 +85,8 @@ def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
 def _refusal(key: str, value: object, complaint: str, where: str) -> str:
     if key == "x-dead-letter-exchange":
         return f"invalid type '{type_name(value)}' for arg '{key}' in {where}"
+    if complaint == TOO_LARGE:
+        return f"Exceeded max value for {key}"
     return f"invalid arg '{key}' for {where}: {complaint}"
 
 
@@ -158,6 +166,33 @@ def _queue_type(value: object, arguments: Mapping[str, object]) -> str | None:
     return complaint
 
 
+def _age(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and isinstance(value, str):
+        fits = AGE.fullmatch(value) is not None and int(value[:-1]) > 0
+        return None if fits else "invalid_max_age"
+    return complaint
+
+
+def _segment_bytes(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _non_negative(value, arguments)
+    if complaint is None and isinstance(value, int) and value > SEGMENT_BYTES_MAX:
+        return TOO_LARGE
+    return complaint
+
+
+def _cluster_size(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _non_negative(value, arguments)
+    return "{value_zero,0}" if complaint is None and value == 0 else complaint
+
+
+def _leader_locator(value: object, arguments: Mapping[str, object]) -> str | None:
+    complaint = _text(value, arguments)
+    if complaint is None and value not in LEADER_LOCATORS:
+        return "invalid_queue_locator_arg"
+    return complaint
+
+
 QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-expires": _expires,
     "x-message-ttl": _timer,
@@ -172,6 +207,10 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-single-active-consumer": _boolean,
     "x-queue-type": _queue_type,
     "x-queue-master-locator": _text,
+    "x-max-age": _age,
+    "x-stream-max-segment-size-bytes": _segment_bytes,
+    "x-initial-cluster-size": _cluster_size,
+    "x-queue-leader-locator": _leader_locator,
 }
 
 NOT_FOR_CLASSIC: Final = (
@@ -185,3 +224,27 @@ NOT_FOR_CLASSIC: Final = (
     "x-initial-cluster-size",
     "x-queue-leader-locator",
 )
+
+NOT_FOR_STREAM: Final = (
+    "x-expires",
+    "x-message-ttl",
+    "x-dead-letter-exchange",
+    "x-dead-letter-routing-key",
+    "x-max-length",
+    "x-max-priority",
+    "x-overflow",
+    "x-queue-mode",
+    "x-queue-version",
+    "x-single-active-consumer",
+    "x-queue-master-locator",
+    "x-delivery-limit",
+    "x-dead-letter-strategy",
+    "x-max-in-memory-length",
+    "x-max-in-memory-bytes",
+    "x-quorum-initial-group-size",
+)
+
+NOT_FOR: Final[dict[str, tuple[str, ...]]] = {
+    "classic": NOT_FOR_CLASSIC,
+    "stream": NOT_FOR_STREAM,
+}

@@ -24,6 +24,9 @@ Arguments = Mapping[str, object]
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
+CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
+STREAM: Final = "stream"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 RESERVED_PREFIX: Final = "amq."
 
@@ -147,6 +150,8 @@ def validate_queue(queue: QueueDefinition, vhost: str) -> None:
     ):
         if wrong:
             raise ChannelViolation(406, f"invalid property '{what}' for {where}")
+    if queue.type == STREAM:
+        return
     text = f"queue type '{queue.type}' is not supported yet"
     raise ChannelViolation(406, f"invalid arg 'x-queue-type' for {where}: \"{text}\"")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sluicemq.queues.commands import Command
+    from sluicemq.queues.consumers import ConsumerGroups
     from sluicemq.queues.effects import Effect
 
 
@@ -48,6 +49,8 @@ class QueueMachine:
     """What a queue type must be able to do."""
 
     depth: Depth
+    consumers: ConsumerGroups
+    deleted: bool
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """Change state by `command`; append what must be done to `effects`, in order.

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.message_store import StorePaged, StoreWrite
-from sluicemq.chain.queue import Enqueue, Queue
+from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
@@ -165,7 +165,7 @@ class Checkers:
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
-        self.queues: dict[Queue, Spy] = {}
+        self.queues: dict[ClassicShell, Spy] = {}
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
         self.held_up: dict[Outflow, tuple[int, int]] = {}
@@ -179,15 +179,17 @@ class Checkers:
         self._declare = vhost.declare_queue
         vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
         for queue in vhost.queues.values():
-            self.watch(queue)
+            if isinstance(queue, ClassicShell):
+                self.watch(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
         """In the virtual host's place: every new queue gets its model."""
         queue = self._declare(definition)
-        self.watch(queue)
+        if isinstance(queue, ClassicShell):
+            self.watch(queue)
         return queue
 
-    def watch(self, queue: Queue) -> None:
+    def watch(self, queue: ClassicShell) -> None:
         """Put a model beside it."""
         spy = Spy(queue, self.book, self.platter)
         queue.replicator = spy
@@ -349,7 +351,7 @@ class Checkers:
                 extra = unwritten.get(inflow, 0)
                 self.link(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
 
-    def to_store(self, queue: Queue, spy: Spy) -> None:
+    def to_store(self, queue: ClassicShell, spy: Spy) -> None:
         """queue -> store; what may come before the grants are kept back depends on the senders."""
         outflow = queue.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
@@ -440,7 +442,7 @@ class Checkers:
         here = {}
         for span in unacked.spans[unacked.head :]:
             queue = span.queue
-            assert isinstance(queue, Queue)
+            assert isinstance(queue, ClassicShell)
             if span.open() and not queue.machine.deleted:
                 here[queue.name, span.lot] = [(a, b) for _, a, b in span.parts(span.count)]
         there = {
@@ -465,8 +467,8 @@ class Checkers:
             promise(shut == 0, reader.name, "has a shut gate")
         for channel in self.channels:
             promise(channel.keeper.gates_shut == 0, channel.name, "has a shut gate")
-            for queue, (outflow, _) in channel.consuming.windows.items():
-                promise(queue.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
+            for source, (outflow, _) in channel.consuming.windows.items():
+                promise(source.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
         for queue in self.queues:
             shut = queue.keeper.gates_shut
             promise(queue.machine.deleted or shut == 0, queue.name, "has a shut gate")

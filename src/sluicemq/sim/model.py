@@ -50,7 +50,7 @@ from sluicemq.sim.history import History, promise
 from sluicemq.sim.messages import MessageId, id_of_content
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.queue import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
     from sluicemq.sim.platter import Platter
@@ -117,7 +117,7 @@ class ModelLot:
 class Spy(Replicator):
     """Takes the place of a queue's replicator, hands everything on, and watches."""
 
-    def __init__(self, queue: Queue, book: History, platter: Platter) -> None:
+    def __init__(self, queue: ClassicShell, book: History, platter: Platter) -> None:
         self.inner = queue.replicator
         self.queue_id = queue.id
         self.machine = queue.machine

@@ -129,6 +129,8 @@ class StreamLog:
         self.job: StreamCommit | None = None
         self.job_bytes = 0
         self.last_ms = 0
+        self.bytes = 0
+        """Of all segments, as far as they are durable."""
         self.syncs = 0
         self.written_bytes = 0
 
@@ -137,6 +139,7 @@ class StreamLog:
         self.segments = segments
         self.next_offset = next_offset
         self.last_ms = max((segment.last_ms for segment in segments), default=0)
+        self.bytes = sum(segment.size for segment in segments)
 
     @property
     def first_offset(self) -> int:
@@ -151,9 +154,9 @@ class StreamLog:
         return self.next_offset - self._unwritten()
 
     @property
-    def durable_bytes(self) -> int:
-        """Of the chunks of all segments."""
-        return sum(segment.size for segment in self.segments)
+    def last_chunk(self) -> int:
+        """The offset that the last chunk begins with."""
+        return self.segments[-1].last_chunk if self.segments else self.durable_end
 
     @property
     def unsynced_bytes(self) -> int:
@@ -260,7 +263,9 @@ class StreamLog:
             job.closing.places = None
         if job.is_new:
             self.segments.append(segment)
+            self.bytes += segment.size
         position = job.position
+        self.bytes += job.ends[-1] - position
         for chunk, end in zip(job.chunks, job.ends, strict=True):
             segment.add(chunk, position, end)
             position = end
@@ -295,14 +300,13 @@ class StreamLog:
         """Drop the oldest segments of which everything is too old, or as far as they are too much.
         The answer is to be deleted."""
         dropped: list[Segment] = []
-        total = self.durable_bytes
         while len(self.segments) > 1:
             oldest = self.segments[0]
             too_old = max_age_ms is not None and oldest.last_ms < now_ms - max_age_ms
-            too_much = max_bytes is not None and total > max_bytes
+            too_much = max_bytes is not None and self.bytes > max_bytes
             if not (too_old or too_much):
                 break
-            total -= oldest.size
+            self.bytes -= oldest.size
             dropped.append(self.segments.pop(0))
         return dropped
 

@@ -20,7 +20,8 @@ class StreamRead(DiskJob):
     at or before `offset` or are older than `timestamp_ms`; about `piece` bytes of them.
 
     Then `position` is behind the last one. `lost`: ranges of positions without a valid chunk that
-    one follows. `is_over`: there is nothing more in the segment, as far as it was durable then.
+    one follows. `is_over`: there is nothing more in the segment, as far as it was durable then:
+    below the offset `end`.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class StreamRead(DiskJob):
         self.segment = segment
         self.path = segment.path
         self.limit = segment.size
+        self.end = segment.end
         self.position = position
         self.offset = offset
         self.timestamp_ms = timestamp_ms

@@ -8,7 +8,8 @@ what is in it, so that a start reads it and not the chunks. Both are a help only
 them, or with torn ones, is scanned instead. Their payloads:
 
     places    count u64 | offsets u64 x count | timestamps u64 x count | positions u64 x count
-    closed    end offset u64 | first timestamp u64 | last timestamp u64 | where places begins u64
+    closed    end offset u64 | first timestamp u64 | last timestamp u64 | last chunk's offset u64
+              | where places begins u64
 
 What is written for one sync is a *group* of chunks. Where no valid record is, but one follows, that
 was either a group that was cut off with some of its later bytes arriving, or damage. It was cut off
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 STREAMS: Final = "streams"
 NAME: Final = re.compile(r"(\d{20})\.stream")
-CLOSED_PAYLOAD: Final = Struct("<QQQQ")
+CLOSED_PAYLOAD: Final = Struct("<QQQQQ")
 CLOSED_SIZE: Final = size_of_record(CLOSED_PAYLOAD.size)
 
 
@@ -127,6 +128,7 @@ class Segment:
         "file_id",
         "first",
         "first_ms",
+        "last_chunk",
         "last_ms",
         "path",
         "places",
@@ -144,6 +146,7 @@ class Segment:
         self.allocated = 0
         self.first_ms = 0
         self.last_ms = 0
+        self.last_chunk = first
         self.places: Places | None = Places()
 
     @property
@@ -160,6 +163,7 @@ class Segment:
         if self.end == self.first:
             self.first_ms = head.timestamp_ms
         self.last_ms = head.timestamp_ms
+        self.last_chunk = head.first
         self.end = head.end
         self.size = end_position
         self.places.add(head, position)
@@ -168,7 +172,9 @@ class Segment:
         """What closes the file; it is written at `size`."""
         assert self.places is not None
         places = self.places.encode(self.file_id, self.size)
-        fields = CLOSED_PAYLOAD.pack(self.end, self.first_ms, self.last_ms, self.size)
+        fields = CLOSED_PAYLOAD.pack(
+            self.end, self.first_ms, self.last_ms, self.last_chunk, self.size
+        )
         at = self.size + len(places)
         return places + encode_record(self.file_id, at, CLOSED, self.first, [fields])
 
@@ -182,9 +188,8 @@ def read_closed(files: Files, path: str, segment: Segment) -> bool:
     record = read_record(files.read(path, start, CLOSED_SIZE), 0, segment.file_id, start)
     if record is None or record.type != CLOSED:
         return False
-    segment.end, segment.first_ms, segment.last_ms, segment.size = CLOSED_PAYLOAD.unpack(
-        record.payload
-    )
+    fields = CLOSED_PAYLOAD.unpack(record.payload)
+    segment.end, segment.first_ms, segment.last_ms, segment.last_chunk, segment.size = fields
     segment.places = None
     return True
 
@@ -282,13 +287,14 @@ class SegmentScan:
         segment.size, segment.end = FILE_HEADER_SIZE, segment.first
         self.walk = Walk(files, segment.path, segment.file_id, FILE_HEADER_SIZE, limit)
         group = 0
-        gaps: list[tuple[int, int, int, int, int]] = []
+        gaps: list[tuple[int, int, int, int, int, int]] = []
         while (record := self.walk.next()) is not None:
             if record.type != CHUNK:
                 continue
             head = decode_head(record)
             if record.offset != segment.size:
-                gaps.append((segment.size, record.offset, segment.end, head.first, segment.last_ms))
+                before = (segment.last_ms, segment.last_chunk)
+                gaps.append((segment.size, record.offset, segment.end, head.first, *before))
             group = head.group
             segment.add(head, record.offset, record.end)
         for gap in gaps:
@@ -299,11 +305,11 @@ class SegmentScan:
         if not self.torn:
             self.torn = self.is_written_behind(files, limit)
 
-    def cut(self, gap: tuple[int, int, int, int, int]) -> None:
+    def cut(self, gap: tuple[int, int, int, int, int, int]) -> None:
         """Nothing from the gap on was ever confirmed."""
         segment = self.segment
         assert segment.places is not None
-        segment.size, _, segment.end, _, segment.last_ms = gap
+        segment.size, _, segment.end, _, segment.last_ms, segment.last_chunk = gap
         segment.places.cut(segment.size)
         self.torn = self.cut_chunks = True
 

@@ -1,0 +1,76 @@
+"""The header x-stream-offset, which each message of a stream has on its way to a consumer.
+
+It is added to the raw header frame, at the end of the headers table: a producer repeats its
+properties, so where the octets go is worked out once for equal header frames.
+"""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final
+
+from sluicemq.amqp.properties import CONTENT_ENCODING, CONTENT_TYPE, HEADERS
+from sluicemq.amqp.types import Malformed, drop_field, skip_longstr
+from sluicemq.limits import KINDS_MAX
+
+NAME: Final = "x-stream-offset"
+FIELD: Final = bytes([len(NAME)]) + NAME.encode() + b"l"
+"""Name and type; the value is a signed 64-bit number."""
+FIELD_SIZE: Final = len(FIELD) + 8
+PACK_OFFSET: Final = struct.Struct(">Q").pack
+LENGTH: Final = struct.Struct(">I")
+PROPERTIES_AT: Final = 19
+"""Behind the frame's head, class, weight and body size."""
+
+
+def with_offsets(contents: list[bytes], first: int) -> list[bytes]:
+    """The same contents, each with its offset; that of the first is `first`."""
+    stamped: list[bytes] = []
+    known = b"\xff"
+    size = 0
+    head = tail = b""
+    for offset, content in enumerate(contents, first):
+        if not content.startswith(known):
+            size = 8 + LENGTH.unpack_from(content, 3)[0]
+            known = content[:size]
+            head, tail = around_offset(known)
+        stamped.append(b"".join((head, PACK_OFFSET(offset), tail, content[size:])))
+    return stamped
+
+
+@lru_cache(maxsize=KINDS_MAX)
+def around_offset(frame: bytes) -> tuple[bytes, bytes]:
+    """A header frame with the offset's header, cut where its value goes. What a publisher has set
+    under the name is replaced."""
+    properties = frame[PROPERTIES_AT:-1]
+    flags = properties[0] << 8 | properties[1]
+    at = 2
+    for flag in (CONTENT_TYPE, CONTENT_ENCODING):
+        if flags & flag:
+            at += 1 + properties[at]
+    fields, after = b"", properties[at:]
+    if flags & HEADERS:
+        end = skip_longstr(properties, at, len(properties))
+        fields, after = without_offset(properties[at:end]), properties[end:]
+    before = b"".join(
+        (
+            (flags | HEADERS).to_bytes(2),
+            properties[2:at],
+            LENGTH.pack(len(fields) + FIELD_SIZE),
+            fields,
+            FIELD,
+        )
+    )
+    size = PROPERTIES_AT - 7 + len(before) + 8 + len(after)
+    head = b"".join((frame[:3], LENGTH.pack(size), frame[7:PROPERTIES_AT], before))
+    return head, after + b"\xce"
+
+
+def without_offset(table: bytes) -> bytes:
+    """The fields of a raw table, less an offset. A table that cannot be read goes as it is."""
+    if FIELD[:-1] in table:
+        with suppress(Malformed):
+            table = drop_field(table, NAME)
+    return table[4:]

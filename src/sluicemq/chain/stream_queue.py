@@ -1,0 +1,265 @@
+"""channel ---batch---> STREAM ---append---> its own files; deliveries go back to channels.
+
+A stream does not use the message store: it writes its log itself, in groups, and confirms when the
+sync that covers them is over. Reads run beside it, in another lane of the disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.checkpoints import Flush, Flushed
+from sluicemq.chain.message_store import Forgotten, StoreQueueDeleted
+from sluicemq.chain.queue import Enqueue, FilesGone, Queue, QueueGone, TryAgain
+from sluicemq.flow.gate import Gate
+from sluicemq.limits import (
+    GROUP_WAIT_MS,
+    RETENTION_LOOK_MS,
+    RETRY_FULL_MS,
+    STREAM_BACKLOG_BYTES,
+    STREAM_SEGMENT_BYTES,
+    STREAM_SEGMENT_MIN_BYTES,
+    UNHURRIED_GROUP_BYTES,
+)
+from sluicemq.queues.commands import COMMANDS, Down, PolicyChanged, Serve
+from sluicemq.queues.effects import Deleted, Deliver
+from sluicemq.queues.settings import settings_of
+from sluicemq.queues.stream import Stream
+from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
+from sluicemq.storage.stream_reads import StreamRead
+from sluicemq.storage.stream_recovery import StreamRecovery
+
+if TYPE_CHECKING:
+    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.effects import Effect
+
+READ_LANE_STEP: Final = 2
+"""Reads of a stream are not in line behind its syncs."""
+
+
+class Hurry:
+    """Time to write what nobody waits for."""
+
+    __slots__ = ()
+
+
+class LookAtAge:
+    """Time to look whether something has become too old; only the last one sent counts."""
+
+    __slots__ = ()
+
+
+class StreamShell(Queue):
+    """The shell around a stream: credit, its files, and making effects real."""
+
+    takes_addressed = False
+    machine: Stream
+
+    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
+        super().__init__(vhost, definition, queue_id)
+        broker = vhost.broker
+        self.clock = broker.world.clock
+        self.read_lane = self.lane + READ_LANE_STEP
+        self.full = Gate(self.keeper, "writes waiting for a sync")
+        self.log = StreamLog(queue_id, broker.file_id)
+        self.machine = Stream(self.title, self.log, broker.stream_cache)
+        self.hurry = False
+        """What waits has waited long enough."""
+        self.hurrying = False
+        self.flushing = False
+        """A stopping broker waits until everything is durable."""
+        self.age_look: LookAtAge | None = None
+        self.configure(self.policy)
+
+    def recover(self) -> None:
+        """At the start: what is in its files. Blocks. Refused: a newer version wrote them."""
+        world = self.broker.world
+        StreamRecovery(world.disk.files, self.log, self.title, world.log.write).run()
+        self.machine.count()
+        self.machine.cached_from = self.log.durable_end
+        self.retain()
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        """What the arguments and this policy say holds from now on."""
+        settings = settings_of(self.definition.arguments, policy.definition if policy else {})
+        self.settings = settings
+        wanted = settings.max_segment_bytes
+        self.log.segment_bytes = max(
+            STREAM_SEGMENT_BYTES if wanted is None else wanted, STREAM_SEGMENT_MIN_BYTES
+        )
+        self.age_look = None
+        if settings.max_age_ms is not None:
+            self.age_look = LookAtAge()
+            self.clock.call_after(RETENTION_LOOK_MS, self, self.age_look)
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        """Publishes over a credited link; commands from channels; jobs that come back."""
+        if isinstance(message, Enqueue):
+            self.enqueue(message)
+        elif isinstance(message, COMMANDS):
+            if isinstance(message, Down):
+                self.upstream.pop(message.channel, None)
+            self.machine.wall_ms = self.clock.wall_ms()
+            self.machine.apply(message, self.effects)
+        elif isinstance(message, StreamCommit):
+            self.written(message)
+        elif isinstance(message, StreamRead):
+            self.was_read(message)
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Timers, changes of settings, the end; grants."""
+        if isinstance(message, Hurry):
+            self.hurrying = False
+            self.hurry = True
+        elif isinstance(message, LookAtAge):
+            if message is self.age_look:
+                self.retain()
+                self.clock.call_after(RETENTION_LOOK_MS, self, message)
+        elif isinstance(message, PolicyChanged):
+            self.configure(message.policy)
+            self.retain()
+        elif isinstance(message, TryAgain):
+            self.broker.world.disk.submit(message.job, self, self.lane)
+        elif isinstance(message, Flush):
+            self.flushing = True
+        elif isinstance(message, Forgotten):
+            self.forgotten = True
+            self.broker.world.disk.submit(FilesGone([], self.log.directory), self, self.lane)
+        elif isinstance(message, StreamDrop | FilesGone):
+            if message.failure is not None:
+                text = f"{self.title}: files of no use stay for now: {message.failure}"
+                self.broker.world.log.write("warning", text)
+        else:
+            super().receive(message)
+
+    def enqueue(self, message: Enqueue) -> None:
+        """A batch. Publishers get no more credit while too much waits for a sync."""
+        publish = message.publish
+        batch = publish.batch
+        count = len(batch.contents)
+        self.published += count
+        if self.machine.deleted:
+            publish.sender.post(QueueGone(self))
+        else:
+            self.upstream[publish.sender] = message.inflow
+        self.machine.apply(publish, self.effects)
+        if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
+            self.full.shut()
+        message.inflow.settle(count, batch.size)
+
+    def turn_ended(self) -> None:
+        """Write what is waited for, read what can be taken, deal it out, account the memory."""
+        machine = self.machine
+        self.commit()
+        machine.apply(Serve(), self.effects)
+        for job in machine.next_reads():
+            self.broker.world.disk.submit(job, self, self.read_lane)
+        effects = self.effects
+        if effects:
+            self.effects = []
+            for effect in effects:
+                self.make_real(effect)
+        if self.flushing and not self.log.unsynced_bytes:
+            self.flushed()
+        footprint = self.log.unsynced_bytes
+        if footprint != self.accounted:
+            machine.depth.footprint = footprint
+            self.broker.memory_used(footprint - self.accounted)
+            self.accounted = footprint
+
+    def make_real(self, effect: Effect) -> None:
+        """Post it where it belongs."""
+        if isinstance(effect, Deliver):
+            self.delivered += len(effect.contents)
+        elif isinstance(effect, Deleted):
+            self.go(effect)
+            return
+        channel: Actor | None = effect.channel  # type: ignore[union-attr]
+        if channel is not None:
+            channel.post(effect)
+
+    # -- the disk
+
+    def commit(self) -> None:
+        """Begin the next group, when somebody waits for it, it is large, or has waited long."""
+        log = self.log
+        if log.job is not None or not log.waiting or self.broker.store.sealed:
+            return
+        urgent = self.hurry or self.flushing or self.machine.is_waited_for
+        if not urgent and log.waiting_bytes < UNHURRIED_GROUP_BYTES:
+            if not self.hurrying:
+                self.hurrying = True
+                self.clock.call_after(GROUP_WAIT_MS, self, Hurry())
+            return
+        self.hurry = False
+        self.machine.wall_ms = self.clock.wall_ms()
+        job = self.machine.commit()
+        if job is not None:
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    def written(self, job: StreamCommit) -> None:
+        """A group is durable, or is not. After anything but a lack of space nothing is written any
+        more, and what is in it is never confirmed."""
+        if job.failure is None:
+            self.broker.has_space(job)
+            self.machine.committed(job, self.effects)
+            if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
+                self.full.open()
+            self.retain()
+        elif job.may_be_tried_again:
+            job.failure = None
+            self.broker.no_space_for(job)
+            self.broker.store.reserve.give_up()
+            self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+        else:
+            self.broker.store.seal(str(job.failure))
+
+    def was_read(self, job: StreamRead) -> None:
+        """A reader goes on; what was found damaged is said."""
+        self.machine.was_read(job)
+        for text in self.machine.said:
+            self.broker.world.log.write("error", f"{self.title}: {text}")
+        self.machine.said.clear()
+
+    def retain(self) -> None:
+        """What is too old or too much goes, in whole segments."""
+        settings = self.settings
+        if self.machine.deleted or (settings.max_age_ms is None and not settings.has_limit):
+            return
+        self.machine.wall_ms = self.clock.wall_ms()
+        dropped = self.machine.retain(settings.max_age_ms, settings.max_length_bytes)
+        if dropped:
+            job = StreamDrop(self.log.directory, [segment.path for segment in dropped])
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    # -- ends
+
+    def flushed(self) -> None:
+        """The broker may stop."""
+        self.flushing = False
+        self.broker.store.post(Flushed(self))
+
+    def go(self, answer: Deleted) -> None:
+        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
+        until it is durable."""
+        if self.gone:  # two channels have asked at once
+            if answer.channel is not None:
+                answer.channel.post(answer)
+            return
+        self.gone = True
+        self.age_look = None
+        self.vhost.forget_queue(self)
+        for channel in self.upstream:
+            channel.post(QueueGone(self))
+        self.upstream = {}
+        self.full.open()
+        if self.flushing:
+            self.flushed()
+        self.broker.store.post(StoreQueueDeleted(self, answer))

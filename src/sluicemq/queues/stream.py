@@ -1,0 +1,353 @@
+"""The stream: a log that is only ever appended to, and readers that each stand somewhere in it.
+
+Reading takes nothing out. An acknowledgement only gives credit back; what a reader has not
+acknowledged when it goes is nobody's affair. Only what is durable is read, so no reader sees a
+message that a crash could take back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.limits import STREAM_READS_MAX
+from sluicemq.queues.commands import (
+    Cancel,
+    Command,
+    Consume,
+    Delete,
+    Down,
+    Inspect,
+    Publish,
+    Receipt,
+    Settle,
+)
+from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of
+from sluicemq.queues.effects import (
+    Cancelled,
+    Confirm,
+    Consumed,
+    Deleted,
+    Deliver,
+    Effect,
+    Inspected,
+    Refuse,
+)
+from sluicemq.queues.machine import Depth, QueueMachine
+from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
+from sluicemq.queues.stream_reader import StreamReader
+from sluicemq.queues.stream_start import AGO, FIRST, LAST, NEXT, OFFSET, Start, start_of
+from sluicemq.storage.queue_index import READ_TRIES
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.storage.stream_log import StreamCommit, StreamLog
+    from sluicemq.storage.stream_reads import StreamRead
+    from sluicemq.storage.stream_segment import Segment
+
+
+class Stream(QueueMachine):
+    """State of one stream. `title` is how errors name it; `wall_ms` is the wall clock: who hands
+    commands over sets it."""
+
+    def __init__(self, title: str, log: StreamLog, cache: ChunkCache) -> None:
+        self.title = title
+        self.log = log
+        self.cache = cache
+        self.depth = Depth()
+        self.consumers = ConsumerGroups()
+        self.readers: dict[Consumer, StreamReader] = {}
+        self.lots: dict[int, StreamReader] = {}
+        """The readers, and those that are gone but have something unsettled."""
+        self.next_lot = 1
+        self.receipts: deque[tuple[int, Receipt]] = deque()
+        """Who is to be told that everything before an offset is durable."""
+        self.wanting: dict[StreamReader, None] = {}
+        """They could take what is on disk, in line."""
+        self.reading: dict[StreamRead, StreamReader] = {}
+        self.cached_from = 0
+        """From this offset on everything went to the cache when it was written."""
+        self.deleted = False
+        self.wall_ms = 0
+        self.said: list[str] = []
+        """What was found damaged, for the log."""
+
+    def apply(self, command: Command, effects: list[Effect]) -> None:
+        """See QueueMachine. What a stream does not have the channel refuses."""
+        if isinstance(command, Publish):
+            self.publish(command, effects)
+        elif isinstance(command, Settle):
+            self.settle(command)
+        elif isinstance(command, Consume):
+            self.consume(command, effects)
+        elif isinstance(command, Cancel):
+            self.drop(command.consumer)
+            effects.append(Cancelled(command.consumer, False))
+        elif isinstance(command, Down):
+            self.down(command.channel)
+        elif isinstance(command, Inspect):
+            depth = self.depth
+            effects.append(Inspected(command.channel, depth.ready, depth.consumers))
+        elif isinstance(command, Delete):
+            self.delete(command, effects)
+        else:
+            self.serve(effects)
+
+    # -- publishing
+
+    def publish(self, command: Publish, effects: list[Effect]) -> None:
+        """To the log; confirmed when it is durable. A deleted stream accepts and drops."""
+        batch = command.batch
+        count = len(batch.contents)
+        if self.deleted:
+            if command.first_seq:
+                effects.append(Confirm(command.sender, command.first_seq, count))
+            return
+        first = self.log.append(batch.address, batch.number, batch.contents, batch.size)
+        if command.first_seq:
+            receipt = Receipt(command.sender, command.first_seq, count)
+            self.receipts.append((first + count, receipt))
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Does somebody wait for what is not durable yet?"""
+        if self.receipts:
+            return True
+        end = self.log.durable_end
+        return any(reader.offset >= end for reader in self.readers.values())
+
+    def commit(self) -> StreamCommit | None:
+        """The job that makes the next group durable, if there is something for one."""
+        return None if self.deleted else self.log.commit(self.wall_ms)
+
+    def committed(self, job: StreamCommit, effects: list[Effect]) -> None:
+        """It is durable: confirm, and let it be read."""
+        self.log.committed(job)
+        end = self.log.durable_end
+        receipts = self.receipts
+        while receipts and receipts[0][0] <= end:
+            receipt = receipts.popleft()[1]
+            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+        if any(reader.offset >= self.cached_from for reader in self.readers.values()):
+            for chunk, position in zip(job.chunks, job.ends, strict=True):
+                cached = CachedChunk(chunk, job.segment, position)
+                self.cache.put(self.log.queue_id, cached)
+        else:
+            self.cached_from = end
+        job.chunks.clear()
+        self.count()
+
+    def retain(self, max_age_ms: int | None, max_bytes: int | None) -> list[Segment]:
+        """Drop what is too old or too much; the answer is to be deleted."""
+        dropped = self.log.retain(self.wall_ms, max_age_ms, max_bytes)
+        if dropped:
+            self.count()
+        return dropped
+
+    def count(self) -> None:
+        """How much there is."""
+        if self.deleted:
+            return
+        depth = self.depth
+        log = self.log
+        depth.ready = depth.persistent = log.durable_end - log.first_offset
+        depth.ready_bytes = log.bytes
+
+    # -- consumers
+
+    def consume(self, command: Consume, effects: list[Effect]) -> None:
+        """A new reader; several may read at once, exclusively or not, as in RabbitMQ."""
+        consumer = command.consumer
+        if self.deleted:
+            effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
+            return
+        start = start_of(consumer.arguments)
+        assert start is not None, "the channel has looked at it"
+        offset, timestamp_ms = self.place_of(start)
+        reader = StreamReader(consumer, self.next_lot, offset, timestamp_ms)
+        self.lots[reader.lot] = reader
+        self.next_lot += 1
+        consumer.active = True
+        self.readers[consumer] = reader
+        self.consumers.add(consumer)
+        self.depth.consumers = self.consumers.count
+        effects.append(Consumed(consumer))
+
+    def place_of(self, start: Start) -> tuple[int, int]:
+        """The offset to begin with, and the time it is to be looked up by, or 0."""
+        log = self.log
+        if start.kind == FIRST:
+            return log.first_offset, 0
+        if start.kind == LAST:
+            return log.last_chunk, 0
+        if start.kind == NEXT:
+            return log.next_offset, 0
+        if start.kind == OFFSET:
+            return max(start.value, log.first_offset), 0
+        timestamp_ms = start.value
+        if start.kind == AGO:
+            timestamp_ms = self.wall_ms - start.value
+        if log.segment_at(timestamp_ms) is None:
+            return log.next_offset, 0  # nothing is as new as that
+        return log.first_offset, max(1, timestamp_ms)
+
+    def drop(self, consumer: Consumer) -> None:
+        """It gets no more; what it holds it may still settle."""
+        consumer.cancelled = True
+        consumer.active = False
+        reader = self.readers.pop(consumer, None)
+        if reader is None:
+            return
+        reader.let_go(self.cache)
+        self.wanting.pop(reader, None)
+        if not reader.held:
+            del self.lots[reader.lot]
+        self.consumers.remove(consumer)
+        self.depth.consumers = self.consumers.count
+
+    def down(self, channel: Actor) -> None:
+        """A channel died: what it held is settled."""
+        for consumer in [each for each in self.readers if each.channel is channel]:
+            self.drop(consumer)
+        for reader in [r for r in self.lots.values() if r.consumer.channel is channel]:
+            self.depth.unacked -= reader.held
+            del self.lots[reader.lot]
+
+    def settle(self, command: Settle) -> None:
+        """Credit comes back."""
+        for lot, start, end in command.parts:
+            reader = self.lots.get(lot)
+            if reader is None:
+                continue
+            self.depth.unacked -= end - start
+            reader.settled(end - start)
+            if not reader.held and reader.consumer.cancelled:
+                del self.lots[lot]
+
+    def delete(self, command: Delete, effects: list[Effect]) -> None:
+        """With all that is in it, on conditions; publishers that wait are told that all is well."""
+        channel = command.channel
+        if channel is not None and command.if_unused and self.readers:
+            effects.append(Refuse(channel, 406, f"{self.title} in use"))
+            return
+        if channel is not None and command.if_empty and self.depth.ready:
+            effects.append(Refuse(channel, 406, f"{self.title} not empty"))
+            return
+        for consumer in list(self.readers):
+            self.drop(consumer)
+            effects.append(Cancelled(consumer, True))
+        for _, receipt in self.receipts:
+            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+        self.receipts.clear()
+        self.cache.forget(self.log.queue_id)
+        self.depth = Depth()
+        self.deleted = True
+        effects.append(Deleted(channel, 0))
+
+    # -- reading
+
+    def serve(self, effects: list[Effect]) -> None:
+        """Give every reader what it can take and is in RAM. Who was first is last next time:
+        readers of one channel share its window."""
+        if self.log.durable_end == self.log.first_offset:
+            return
+        for reader in list(self.readers.values()):
+            self.serve_reader(reader, effects)
+        if len(self.readers) > 1:
+            consumer = next(iter(self.readers))
+            self.readers[consumer] = self.readers.pop(consumer)
+
+    def serve_reader(self, reader: StreamReader, effects: list[Effect]) -> None:
+        """Deliver until it has enough, or there is no more in RAM."""
+        while reader.room(1) > 0:
+            chunk = reader.next_chunk(self.cache, self.log.queue_id)
+            if chunk is None:
+                behind = reader.timestamp_ms or reader.offset < self.log.durable_end
+                if behind and reader.job is None:
+                    self.wanting[reader] = None
+                return
+            contents = chunk.with_offsets()
+            start = reader.offset - chunk.first
+            cost_each = cost_of(len(contents[start]))
+            count = min(reader.room(cost_each), chunk.count - start)
+            if count <= 0:
+                return
+            part = contents[start : start + count]
+            part = part[: alike(part, cost_each)]
+            self.depth.unacked += len(part)
+            effects.append(
+                Deliver(
+                    reader.consumer,
+                    reader.lot,
+                    part,
+                    chunk.address,
+                    chunk.number,
+                    False,
+                    reader.take(len(part), cost_each),
+                )
+            )
+
+    def next_reads(self) -> list[StreamRead]:
+        """Jobs to be submitted, as many as there may be."""
+        jobs: list[StreamRead] = []
+        while self.wanting and len(self.reading) < STREAM_READS_MAX:
+            reader = next(iter(self.wanting))
+            del self.wanting[reader]
+            job = reader.next_read(self.log)
+            if job is not None:
+                job.tries = reader.tries
+                reader.job = job
+                self.reading[job] = reader
+                jobs.append(job)
+        return jobs
+
+    def was_read(self, job: StreamRead) -> None:
+        """Chunks have come, or could not be read."""
+        reader = self.reading.pop(job)
+        reader.job = None
+        if reader.consumer.cancelled:
+            return
+        if not self.log.has(job.segment):
+            reader.place = None  # dropped meanwhile: on with the first there is
+        if job.failure is not None:
+            self.could_not_read(job, reader)
+            return
+        reader.tries = 0
+        self.said += [f"bytes {a} to {b} of {job.path} are damaged" for a, b in job.lost]
+        for chunk, position in zip(job.chunks, job.ends, strict=True):
+            cached = CachedChunk(chunk, job.segment, position)
+            self.cache.put(self.log.queue_id, cached)
+            self.cache.hold(cached)
+            reader.pieces.append(cached)
+        if reader.pieces:
+            if reader.timestamp_ms:
+                reader.offset = reader.pieces[0].first
+                reader.timestamp_ms = 0
+        elif job.is_over:
+            self.skip(reader, job)
+            return
+        reader.place = (job.segment, job.position)
+
+    def could_not_read(self, job: StreamRead, reader: StreamReader) -> None:
+        """Tried again, at once for there are others in line; then it is left out."""
+        if not self.log.has(job.segment):
+            return
+        reader.tries += 1
+        if reader.tries > READ_TRIES:
+            self.said.append(f"{job.failure}: {job.path} is left out from byte {job.position} on")
+            reader.tries = 0
+            self.skip(reader, job)
+
+    def skip(self, reader: StreamReader, job: StreamRead) -> None:
+        """Nothing of the rest of the segment can be read, as far as it was durable then."""
+        reader.place = None
+        reader.timestamp_ms = 0
+        reader.offset = max(reader.offset, job.end)
+
+
+def alike(contents: list[bytes], cost_each: int) -> int:
+    """How many of the first take as much of a window as the first does."""
+    for index in range(1, len(contents)):
+        if cost_of(len(contents[index])) != cost_each:
+            return index
+    return len(contents)

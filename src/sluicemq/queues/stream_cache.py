@@ -1,0 +1,109 @@
+"""Chunks of streams in RAM: each is read once for all consumers that are at one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sluicemq.amqp.stream_offsets import with_offsets
+from sluicemq.model.batch import footprint
+
+if TYPE_CHECKING:
+    from sluicemq.storage.stream_chunk import StreamChunk
+    from sluicemq.storage.stream_segment import Segment
+
+
+class CachedChunk:
+    """A chunk with its place; `position` is behind it. `holders`: so many keep it in RAM."""
+
+    __slots__ = (
+        "address",
+        "contents",
+        "count",
+        "first",
+        "holders",
+        "number",
+        "position",
+        "segment",
+        "size",
+        "stamped",
+    )
+
+    def __init__(self, chunk: StreamChunk, segment: Segment, position: int) -> None:
+        self.first = chunk.first
+        self.count = chunk.count
+        self.address = chunk.address
+        self.number = chunk.number
+        self.contents = chunk.contents
+        self.stamped = False
+        self.size = footprint(chunk.contents, False, 1)
+        self.holders = 0
+        self.segment = segment
+        self.position = position
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last."""
+        return self.first + self.count
+
+    def with_offsets(self) -> list[bytes]:
+        """The contents as consumers get them: made when the first one does."""
+        if not self.stamped:
+            self.contents = with_offsets(self.contents, self.first)
+            self.stamped = True
+        return self.contents
+
+
+class ChunkCache:
+    """Over all streams of a node, at most `limit` bytes; who was asked for longest ago goes first.
+    `account` hears what chunks take more or less of RAM, those that only a consumer holds too."""
+
+    def __init__(self, limit: int, account: Callable[[int], None]) -> None:
+        self.limit = limit
+        self.account = account
+        self.chunks: dict[tuple[int, int], CachedChunk] = {}
+        self.bytes = 0
+        self.hits = 0
+
+    def get(self, queue_id: int, first: int) -> CachedChunk | None:
+        """The chunk of that queue that begins with that offset."""
+        chunk = self.chunks.pop((queue_id, first), None)
+        if chunk is not None:
+            self.chunks[queue_id, first] = chunk
+            self.hits += 1
+        return chunk
+
+    def put(self, queue_id: int, chunk: CachedChunk) -> None:
+        """Keep it for whoever comes by."""
+        known = self.chunks.pop((queue_id, chunk.first), None)
+        if known is not None:
+            self._drop(known)
+        if chunk.size > self.limit:
+            return
+        self.chunks[queue_id, chunk.first] = chunk
+        self.bytes += chunk.size
+        self.hold(chunk)
+        while self.bytes > self.limit:
+            self._drop(self.chunks.pop(next(iter(self.chunks))))
+
+    def forget(self, queue_id: int) -> None:
+        """The queue is gone, or nobody reads it any more."""
+        for key in [key for key in self.chunks if key[0] == queue_id]:
+            self._drop(self.chunks.pop(key))
+
+    def _drop(self, chunk: CachedChunk) -> None:
+        self.bytes -= chunk.size
+        self.release(chunk)
+
+    def hold(self, chunk: CachedChunk) -> None:
+        """One more keeps it."""
+        chunk.holders += 1
+        if chunk.holders == 1:
+            self.account(chunk.size)
+
+    def release(self, chunk: CachedChunk) -> None:
+        """One less."""
+        assert chunk.holders > 0
+        chunk.holders -= 1
+        if not chunk.holders:
+            self.account(-chunk.size)

@@ -1,0 +1,120 @@
+"""A consumer of a stream: where it is, what was read for it, and what it has not settled."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from sluicemq.storage.records import FILE_HEADER_SIZE
+from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
+
+if TYPE_CHECKING:
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
+    from sluicemq.storage.stream_log import StreamLog
+    from sluicemq.storage.stream_segment import Segment
+
+
+class StreamReader:
+    """`offset` is that of the next message it gets. `timestamp_ms`: it is not known yet where that
+    is, but how old it may be; 0: it is known. `lot` names its deliveries to its channel, `held` of
+    them are not settled."""
+
+    __slots__ = (
+        "chunk",
+        "consumer",
+        "held",
+        "job",
+        "lot",
+        "offset",
+        "pieces",
+        "place",
+        "timestamp_ms",
+        "tries",
+    )
+
+    def __init__(self, consumer: Consumer, lot: int, offset: int, timestamp_ms: int = 0) -> None:
+        self.consumer = consumer
+        self.lot = lot
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.held = 0
+        self.chunk: CachedChunk | None = None
+        self.pieces: deque[CachedChunk] = deque()
+        """Chunks behind it that were read with it."""
+        self.place: tuple[Segment, int] | None = None
+        """Where in the log the next chunk is; None: it must be looked up."""
+        self.job: StreamRead | None = None
+        self.tries = 0
+
+    def room(self, cost_each: int) -> int:
+        """How many messages of `cost_each` it can take now."""
+        consumer = self.consumer
+        window = consumer.window
+        if window.is_shut or not consumer.active:
+            return 0
+        prefetch = consumer.prefetch
+        return min(window.credit // cost_each or 1, prefetch.limit - prefetch.held)
+
+    def take(self, count: int, cost_each: int) -> int:
+        """Account so many deliveries; returns what they cost of the window."""
+        cost = count * cost_each
+        self.consumer.window.spend(cost)
+        self.consumer.prefetch.take(count)
+        self.held += count
+        self.offset += count
+        return cost
+
+    def settled(self, count: int) -> None:
+        """It may have so many more."""
+        self.held -= count
+        self.consumer.prefetch.give(count)
+
+    def next_chunk(self, cache: ChunkCache, queue_id: int) -> CachedChunk | None:
+        """The chunk with the next message, if it is in RAM."""
+        chunk = self.chunk
+        if chunk is not None:
+            if self.offset < chunk.end:
+                return chunk
+            self.chunk = None
+            cache.release(chunk)
+        if self.timestamp_ms or self.job is not None:
+            return None
+        if self.pieces:
+            chunk = self.pieces.popleft()  # held already
+            self.offset = max(self.offset, chunk.first)
+        else:
+            chunk = cache.get(queue_id, self.offset)
+            if chunk is None:
+                return None
+            cache.hold(chunk)
+        self.chunk = chunk
+        self.place = (chunk.segment, chunk.position)
+        return chunk
+
+    def next_read(self, log: StreamLog) -> StreamRead | None:
+        """The job that reads on; None when there is nothing behind it yet."""
+        self.offset = max(self.offset, log.first_offset)
+        place = self.place
+        if place is not None and log.has(place[0]) and place[1] < place[0].size:
+            return StreamRead(place[0], place[1], self.offset)
+        if self.timestamp_ms:
+            segment = log.segment_at(self.timestamp_ms)
+        else:
+            segment = log.segment_of(self.offset)
+        if segment is None:
+            self.timestamp_ms = 0
+            return None
+        self.offset = max(self.offset, segment.first)
+        position = ANYWHERE
+        if self.offset == segment.first and not self.timestamp_ms:
+            position = FILE_HEADER_SIZE
+        return StreamRead(segment, position, self.offset, self.timestamp_ms)
+
+    def let_go(self, cache: ChunkCache) -> None:
+        """It reads no more."""
+        for chunk in [self.chunk, *self.pieces]:
+            if chunk is not None:
+                cache.release(chunk)
+        self.chunk = None
+        self.pieces.clear()

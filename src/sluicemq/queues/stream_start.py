@@ -1,0 +1,52 @@
+"""Where a consumer of a stream wants to begin: its argument x-stream-offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from sluicemq.amqp.types import Timestamp
+from sluicemq.model.arguments import type_name
+from sluicemq.queues.settings import AGE_UNITS_S
+
+ARGUMENT: Final = "x-stream-offset"
+
+FIRST: Final = "first"
+LAST: Final = "last"
+NEXT: Final = "next"
+OFFSET: Final = "offset"
+TIME: Final = "time"
+AGO: Final = "ago"
+WORDS: Final = (FIRST, LAST, NEXT)
+
+
+class Start(NamedTuple):
+    """`kind` is one of the words above; `value` an offset, or milliseconds: since the epoch, or
+    before now."""
+
+    kind: str
+    value: int = 0
+
+
+def start_of(arguments: Mapping[str, object]) -> Start | None:
+    """What the arguments of basic.consume ask for; None when they make no sense."""
+    value = arguments.get(ARGUMENT, NEXT)
+    if isinstance(value, Timestamp):
+        return Start(TIME, value.seconds * 1000)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Start(OFFSET, max(0, value))
+    if not isinstance(value, str):
+        return None
+    if value in WORDS:
+        return Start(value)
+    number, unit = value[:-1], value[-1:]
+    if unit in AGE_UNITS_S and number.isascii() and number.isdecimal() and int(number):
+        return Start(AGO, int(number) * AGE_UNITS_S[unit] * 1000)
+    return None
+
+
+def complaint(arguments: Mapping[str, object]) -> str:
+    """RabbitMQ's words for an argument that makes no sense."""
+    value = arguments[ARGUMENT]
+    shown = f'<<"{value}">>' if isinstance(value, str) else str(value)
+    return f"{{invalid_stream_offset_arg,{{{type_name(value)},{shown}}}}}"
