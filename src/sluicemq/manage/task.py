@@ -72,6 +72,17 @@ class Task(Actor):
         if not self.waiting:
             self.finish(answer)
 
+    def expect(self) -> Callable[[], None]:
+        """One thing more to wait for before the answer; call what is returned when it is done."""
+        self.waiting += 1
+        return self.done
+
+    def done(self) -> None:
+        """One thing less."""
+        self.waiting -= 1
+        if not self.waiting:
+            self.finish(self.rows)
+
     def hear(self, function: Callable[[object], None]) -> None:
         """What is posted to this task goes there, but for the store's word on `record`."""
         self.heard = function
@@ -92,11 +103,9 @@ class Task(Actor):
 
     def receive(self, message: object) -> None:
         if isinstance(message, Defined):
-            self.waiting -= 1
             if message.failure:
                 self.answer(Answer((), message.failure, SOFTWARE))
-            elif not self.waiting:
-                self.finish(self.rows)
+            self.done()
         elif self.heard is not None and self.reply is not None:
             try:
                 self.heard(message)

@@ -13,8 +13,9 @@ that goes to checkpoints:
 Where there is no `vhost`, an older version wrote it, and "/" is meant. `arguments` is the AMQP
 table in base64: JSON would not tell its types apart. A change has "exchange", "queue", "binding" or
 a record's KIND with such an object, or KIND + "_deleted" with the record's key, "exchange_deleted"
-with [vhost, name], "unbinding" with a binding; that a queue is deleted is an entry of the journal
-by itself. With a virtual host all goes that is in it, with a user all it may do.
+with [vhost, name], "unbinding" with a binding, "together" with a list of changes; that a queue is
+deleted is an entry of the journal by itself. With a virtual host all goes that is in it, with a
+user all it may do.
 """
 
 from __future__ import annotations
@@ -33,18 +34,31 @@ from sluicemq.model.definitions import (
     Identity,
     QueueDefinition,
 )
-
+from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.permissions import Permission, TopicPermission
+from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.model.record import Key, Record, plain
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluicemq.amqp.types import Table
 
-RECORDS: Final[tuple[type[Record], ...]] = (VhostDefinition, User, Permission, TopicPermission)
+RECORDS: Final[tuple[type[Record], ...]] = (
+    VhostDefinition,
+    User,
+    Permission,
+    TopicPermission,
+    Policy,
+    OperatorPolicy,
+    Parameter,
+    GlobalParameter,
+)
 """What is plain JSON, in the order of the checkpoint."""
 DELETED: Final = "_deleted"
+TOGETHER: Final = "together"
 
 
 class DurableDefinitions:
@@ -55,10 +69,14 @@ class DurableDefinitions:
         self.users: dict[str, User] = {}
         self.permissions: dict[tuple[str, str], Permission] = {}
         self.topic_permissions: dict[tuple[str, str, str], TopicPermission] = {}
+        self.policies: dict[tuple[str, str], Policy] = {}
+        self.operator_policies: dict[tuple[str, str], OperatorPolicy] = {}
+        self.parameters: dict[tuple[str, str, str], Parameter] = {}
+        self.global_parameters: dict[str, GlobalParameter] = {}
         self.records: dict[str, dict[Any, Any]] = {
             each.KIND: getattr(self, each.TABLE) for each in RECORDS
         }
-        """The four above by their KIND."""
+        """All above by their KIND."""
         self.exchanges: dict[tuple[str, str], ExchangeDefinition] = {}
         self.queues: dict[int, QueueDefinition] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
@@ -119,6 +137,10 @@ class DurableDefinitions:
             self._drop_exchange(*([DEFAULT_VHOST, value] if isinstance(value, str) else value))
         elif kind == "unbinding":
             self.bindings.pop(binding_of(value).identity, None)
+        elif kind == TOGETHER:
+            for change in value:
+                for each_kind, each in change.items():
+                    self.apply_one(each_kind, each)
         elif kind in self.records:
             self.put(RECORD_OF[kind].of(value))
         elif kind.removesuffix(DELETED) in self.records:
@@ -127,7 +149,7 @@ class DurableDefinitions:
             raise ValueError(f"unknown kind {kind}")
 
     def put(self, *records: Record) -> bytes:
-        """Records, new or changed, at most one of a kind: all of them or none will be found again."""
+        """Records, new or changed, at most one of a kind: all or none will be found again."""
         self._encoded = None
         for record in records:
             self.records[record.KIND][record.key] = record
@@ -213,6 +235,11 @@ class DurableDefinitions:
 
 
 RECORD_OF: Final = {each.KIND: each for each in RECORDS}
+
+
+def together(changes: Iterable[bytes]) -> bytes:
+    """Several changes as one: all of them will be found again, or none."""
+    return b'{"%s": [%s]}' % (TOGETHER.encode(), b", ".join(changes))
 
 
 def packed(arguments: Arguments) -> str:

@@ -20,10 +20,12 @@ class Exchange:
     `find`. One that has demands on its arguments makes them when it is made.
     """
 
-    __slots__ = ("bindings", "definition", "numbers", "serial")
+    __slots__ = ("alternate", "bindings", "definition", "numbers", "serial")
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         self.definition = definition
+        self.alternate = definition.alternate
+        """Where messages go that it cannot route: by its arguments, or else by a policy."""
         self.bindings: dict[Identity, BindingDefinition] = {}
         self.numbers: dict[Identity, int] = {}
         self.serial = 0

@@ -86,12 +86,15 @@ class Roomy(Memory):
 
 
 class Bench:
-    """A node with one connection, one channel."""
+    """A node with one connection, one channel; over the files of another one that was killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Bench | None = None) -> None:
         self.clock = StillClock()
         self.disk = SlowDisk()
-        world = World(self.clock, FakeDice(), self.disk, Deaf(), Roomy())
+        self.dice = FakeDice()
+        if before is not None:
+            self.disk.files, self.dice = before.disk.files, before.dice
+        world = World(self.clock, self.dice, self.disk, Deaf(), Roomy())
         self.node = Node(world, Config.tiny())
         self.reader = self.connect(40312)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.actions import operations
+from sluicemq.manage.actions import operations, policies
 
 if TYPE_CHECKING:
     from sluicemq.manage.task import Action
 
-ACTIONS: Final[dict[str, Action]] = {**operations.ACTIONS}
+ACTIONS: Final[dict[str, Action]] = {**operations.ACTIONS, **policies.ACTIONS}

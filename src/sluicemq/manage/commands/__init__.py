@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.commands import operations
+from sluicemq.manage.commands import operations, policies
 
 if TYPE_CHECKING:
     from sluicemq.manage.command import Command
 
-COMMANDS: Final[dict[str, Command]] = {command.name: command for command in (*operations.COMMANDS,)}
+COMMANDS: Final[dict[str, Command]] = {
+    command.name: command for command in (*operations.COMMANDS, *policies.COMMANDS)
+}

@@ -1,0 +1,165 @@
+"""Policies and parameters: set, clear, list."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.chain.policing import clear_policy, set_policy
+from sluicemq.errors import Refused
+from sluicemq.manage.command import UNAVAILABLE, CommandRefused
+from sluicemq.model.parameters import GlobalParameter, Parameter
+from sluicemq.model.policies import ALL, OperatorPolicy, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.manage.command import Given
+    from sluicemq.manage.task import Action, Task
+    from sluicemq.manage.views import Row
+
+OF_COMMANDS: Final = {
+    "policy": "set_policy",
+    "operator_policy": "set_operator_policy",
+    "vhost-limits": "set_vhost_limits",
+}
+"""Components whose parameters are set by commands of their own."""
+
+
+def setting(kind: type[Policy]) -> Action:
+    """set_policy, set_operator_policy."""
+
+    def run(task: Task, given: Given) -> None:
+        vhost = task.vhost(given)
+        policy = kind(
+            vhost.name,
+            given.text("name"),
+            given.text("pattern"),
+            given.text("apply_to", ALL),
+            json_of(given.text("definition")),
+            given.number("priority", 0),
+        )
+        try:
+            policy.check()
+        except Refused as refused:
+            raise CommandRefused(f"Validation failed\n\n{refused}\n", UNAVAILABLE) from refused
+        task.record([set_policy(vhost, policy, task.expect())])
+
+    return run
+
+
+def clearing(kind: type[Policy]) -> Action:
+    """clear_policy, clear_operator_policy."""
+
+    def run(task: Task, given: Given) -> None:
+        vhost, name = task.vhost(given), given.text("name")
+        if (vhost.name, name) not in task.broker.definitions.records[kind.KIND]:
+            raise no_parameter()
+        task.record([clear_policy(vhost, kind.KIND, name, task.expect())])
+
+    return run
+
+
+def listing(kind: type[Policy]) -> Action:
+    """list_policies, list_operator_policies."""
+
+    def run(task: Task, given: Given) -> None:
+        task.finish([*map(row_of, task.vhost(given).policies.all_of(kind.KIND))])
+
+    return run
+
+
+def row_of(policy: Policy) -> Row:
+    """RabbitMQ's columns; the definition is JSON text there, too."""
+    return {
+        "vhost": policy.vhost,
+        "name": policy.name,
+        "pattern": policy.pattern,
+        "apply-to": policy.apply_to,
+        "definition": compact(policy.definition),
+        "priority": policy.priority,
+    }
+
+
+def set_parameter(task: Task, given: Given) -> None:
+    vhost, component = task.vhost(given), given.text("component")
+    if component in OF_COMMANDS:
+        text = f"parameters of component {component} are set by {OF_COMMANDS[component]}"
+        raise CommandRefused(f"Validation failed\n\n{text}\n", UNAVAILABLE)
+    value = json_of(given.text("value"))
+    parameter = Parameter(vhost.name, component, given.text("name"), value)
+    task.record([task.broker.definitions.put(parameter)])
+
+
+def clear_parameter(task: Task, given: Given) -> None:
+    key = task.vhost(given).name, given.text("component"), given.text("name")
+    if key not in task.broker.definitions.parameters:
+        raise no_parameter()
+    task.record([task.broker.definitions.drop(Parameter.KIND, key)])
+
+
+def list_parameters(task: Task, given: Given) -> None:
+    vhost = task.vhost(given)
+    found: Iterable[Parameter] = task.broker.definitions.parameters.values()
+    task.finish(
+        [
+            {"component": each.component, "name": each.name, "value": compact(each.value)}
+            for each in found
+            if each.vhost == vhost.name
+        ]
+    )
+
+
+def set_global_parameter(task: Task, given: Given) -> None:
+    parameter = GlobalParameter(given.text("name"), json_of(given.text("value")))
+    task.record([task.broker.definitions.put(parameter)])
+
+
+def clear_global_parameter(task: Task, given: Given) -> None:
+    name = given.text("name")
+    if name not in task.broker.definitions.global_parameters:
+        raise no_parameter()
+    task.record([task.broker.definitions.drop(GlobalParameter.KIND, name)])
+
+
+def list_global_parameters(task: Task, _: Given) -> None:
+    found: Iterable[GlobalParameter] = task.broker.definitions.global_parameters.values()
+    task.finish([{"name": each.name, "value": compact(each.value)} for each in found])
+
+
+def no_parameter() -> CommandRefused:
+    return CommandRefused("Parameter does not exist", UNAVAILABLE)
+
+
+def compact(value: object) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def json_of(text: str) -> Any:
+    """A JSON text's value."""
+    try:
+        return json.loads(text, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
+        raise CommandRefused(f"JSON decoding error. Reason: {error}", UNAVAILABLE) from error
+
+
+def no_number(text: str) -> Any:
+    """Python would take NaN and Infinity for JSON."""
+    raise ValueError(f"{text} is no JSON")
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    "set_policy": setting(Policy),
+    "clear_policy": clearing(Policy),
+    "list_policies": listing(Policy),
+    "set_operator_policy": setting(OperatorPolicy),
+    "clear_operator_policy": clearing(OperatorPolicy),
+    "list_operator_policies": listing(OperatorPolicy),
+    "set_parameter": set_parameter,
+    "clear_parameter": clear_parameter,
+    "list_parameters": list_parameters,
+    "set_global_parameter": set_global_parameter,
+    "clear_global_parameter": clear_global_parameter,
+    "list_global_parameters": list_global_parameters,
+}

@@ -1,0 +1,40 @@
+"""Parameters of components and of the whole node: kept and exported; nothing looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sluicemq.model.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Record):
+    """Of a component, such as a plugin, in a virtual host; `value` is any JSON."""
+
+    KIND: ClassVar[str] = "parameter"
+    TABLE: ClassVar[str] = "parameters"
+
+    vhost: str
+    component: str
+    name: str
+    value: Any
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.vhost, self.component, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalParameter(Record):
+    """Of the whole node; `value` is any JSON."""
+
+    KIND: ClassVar[str] = "global_parameter"
+    TABLE: ClassVar[str] = "global_parameters"
+
+    name: str
+    value: Any
+
+    @property
+    def key(self) -> str:
+        return self.name

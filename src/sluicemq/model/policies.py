@@ -1,0 +1,205 @@
+"""Policies: settings for all queues and exchanges of a virtual host whose names match a pattern.
+
+Of those that match, one holds, the one with the highest priority; of equal ones the first by name.
+Beside it one operator policy may hold; of a limit that both set the smaller one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from sluicemq.errors import Refused
+from sluicemq.model.patterns import Pattern
+from sluicemq.model.policy_keys import check_definition
+from sluicemq.model.record import Record
+from sluicemq.model.terms import term
+
+ALL: Final = "all"
+EXCHANGES: Final = "exchanges"
+QUEUES: Final = "queues"
+QUEUES_OF_TYPE: Final = {
+    "classic": "classic_queues",
+    "quorum": "quorum_queues",
+    "stream": "streams",
+}
+APPLY_TO: Final = (QUEUES, EXCHANGES, ALL, *QUEUES_OF_TYPE.values())
+PRIORITY_MAX: Final = (1 << 63) - 1
+
+MIRRORS: Final = (
+    "ha-mode",
+    "ha-params",
+    "ha-promote-on-failure",
+    "ha-promote-on-shutdown",
+    "ha-sync-mode",
+    "queue-master-locator",
+)
+WITHOUT_MEANING: Final[dict[str, tuple[str, ...]]] = {
+    "classic": (
+        "dead-letter-strategy",
+        "initial-cluster-size",
+        "max-age",
+        "queue-leader-locator",
+        "stream-max-segment-size-bytes",
+    ),
+    "quorum": (
+        "initial-cluster-size",
+        "max-age",
+        "queue-mode",
+        "stream-max-segment-size-bytes",
+        *MIRRORS,
+    ),
+    "stream": (
+        "dead-letter-exchange",
+        "dead-letter-routing-key",
+        "dead-letter-strategy",
+        "delivery-limit",
+        "expires",
+        "max-in-memory-bytes",
+        "max-in-memory-length",
+        "max-length",
+        "message-ttl",
+        "overflow",
+        "queue-mode",
+        *MIRRORS,
+    ),
+}
+"""A policy that says one of these does not hold for queues of that type, whatever else it says.
+These are RabbitMQ's, but for delivery-limit, which our classic queues have, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy(Record):
+    """One of them."""
+
+    KIND: ClassVar[str] = "policy"
+    TABLE: ClassVar[str] = "policies"
+    IS_OPERATOR: ClassVar[bool] = False
+
+    vhost: str
+    name: str
+    pattern: str
+    apply_to: str = ALL
+    definition: Mapping[str, Any] = field(default_factory=dict)
+    priority: int = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.vhost, self.name
+
+    def check(self) -> None:
+        """Refuse one that makes no sense, in RabbitMQ's words."""
+        if type(self.priority) is not int or abs(self.priority) > PRIORITY_MAX:
+            raise Refused(f"priority should be a number, actually was {term(self.priority)}")
+        Pattern(self.pattern)
+        if self.apply_to not in APPLY_TO:
+            raise Refused(
+                f"apply-to '{self.apply_to}' unrecognised; should be one of {', '.join(APPLY_TO)}"
+            )
+        check_definition(self.definition, self.IS_OPERATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorPolicy(Policy):
+    """One that clients' wishes cannot exceed."""
+
+    KIND: ClassVar[str] = "operator_policy"
+    TABLE: ClassVar[str] = "operator_policies"
+    IS_OPERATOR: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """What holds for one queue: names are None where there is no such policy."""
+
+    name: str | None
+    operator_name: str | None
+    definition: Mapping[str, Any]
+
+
+class Matcher:
+    """A policy with its pattern compiled."""
+
+    __slots__ = ("pattern", "policy")
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.pattern = Pattern(policy.pattern)
+
+
+class Policies:
+    """Those of one virtual host, ready to be asked."""
+
+    def __init__(self) -> None:
+        self._of_kind: dict[str, dict[str, Matcher]] = {Policy.KIND: {}, OperatorPolicy.KIND: {}}
+        self._merged: dict[tuple[str | None, str | None], EffectivePolicy] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of_kind.values()))
+
+    def put(self, policy: Policy) -> None:
+        """New, or changed. It has been checked."""
+        matchers = self._of_kind[policy.KIND]
+        matchers[policy.name] = Matcher(policy)
+        by_rank = sorted(matchers.values(), key=lambda each: rank(each.policy))
+        self._of_kind[policy.KIND] = {each.policy.name: each for each in by_rank}
+        self._merged = {}
+
+    def drop(self, kind: str, name: str) -> None:
+        """It holds no more."""
+        del self._of_kind[kind][name]
+        self._merged = {}
+
+    def all_of(self, kind: str) -> list[Policy]:
+        """In order of rank."""
+        return [each.policy for each in self._of_kind[kind].values()]
+
+    def for_queue(self, name: str, kind: str) -> EffectivePolicy | None:
+        """What holds for a queue of that type; the same object for the same policies."""
+        scopes = (ALL, QUEUES, QUEUES_OF_TYPE.get(kind, QUEUES))
+        unfit = WITHOUT_MEANING.get(kind, ())
+        policy = self._first(Policy.KIND, name, scopes, unfit)
+        operator = self._first(OperatorPolicy.KIND, name, scopes, unfit)
+        if policy is None and operator is None:
+            return None
+        names = (
+            None if policy is None else policy.name,
+            None if operator is None else operator.name,
+        )
+        found = self._merged.get(names)
+        if found is None:
+            found = self._merged[names] = EffectivePolicy(*names, merged(policy, operator))
+        return found
+
+    def for_exchange(self, name: str) -> Policy | None:
+        """What holds for an exchange."""
+        return self._first(Policy.KIND, name, (ALL, EXCHANGES), ())
+
+    def spent(self) -> Iterable[Policy]:
+        """Those whose patterns took too long too often, and match nothing any more."""
+        for matchers in self._of_kind.values():
+            yield from (each.policy for each in matchers.values() if each.pattern.spent)
+
+    def _first(
+        self, kind: str, name: str, scopes: tuple[str, ...], unfit: tuple[str, ...]
+    ) -> Policy | None:
+        for each in self._of_kind[kind].values():
+            policy = each.policy
+            fits = policy.apply_to in scopes and policy.definition.keys().isdisjoint(unfit)
+            if fits and each.pattern.matches(name):
+                return policy
+        return None
+
+
+def rank(policy: Policy) -> tuple[int, str]:
+    """The lowest one holds."""
+    return -policy.priority, policy.name
+
+
+def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
+    """Everything both say. What an operator may say are limits: the smaller one holds."""
+    definition = dict(policy.definition) if policy is not None else {}
+    for key, limit in operator.definition.items() if operator is not None else ():
+        definition[key] = min(limit, definition.get(key, limit))
+    return definition
