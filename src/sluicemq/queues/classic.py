@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk, position_of
+from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.commands import (
+    ACK,
     REQUEUE,
     Cancel,
     Command,
@@ -26,6 +27,7 @@ from sluicemq.queues.commands import (
     Receipt,
     Serve,
     Settle,
+    Tick,
     Written,
 )
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of
@@ -43,16 +45,20 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.limits import REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.paging import Backing
+from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from sluicemq.kernel.actor import Actor
+    from sluicemq.model.batch import Batch
+    from sluicemq.storage.positions import Mark
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
 
 
@@ -73,7 +79,7 @@ class ClassicQueue(QueueMachine):
         self.queue = queue
         self.depth = Depth()
         self.rates = Rates()
-        self.backing = Backing(self.depth, index, io_batch, durable)
+        self.backing = backing_queue(self.depth, index, io_batch, durable, settings)
         self.waiting: list[Get] = []
         """basic.gets whose message is being read from disk."""
         self.ram_acks = 0
@@ -84,6 +90,8 @@ class ClassicQueue(QueueMachine):
         self.had_consumer = False
         self.deleted = False
         self.settings = settings
+        self.limits = Limits(self)
+        self.limits.configure(settings)
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """See QueueMachine."""
@@ -93,6 +101,8 @@ class ClassicQueue(QueueMachine):
             self.settle(command, effects)
         elif isinstance(command, Serve):
             self.serve(effects)
+        elif isinstance(command, Tick):
+            self.limits.enforce(command.now_ms, effects)
         elif isinstance(command, Written):
             effects.extend(
                 Confirm(receipt.sender, receipt.first_seq, receipt.count)
@@ -118,6 +128,7 @@ class ClassicQueue(QueueMachine):
             self.answer_gets(effects)
         elif isinstance(command, Configure):
             self.settings = command.settings
+            self.limits.configure(command.settings)
             self.backing.lazy = command.settings.lazy
         else:
             self.delete(command, effects)
@@ -125,22 +136,40 @@ class ClassicQueue(QueueMachine):
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store at the tail; confirm now what needs no write. A deleted queue accepts and drops:
         the publisher meant a queue that was deleted by wish (spec 8.4)."""
+        if command.expiry:
+            self.limits.saw_expiry()
         batch = command.batch
+        if self.deleted:
+            if command.first_seq:
+                count = len(batch.contents)
+                effects.append(Confirm(command.sender, command.first_seq, count))
+        elif self.limits.has_limit:
+            self.limits.publish(command, effects)
+        else:
+            position = self.store(batch, command.expiry)
+            self.promise(batch, command, position, effects)
+
+    def store(self, batch: Batch, expiry: int) -> int:
+        """Ready from now on; returns the first position."""
         count = len(batch.contents)
-        durable = self.durable and batch.persistent and not self.deleted
-        if not self.deleted:
-            depth = self.depth
-            depth.ready += count
-            depth.ready_bytes += batch.size
-            depth.footprint += footprint(batch.contents, batch.even, batch.copies)
-            if durable:
-                depth.persistent += count
-            position = self.backing.next_position
-            self.backing.publish(batch, command.expiry)
-            self.rates.published += count
-        if durable:
+        depth = self.depth
+        depth.ready += count
+        depth.ready_bytes += batch.size
+        depth.footprint += footprint(batch.contents, batch.even, batch.copies)
+        if self.durable and batch.persistent:
+            depth.persistent += count
+        self.rates.published += count
+        return self.backing.publish(batch, expiry)
+
+    def promise(
+        self, batch: Batch, command: Publish, position: int, effects: list[Effect]
+    ) -> None:
+        """Of what was stored from `position` on: it is, or will be, as safe as it can be."""
+        count = len(batch.contents)
+        if self.durable and batch.persistent:
             receipt = Receipt(command.sender, command.first_seq, count)
-            effects.append(Write(batch, receipt if command.first_seq else None, position, command.expiry))
+            receipt_due = receipt if command.first_seq else None
+            effects.append(Write(batch, receipt_due, position, command.expiry))
         elif command.first_seq:
             effects.append(Confirm(command.sender, command.first_seq, count))
 
@@ -153,6 +182,8 @@ class ClassicQueue(QueueMachine):
             return
         backing = self.backing
         while (chunk := self.next_chunk()) is not None:
+            if chunk.expiry and self.limits.is_overdue(chunk):
+                return
             cost_each = cost_of(len(chunk.contents[chunk.start]))
             able, each, group = consumers.able(cost_each, self.queue)
             if not able:
@@ -173,7 +204,7 @@ class ClassicQueue(QueueMachine):
 
     def hungry(self) -> bool:
         """Would somebody take a message that is on disk?"""
-        if self.waiting:
+        if self.waiting or (self.limits.restless and self.limits.needs_head()):
             return True
         return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue)[0])
 
@@ -258,10 +289,14 @@ class ClassicQueue(QueueMachine):
                 continue
             if self.deleted:
                 lot.take(start, end)
+            elif command.outcome == ACK:
+                if lot.channel is self.queue:
+                    self.limits.buried(lot, start, end)
+                self.acknowledge(lot, start, end, effects)
             elif command.outcome == REQUEUE:
                 self.give_back(lot, start, end)
             else:
-                self.acknowledge(lot, start, end, effects)
+                self.limits.reject(lot, start, end, REJECTED, effects)
             self.credit(lot, end - start)
             if not lot.left:
                 del self.lots[number]
@@ -311,6 +346,10 @@ class ClassicQueue(QueueMachine):
             chunk = None if self.deleted else self.next_chunk()
             if self.deleted:
                 effects.append(Refuse(channel, 404, f"no {self.title}"))
+            elif chunk is not None and self.limits.is_overdue(chunk):
+                if self.limits.has_room():
+                    return  # it goes in this turn
+                effects.append(Got(channel, None, 0, b"", 0, False, 0))
             elif chunk is not None:
                 effects.append(self.got(self.waiting[0], chunk, effects))
             elif self.depth.ready:
@@ -427,7 +466,8 @@ class ClassicQueue(QueueMachine):
                 positions = lot.positions[start:end]
                 self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
             lot.forget()
-        self.depth = self.backing.depth = Depth()
+        self.depth = Depth()
+        self.backing.count_in(self.depth)
         self.ram_acks = 0
         self.deleted = True
         self.answer_gets(effects)
@@ -452,7 +492,7 @@ class ClassicQueue(QueueMachine):
             else:
                 quota = backing.alphas_to_betas(quota, store_is_full)
                 self.limit_ram_acks(quota, store_is_full)
-        backing.betas_to_delta(self.depth.ready)
+        backing.betas_to_delta()
 
     def limit_ram_acks(self, quota: int, store_is_full: Callable[[], bool]) -> int:
         """Let go of bodies that are out at consumers, the newest first: they are settled last.
@@ -488,6 +528,8 @@ class ClassicQueue(QueueMachine):
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
         """Bodies are back from the message store. Returns the positions of those that are gone."""
+        if chunk in self.limits.reading:
+            return self.limits.got_bodies(chunk, contents)
         return self.lose(self.backing.got_bodies(chunk, contents))
 
     def lose(self, lost: list[range]) -> list[range]:
@@ -497,21 +539,15 @@ class ClassicQueue(QueueMachine):
             self.backing.index.acknowledge(positions)
         return lost
 
-    def recover(self, next_position: int, delivered: int, size: int) -> None:
-        """After a restart everything begins as delta."""
-        backing = self.backing
-        backing.next_position = next_position
-        backing.delivered = delivered
-        live = backing.index.live_in(0, next_position)
-        count = sum(map(len, live))
-        if count:
-            delta = backing.delta
-            delta.start, delta.end = live[0][0], live[-1][-1] + 1
-            delta.count = delta.persistent = count
-            delta.bytes = size
-            delta.references = True
-        self.depth.ready = self.depth.persistent = count
-        self.depth.ready_bytes = size if count else 0
+    def recover(self, marks: Sequence[Mark]) -> None:
+        """After a restart; the marks are those of all priorities."""
+        self.depth.ready = self.depth.persistent = self.backing.recover(marks)
+        self.depth.ready_bytes = self.backing.delta.bytes
+
+    def marks(self) -> list[Mark]:
+        """What a restart has to know about positions; that of priority 0 first."""
+        size = self.depth.ready_bytes + self.depth.unacked_bytes
+        return self.backing.marks(size, self.lots.values())
 
     def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
         """Persistent messages below position `upto` that the index may not have yet, wherever they
@@ -520,21 +556,25 @@ class ClassicQueue(QueueMachine):
         before `start`."""
         if self.deleted:
             return
-        for lot in self.lots.values():
-            if lot.chunk.persistent and lot.positions[0] < upto:
-                yield from ((chunk, False) for chunk in lot.open_chunks())
         backing = self.backing
-        for chunk in [*backing.outgoing, *backing.returned, *backing.unsorted]:
-            if chunk.persistent and position_of(chunk) < upto:
-                yield chunk, False
-        for queue in (backing.q4, backing.q3, backing.q2, backing.q1):
-            for chunk in queue.chunks:
-                if start <= position_of(chunk) < upto and chunk.persistent:
-                    yield chunk, True
+        for lot in self.lots.values():
+            first = lot.positions[0]
+            if lot.chunk.persistent and first < backing.bound_at(first, upto):
+                yield from ((chunk, False) for chunk in lot.open_chunks())
+        yield from backing.unsaved(upto, start)
 
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""
         return self.had_consumer and not self.consumers.count
+
+
+def backing_queue(
+    depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
+) -> Backing | PriorityBacking:
+    """One that has the priorities that are wanted; 0 alone is none."""
+    if settings.max_priority:
+        return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
+    return Backing(depth, index, io_batch, durable)
 
 
 def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:

@@ -140,6 +140,16 @@ class PolicyChanged:
         self.policy = policy
 
 
+class Tick:
+    """It is `now_ms`, in milliseconds since the epoch: serve, and do what the time and the limits
+    ask for. The machine goes by the time of the last one."""
+
+    __slots__ = ("now_ms",)
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+
+
 class Configure:
     """The queue's settings, from now on."""
 
@@ -172,6 +182,7 @@ Command = (
     | Delete
     | Down
     | Serve
+    | Tick
     | Configure
 )
 COMMANDS: Final = (Settle, Written, Get, Inspect, Consume, Cancel, Down, Purge, Delete, Serve)

@@ -22,10 +22,12 @@ class Consumer:
     """One basic.consume.
 
     `window` is the delivery credit towards the channel's socket; `prefetch` the consumer's own
-    limit on unacknowledged messages; `limiter` the channel's, shared by its consumers.
+    limit on unacknowledged messages; `limiter` the channel's, shared by its consumers. `active`:
+    it may get messages; of a queue with a single active consumer the others wait.
     """
 
     __slots__ = (
+        "active",
         "arguments",
         "cancelled",
         "channel",
@@ -59,6 +61,7 @@ class Consumer:
         self.limiter = limiter
         self.window = window
         self.arguments = arguments
+        self.active = False
         self.cancelled = False
 
     def room(self, cost_each: int, queue: Actor) -> int:
@@ -90,20 +93,38 @@ class Consumer:
 
 
 class ConsumerGroups:
-    """The consumers of a queue, by descending priority, each group in rotation order."""
+    """The consumers of a queue, by descending priority, each group in rotation order. With
+    `single_active` there is one in the groups, and the others are `waiting` in the order in which
+    they came."""
 
-    __slots__ = ("count", "exclusive", "groups")
+    __slots__ = ("count", "exclusive", "groups", "single_active", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, single_active: bool = False) -> None:
         self.groups: list[tuple[int, list[Consumer]]] = []
+        self.single_active = single_active
+        self.waiting: list[Consumer] = []
         self.count = 0
         self.exclusive: Consumer | None = None
 
+    def refuses(self, consumer: Consumer) -> bool:
+        """Is somebody here exclusively, or would the new one be, and may not? Of a queue with a
+        single active consumer nobody may."""
+        if self.exclusive is not None:
+            return True
+        return consumer.exclusive and (self.count > 0 or self.single_active)
+
     def add(self, consumer: Consumer) -> None:
-        """Behind the others of its priority."""
+        """Behind the others of its priority; behind everybody while another one is active."""
         self.count += 1
         if consumer.exclusive:
             self.exclusive = consumer
+        if self.single_active and self.groups:
+            self.waiting.append(consumer)
+        else:
+            self._activate(consumer)
+
+    def _activate(self, consumer: Consumer) -> None:
+        consumer.active = True
         for index, (priority, group) in enumerate(self.groups):
             if priority == consumer.priority:
                 group.append(consumer)
@@ -114,7 +135,13 @@ class ConsumerGroups:
         self.groups.append((consumer.priority, [consumer]))
 
     def remove(self, consumer: Consumer) -> bool:
-        """True when it was there."""
+        """True when it was there. After the single active one the next is the first of the highest
+        priority."""
+        consumer.active = False
+        if consumer in self.waiting:
+            self.waiting.remove(consumer)
+            self.count -= 1
+            return True
         for index, (_, group) in enumerate(self.groups):
             if consumer in group:
                 group.remove(consumer)
@@ -123,12 +150,19 @@ class ConsumerGroups:
                 self.count -= 1
                 if self.exclusive is consumer:
                     self.exclusive = None
+                if self.waiting:
+                    self._promote()
                 return True
         return False
 
+    def _promote(self) -> None:
+        successor = max(self.waiting, key=priority_of)
+        self.waiting.remove(successor)
+        self._activate(successor)
+
     def all(self) -> list[Consumer]:
-        """Highest priority first."""
-        return [consumer for _, group in self.groups for consumer in group]
+        """Highest priority first, then those that wait."""
+        return [*(consumer for _, group in self.groups for consumer in group), *self.waiting]
 
     def able(self, cost_each: int, queue: Actor) -> tuple[list[Consumer], int, list[Consumer]]:
         """Of the highest priority that can take anything: the consumers with room in turn, how
@@ -148,6 +182,11 @@ class ConsumerGroups:
         if len(group) > 1:
             last = group.index(able[(count - 1) % len(able)])
             group[:] = group[last + 1 :] + group[: last + 1]
+
+
+def priority_of(consumer: Consumer) -> int:
+    """Sort key."""
+    return consumer.priority
 
 
 def room_together(able: list[Consumer], each: int, cost_each: int) -> int:

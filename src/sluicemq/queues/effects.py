@@ -60,6 +60,44 @@ class Confirm:
         self.count = count
 
 
+class Rejected:
+    """Of the publishes from `first_seq` on the `count` after the first `offset` did not fit. The
+    queue has taken the others."""
+
+    __slots__ = ("channel", "count", "first_seq", "offset")
+
+    def __init__(self, channel: Actor, first_seq: int, offset: int, count: int) -> None:
+        self.channel = channel
+        self.first_seq = first_seq
+        self.offset = offset
+        self.count = count
+
+
+class DeadLetter:
+    """Messages that have died of `reason`: the `count` of the lot from `start` on, which is settled
+    when they are safe elsewhere. `lot` 0: nobody waits for that. The rest as Chunk has it."""
+
+    __slots__ = ("address", "contents", "lot", "number", "persistent", "reason", "start")
+
+    def __init__(
+        self,
+        lot: int,
+        start: int,
+        contents: list[bytes],
+        address: bytes,
+        number: int,
+        persistent: bool,
+        reason: str,
+    ) -> None:
+        self.lot = lot
+        self.start = start
+        self.contents = contents
+        self.address = address
+        self.number = number
+        self.persistent = persistent
+        self.reason = reason
+
+
 class Write:
     """Persistent messages, from `position` on; `receipt` comes back in Written, None: nobody
     waits. See Chunk for `expiry`."""
@@ -179,6 +217,8 @@ class Refuse:
 Effect = (
     Deliver
     | Confirm
+    | Rejected
+    | DeadLetter
     | Write
     | Remove
     | Consumed

@@ -145,14 +145,17 @@ class Loading(Places):
             chunk.rest_sizes(),
             0 if base is None else base + positions[0],
             expiry=chunk.expiry,
-            priority=chunk.priority,
         )
 
     def wrote(self, job: IndexWrite) -> None:
         """What it wrote needs no RAM any more."""
         self.index.wrote(job)
+        self.left_ram()
+
+    def left_ram(self) -> None:
+        """The index has written something: perhaps what is on its way to delta."""
         gone, self.in_flight = self.in_flight, []
-        if not gone:  # a checkpoint has written something: perhaps what was outgoing
+        if not gone:  # it was for a checkpoint: perhaps what was outgoing
             missing = self.index.missing
             gone = [chunk for chunk in self.outgoing if not missing(chunk.positions())]
             self.outgoing = deque(c for c in self.outgoing if missing(c.positions()))
@@ -162,6 +165,10 @@ class Loading(Places):
     def give_up(self, job: IndexWrite) -> None:
         """It has failed for good: what it was to write stays in RAM."""
         self.index.give_up(job)
+        self.stays_in_ram()
+
+    def stays_in_ram(self) -> None:
+        """What was being written was not."""
         self.outgoing.extendleft(reversed(self.in_flight))
         self.in_flight = []
 
@@ -253,7 +260,6 @@ class Loading(Places):
                 run.contents is None,
                 None if run.contents is not None else run.sizes,
                 run.expiry,
-                run.priority,
             )
         ]
 

@@ -85,6 +85,14 @@ class Lot:
             return None
         return range(positions.start + base, positions.stop + base, positions.step)
 
+    def split_off(self, channel: Actor, start: int, end: int) -> Lot:
+        """Contents [start, end) leave as a lot of `channel`, without a consumer."""
+        lot = Lot(channel, None, self.chunk, self.take(start, end), self.positions[start:end])
+        lot.in_store = self.in_store
+        if self.sizes is not None:
+            lot.sizes = self.sizes[start:end]
+        return lot
+
     def open_chunks(self) -> list[Chunk]:
         """What is not settled, as chunks: for whoever must write it."""
         chunks: list[Chunk] = []

@@ -39,16 +39,17 @@ class Backing(Loading):
 
     # -- in and out
 
-    def publish(self, batch: Batch, expiry: int = 0) -> None:
-        """Append a batch at the tail; see Chunk for `expiry`."""
+    def publish(self, batch: Batch, expiry: int = 0) -> int:
+        """Append a batch at the tail; see Chunk for `expiry`. Returns its first position."""
         contents = batch.contents
         count = len(contents)
+        position = self.next_position
         if self.lazy and not (self.q1.count or self.q2.count):
             chunk = self.chunk_of(batch, expiry)
             self.next_position += count
             self.depth.ram_messages += count
             self._page(PUBLISH, chunk)
-            return
+            return position
         tail = self.q1 if self.q3.count or self.delta.count else self.q4
         chunks = tail.chunks
         if chunks and chunks[-1].accepts_batch(batch, expiry):
@@ -58,7 +59,8 @@ class Backing(Loading):
         tail.count += count
         tail.ram += count
         self.depth.ram_messages += count
-        self.next_position += count
+        self.next_position = position + count
+        return position
 
     def chunk_of(self, batch: Batch, expiry: int) -> Chunk:
         """A chunk at the next position."""
@@ -77,7 +79,6 @@ class Backing(Loading):
             base is not None and self.durable and batch.persistent,
             None,
             expiry,
-            batch.priority,
         )
 
     def head(self) -> Chunk | None:
@@ -93,6 +94,15 @@ class Backing(Loading):
         else:
             return None
         return first if first.bodies else None
+
+    def first(self) -> Chunk | None:
+        """The chunk with the oldest ready message, wherever its body is; None: it is on disk."""
+        if self.unsorted:
+            self.sort()
+        if self.returned:
+            return self.returned[0]
+        chunks = self.q4.chunks or self.q3.chunks
+        return chunks[0] if chunks else None
 
     def took(self, chunk: Chunk, count: int) -> None:
         """`count` messages of the head chunk have been taken."""
@@ -237,12 +247,12 @@ class Backing(Loading):
         betas = length - self.q1.count - self.q4.count
         return max(self.betas_min, betas - betas * betas // (betas + self.target))
 
-    def betas_to_delta(self, length: int) -> None:
+    def betas_to_delta(self) -> None:
         """Those not permitted, in batches; and embedded bodies, as long as RAM must become free."""
         target = self.target
         if target is None:
             return
-        quota = self.q2.count + self.q3.count - self.betas_permitted(length)
+        quota = self.q2.count + self.q3.count - self.betas_permitted(self.length())
         bodies = self.q2.ram + self.q3.ram
         quota = max(quota, min(bodies, self.depth.ram_messages - target))
         if quota < self.io_batch:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.subqueues import MOVES, Q1, Q2, Q3, Q4, Delta, SubQueue
+from sluicemq.storage.positions import Mark, first_of_priority
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.queue_index import QueueIndex
 
@@ -88,12 +90,65 @@ class Places:
         self.returned = returned
         self.unsorted = []
 
+    def take_to_store(self) -> list[Chunk]:
+        """What the message store must take now."""
+        chunks, self.to_store, self.to_store_count = self.to_store, [], 0
+        return chunks
+
     def in_ram(self) -> Iterable[Chunk]:
         """The chunks of q4, q3, q2, q1, in about that order."""
         yield from self.returned
         yield from self.unsorted
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
+
+    def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
+        """Persistent messages below position `upto` that the index may not have yet. True comes
+        with those in q4 to q1 that were never fetched: they are in order, and those before `start`
+        are left out."""
+        for chunk in [*self.outgoing, *self.returned, *self.unsorted]:
+            if chunk.persistent and position_of(chunk) < upto:
+                yield chunk, False
+        for queue in (self.q4, self.q3, self.q2, self.q1):
+            for chunk in queue.chunks:
+                if start <= position_of(chunk) < upto and chunk.persistent:
+                    yield chunk, True
+
+    def needs_disk(self) -> bool:
+        """Is something on disk, on its way there, or without its body?"""
+        if self.delta.count or self.outgoing or self.condemned:
+            return True
+        return bool(self.q3.count or self.returned)
+
+    def bound(self, upto: int) -> None:
+        """A checkpoint begins to wait for what is below position `upto`."""
+
+    def bound_at(self, position: int, upto: int) -> int:
+        """Where what it waits for ends, beside this position."""
+        return upto
+
+    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+        """How far the row of positions has come. `size`: bytes of all messages; `lots`: of those
+        that are out."""
+        return [Mark(self.next_position, self.delivered, size)]
+
+    def recover(self, marks: Sequence[Mark]) -> int:
+        """After a restart everything begins as delta. Returns how many messages that is."""
+        (mark,) = marks
+        self.next_position, self.delivered = mark.next, mark.delivered
+        live = self.index.live_in(first_of_priority(mark.priority), mark.next)
+        count = sum(map(len, live))
+        if count:
+            delta = self.delta
+            delta.start, delta.end = live[0][0], live[-1][-1] + 1
+            delta.count = delta.persistent = count
+            delta.bytes = mark.size
+            delta.references = True
+        return count
+
+    def count_in(self, depth: Depth) -> None:
+        """Other counters, all zero; there is nothing to count."""
+        self.depth = depth
 
     def info(self) -> dict[str, object]:
         """backing_queue_status, less the rates."""
@@ -108,6 +163,10 @@ class Places:
             "target_ram_count": "infinity" if self.target is None else self.target,
             "next_seq_id": self.next_position,
         }
+
+    def size(self) -> int:
+        """Bytes of the ready messages; of those in delta, as far as it is known."""
+        return self.delta.bytes + sum(chunk.size() for chunk in self.in_ram())
 
     def length(self) -> int:
         """Ready messages, counted by sub-queue."""

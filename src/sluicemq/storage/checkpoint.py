@@ -4,8 +4,10 @@
                     | next message id u64 | next queue id u64 | node id 16
                     | segment entry count u32 | definitions length u32 | definitions (JSON)
                     | queue states
-    queue state     id u64 | next position u64 | delivered u64 | size u64 | segments u32 | segments
+    queue state     id u64 | next position u64 | delivered u64 | size u64 | segments u32 | marks u32
+                    | segments | marks
     segment         number u64 | length u64 | file id 16 | bits length u32 | bits
+    mark            next position u64 | delivered u64 | size u64, for each priority above 0 in use
 
 All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
 made durable, and renamed: under its name it is whole, unless the disk has damaged it. The one
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt, Refused
 from sluicemq.storage.bits import decode_bits, encode_bits
+from sluicemq.storage.positions import Mark
 from sluicemq.storage.records import (
     CHECKPOINT,
     FILE_HEADER_SIZE,
@@ -43,7 +46,10 @@ KEPT: Final = 2
 CLEAN: Final = 1
 
 HEAD: Final = Struct("<BBHIQQQ16sII")
-QUEUE: Final = Struct("<QQQQI")
+QUEUE: Final = Struct("<QQQQII")
+QUEUE_1: Final = Struct("<QQQQI")
+"""Of format 1, without marks."""
+MARK: Final = Struct("<QQQ")
 SEGMENT: Final = Struct("<QQ16sI")
 U64: Final = Struct("<Q")
 
@@ -65,11 +71,11 @@ class SegmentState:
 
 
 class QueueState:
-    """A durable queue: positions below `next_position` have been given, those below `delivered`
-    were delivered at least once. `size`: bytes of its live persistent messages, for people: what
+    """A durable queue: `next_position` and `delivered` as in Mark (`positions.py`); `marks` are
+    those of priorities above 0. `size`: bytes of its live persistent messages, for people: what
     a journal adds to it or takes away is estimated."""
 
-    __slots__ = ("delivered", "id", "next_position", "segments", "size")
+    __slots__ = ("delivered", "id", "marks", "next_position", "segments", "size")
 
     def __init__(
         self,
@@ -78,12 +84,14 @@ class QueueState:
         delivered: int,
         segments: list[SegmentState],
         size: int = 0,
+        marks: Sequence[Mark] = (),
     ) -> None:
         self.id = id
         self.next_position = next_position
         self.delivered = delivered
         self.segments = segments
         self.size = size
+        self.marks = [*marks]
 
 
 class Checkpoint:
@@ -135,12 +143,14 @@ def checkpoint_path(number: int) -> str:
 
 def encode_queue_state(state: QueueState) -> bytes:
     """One queue, as it stands in the file; it may be kept until the queue changes."""
-    head = (state.id, state.next_position, state.delivered, state.size, len(state.segments))
+    counts = len(state.segments), len(state.marks)
+    head = (state.id, state.next_position, state.delivered, state.size, *counts)
     parts = [QUEUE.pack(*head)]
     for segment in state.segments:
         bits = encode_bits(segment.live)
         parts.append(SEGMENT.pack(segment.number, segment.length, segment.file_id, len(bits)))
         parts.append(bits)
+    parts += [MARK.pack(*mark) for mark in state.marks]
     return b"".join(parts)
 
 
@@ -188,7 +198,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         definitions, at = cut(payload, HEAD.size, size)
         queues: list[QueueState] = []
         for _ in range(count):
-            state, at = decode_queue_state(payload, at)
+            state, at = decode_queue_state(payload, at, header.format)
             queues.append(state)
     except struct.error as error:
         raise Corrupt(f"the record does not parse: {error}") from None
@@ -208,16 +218,22 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
     )
 
 
-def decode_queue_state(data: bytes, at: int) -> tuple[QueueState, int]:
-    """The queue at data[at:], and where it ends. Corrupt, struct.error."""
-    number, next_position, delivered, total, count = QUEUE.unpack_from(data, at)
-    at += QUEUE.size
+def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, int]:
+    """The queue at data[at:], and where it ends; `version`: the file's format. Corrupt,
+    struct.error."""
+    head = QUEUE_1 if version == 1 else QUEUE
+    fields = head.unpack_from(data, at)
+    number, next_position, delivered, total, count = fields[:5]
+    mark_count = sum(fields[5:])
+    at += head.size
     segments: list[SegmentState] = []
     for _ in range(count):
         segment, length, file_id, size = SEGMENT.unpack_from(data, at)
         bits, at = cut(data, at + SEGMENT.size, size)
         segments.append(SegmentState(segment, length, file_id, decode_bits(bits)))
-    return QueueState(number, next_position, delivered, segments, total), at
+    raw, at = cut(data, at, MARK.size * mark_count)
+    marks = [Mark(*mark) for mark in MARK.iter_unpack(raw)]
+    return QueueState(number, next_position, delivered, segments, total, marks), at
 
 
 def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:

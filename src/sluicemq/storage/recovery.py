@@ -36,6 +36,7 @@ from sluicemq.storage.journal import (
     journal_path,
 )
 from sluicemq.storage.message_files import MessageFiles
+from sluicemq.storage.positions import Mark, priority_at
 from sluicemq.storage.queue_index import QUARANTINE, IndexRead, QueueIndex, picked
 from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header
 
@@ -60,6 +61,8 @@ class RecoveredQueue:
         self.index = index
         self.next_position = 0
         self.delivered = 0
+        self.higher: dict[int, Mark] = {}
+        """Of each priority above 0 that has had messages."""
         self.size = 0
         self.runs: list[Run] = []
         """Of the journal; some of their messages may be acknowledged or in segments."""
@@ -67,6 +70,35 @@ class RecoveredQueue:
         """Segments of the checkpoint whose files are not there."""
         self.alive: dict[int, int] = {}
         """Bits, by segment: published in the journal and not acknowledged there."""
+
+    def given(self, position: int) -> None:
+        """This one is not for a new message."""
+        priority = priority_at(position)
+        if not priority:
+            self.next_position = max(self.next_position, position + 1)
+            return
+        mark = self.higher.get(priority, Mark(0, 0, 0))
+        self.higher[priority] = mark._replace(next=max(mark.next, position + 1))
+
+    def all_delivered(self) -> None:
+        """For all that is known."""
+        self.delivered = self.next_position
+        for priority, mark in self.higher.items():
+            self.higher[priority] = mark._replace(delivered=mark.next)
+
+    def weigh(self, run: Run) -> None:
+        """Its bytes count."""
+        size = sum(run.sizes)
+        self.size += size
+        mark = self.higher.get(priority_at(run.first))
+        if mark is not None:
+            self.higher[mark.priority] = mark._replace(size=mark.size + size)
+
+    def marks(self) -> list[Mark]:
+        """That of priority 0 first."""
+        higher = [*self.higher.values()]
+        rest = max(0, self.size - sum(mark.size for mark in higher))
+        return [Mark(self.next_position, self.delivered, rest), *higher]
 
 
 class Recovery:
@@ -94,8 +126,14 @@ class Recovery:
         self.node_id = b""
         self.deleted: set[int] = set()
 
-    def run(self, persistent: MessageFiles, transient: MessageFiles) -> None:
-        """All of it. Refused: a newer version wrote this, or too much of it is lost."""
+    def run(
+        self,
+        persistent: MessageFiles,
+        transient: MessageFiles,
+        begin: Callable[[DurableDefinitions], None] = lambda _: None,
+    ) -> None:
+        """All of it. `begin` adds what is to be there from the beginning. Refused: a newer version
+        wrote this, or too much of it is lost."""
         files = self.files
         files.delete(RESERVE)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
@@ -112,6 +150,7 @@ class Recovery:
             self.node_id = self.new_file_id()
         self.replay([number for number in numbers if number >= self.journal_number])
         self.match_definitions()
+        begin(self.definitions)
         self.write_back()
         self.count_references(persistent)
         self.drop_unknown()
@@ -156,6 +195,7 @@ class Recovery:
         queue = self.queue(state.id)
         queue.next_position = state.next_position
         queue.delivered = state.delivered
+        queue.higher = {mark.priority: mark for mark in state.marks}
         queue.size = state.size
         for segment in state.segments:
             queue.index.adopt(segment)
@@ -244,7 +284,8 @@ class Recovery:
         elif isinstance(entry, Delivered):
             if entry.queue not in self.deleted:
                 queue = self.queue(entry.queue)
-                queue.delivered = max(queue.delivered, entry.position)
+                if not priority_at(entry.position):
+                    queue.delivered = max(queue.delivered, entry.position)
         elif isinstance(entry, Definition):
             self.definitions.apply(entry.change)
         else:
@@ -262,7 +303,7 @@ class Recovery:
         for number, part in queue.index.parts(positions):
             bits = bits_of(part, number * self.entry_count)
             queue.alive[number] = queue.alive.get(number, 0) | bits
-        queue.next_position = max(queue.next_position, positions[-1] + 1)
+        queue.given(positions[-1])
         self.next_queue_id = max(self.next_queue_id, run.queue + 1)
         if run.contents is None:
             self.next_message_id = max(self.next_message_id, run.ids[-1] + 1)
@@ -272,7 +313,7 @@ class Recovery:
         for number, part in queue.index.parts(positions):
             if number in queue.alive:
                 queue.alive[number] &= ~bits_of(part, number * self.entry_count)
-        queue.next_position = max(queue.next_position, positions[-1] + 1)
+        queue.given(positions[-1])
 
     def match_definitions(self) -> None:
         """What is defined is there, and nothing else."""
@@ -283,7 +324,7 @@ class Recovery:
             queue = self.queue(key)
             self.next_queue_id = max(self.next_queue_id, key + 1)
             if not self.clean:
-                queue.delivered = queue.next_position  # who knows what was delivered
+                queue.all_delivered()  # who knows what was
 
     # -- to the segments
 
@@ -297,7 +338,8 @@ class Recovery:
             queue.runs = []
             queue.alive = {}
             if runs:
-                queue.size += sum(sum(run.sizes) for run in runs)
+                for run in runs:
+                    queue.weigh(run)
                 job = queue.index.write(runs)
                 job.run(self.files)
                 queue.index.wrote(job)
@@ -388,6 +430,7 @@ class Recovery:
                 queue.delivered,
                 queue.index.states(),
                 queue.size,
+                [*queue.higher.values()],
             )
             for queue in self.queues.values()
         ]

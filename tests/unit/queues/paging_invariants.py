@@ -10,20 +10,31 @@ from typing import Final
 
 from sluicemq.model.batch import footprint
 from sluicemq.queues.chunk import Chunk
+from sluicemq.storage.positions import priority_at
 
-from .paging_model import Bench
+from .paging_model import Bench, Message, WatchedBacking
 
 
-def paged(bench: Bench) -> list[int]:
+def levels_of(bench: Bench) -> list[WatchedBacking]:
+    """One, or one for each priority."""
+    return [*bench.backing.levels.values()]
+
+
+def at(bench: Bench, level: WatchedBacking) -> list[Message]:
+    """The ready messages of a level, by position."""
+    row = priority_at(level.next_position)
+    return [message for message in bench.ready if priority_at(message.position) == row]
+
+
+def paged(bench: Bench, level: WatchedBacking) -> list[int]:
     """The positions of delta: on disk or on their way there, and nowhere else."""
-    backing = bench.backing
-    delta = backing.delta
-    leaving = [chunk.positions() for chunk in [*backing.outgoing, *backing.in_flight]]
+    delta = level.delta
+    leaving = [chunk.positions() for chunk in [*level.outgoing, *level.in_flight]]
     found = [position for positions in leaving for position in positions]
     if delta.count:
-        others = [*leaving, *backing.condemned]
+        others = [*leaving, *level.condemned]
         others += [range(position, position + 1) for position in bench.out]
-        for positions in backing.index.live_in(delta.start, delta.end, others):
+        for positions in level.index.live_in(delta.start, delta.end, others):
             found += positions
     return sorted(found)
 
@@ -33,7 +44,7 @@ def chunks_of(bench: Bench) -> list[Chunk]:
 
 
 def bodies_in_ram(bench: Bench, name: str, embedded: bool) -> int:
-    chunks = getattr(bench.backing, name).chunks
+    chunks = [chunk for level in levels_of(bench) for chunk in getattr(level, name).chunks]
     alike = [chunk for chunk in chunks if chunk.bodies and (chunk.id_base is None) == embedded]
     return sum(chunk.left() for chunk in alike)
 
@@ -41,73 +52,80 @@ def bodies_in_ram(bench: Bench, name: str, embedded: bool) -> int:
 def invariant_1(bench: Bench) -> None:
     """q4 < q3 < delta < q2 < q1, and each in order. What was requeued is put in order when it is
     looked at next."""
-    places = bench.backing.places()
-    delta = bench.backing.delta
-    positions = [*places["q4"], *places["q3"], *paged(bench), *places["q2"], *places["q1"]]
-    assert all(low < high for low, high in pairwise(positions)), positions
-    if delta.count:
-        assert all(p < delta.start for p in places["q4"] + places["q3"])
-        assert all(p >= delta.end for p in places["q2"] + places["q1"])
-        assert all(delta.start <= p < delta.end for p in paged(bench))
+    for level in levels_of(bench):
+        places = level.places()
+        delta = level.delta
+        away = paged(bench, level)
+        positions = [*places["q4"], *places["q3"], *away, *places["q2"], *places["q1"]]
+        assert all(low < high for low, high in pairwise(positions)), positions
+        if delta.count:
+            assert all(p < delta.start for p in places["q4"] + places["q3"])
+            assert all(p >= delta.end for p in places["q2"] + places["q1"])
+            assert all(delta.start <= p < delta.end for p in away)
 
 
 def invariant_2(bench: Bench) -> None:
     """q1 non-empty: q3 non-empty. Weaker: or delta, for q3 may be empty while a load is under way,
     or while nobody asks."""
-    backing = bench.backing
-    assert not backing.q1.count or backing.q3.count or backing.delta.count
+    for level in levels_of(bench):
+        assert not level.q1.count or level.q3.count or level.delta.count
 
 
 def invariant_3(bench: Bench) -> None:
     """q2 non-empty: delta non-empty."""
-    assert not bench.backing.q2.count or bench.backing.delta.count
+    for level in levels_of(bench):
+        assert not level.q2.count or level.delta.count
 
 
 def invariant_4(bench: Bench) -> None:
     """delta non-empty: q3 non-empty. Weaker: or nobody is hungry, or the disk is at work, after
-    which there is another turn."""
-    backing = bench.backing
-    if backing.delta.count and not backing.q3.count and not backing.q4.count:
-        assert not bench.machine.hungry() or backing.index.busy
+    which there is another turn; or there is something of a higher priority."""
+    for level in reversed(levels_of(bench)):
+        if level.delta.count and not level.q3.count and not level.q4.count:
+            assert not bench.machine.hungry() or level.index.busy
+        if level.length():
+            return
 
 
 def invariant_5(bench: Bench) -> None:
     """len = 0: q3 and q4 are empty, and the other way round. Weaker: and delta, as in 4."""
-    backing = bench.backing
-    empty = not (backing.q3.count or backing.q4.count or backing.delta.count)
-    assert empty == (not bench.machine.depth.ready)
+    for level in levels_of(bench):
+        empty = not (level.q3.count or level.q4.count or level.delta.count)
+        assert empty == (not at(bench, level))
 
 
 def invariant_6(bench: Bench) -> None:
     """len is the sum of all; the running counts are what is there."""
-    backing = bench.backing
-    places = backing.places()
-    for queue in (backing.q1, backing.q2, backing.q3, backing.q4):
-        assert queue.count == len(places[queue.name]), queue.name
-    assert backing.delta.count == len(paged(bench))
-    assert backing.length() == bench.machine.depth.ready == len(bench.ready)
+    for level in levels_of(bench):
+        places = level.places()
+        for queue in (level.q1, level.q2, level.q3, level.q4):
+            assert queue.count == len(places[queue.name]), queue.name
+        assert level.delta.count == len(paged(bench, level))
+        assert level.length() == len(at(bench, level))
+    assert bench.backing.length() == bench.machine.depth.ready == len(bench.ready)
 
 
 def invariant_7(bench: Bench) -> None:
     """delta fits into its range; a blank one has none."""
-    delta = bench.backing.delta
-    assert delta.start + delta.count <= delta.end
-    if not delta.count:
-        assert delta.facts() == {"start": 0, "count": 0, "transient": 0, "end": 0}
-        assert delta.bytes == 0
+    for level in levels_of(bench):
+        delta = level.delta
+        assert delta.start + delta.count <= delta.end
+        if not delta.count:
+            assert delta.facts() == {"start": 0, "count": 0, "transient": 0, "end": 0}
+            assert delta.bytes == 0
 
 
 def invariant_8(bench: Bench) -> None:
     """q1 and q4 have their bodies in RAM; q2 and q3 have them there or in the store. Weaker: what
     was requeued after it had let go of its body waits in q4 without it."""
-    backing = bench.backing
-    assert all(chunk.bodies for chunk in [*backing.q1.chunks, *backing.q4.chunks])
-    assert all(chunk.bodies for chunk in backing.q2.chunks if chunk.id_base is None)
-    for queue in (backing.q1, backing.q2, backing.q3, backing.q4):
-        chunks = [*queue.chunks]
-        if queue is backing.q4:
-            chunks += [*backing.returned, *backing.unsorted]
-        assert queue.ram == sum(chunk.left() for chunk in chunks if chunk.bodies), queue.name
+    for level in levels_of(bench):
+        assert all(chunk.bodies for chunk in [*level.q1.chunks, *level.q4.chunks])
+        assert all(chunk.bodies for chunk in level.q2.chunks if chunk.id_base is None)
+        for queue in (level.q1, level.q2, level.q3, level.q4):
+            chunks = [*queue.chunks]
+            if queue is level.q4:
+                chunks += [*level.returned, *level.unsorted]
+            assert queue.ram == sum(chunk.left() for chunk in chunks if chunk.bodies), queue.name
 
 
 def invariant_9(bench: Bench) -> None:
@@ -174,9 +192,12 @@ def invariant_13(bench: Bench) -> None:
 
 def invariant_14(bench: Bench) -> None:
     """Every position is in one place: ready, or out, or gone."""
-    places = bench.backing.places()
-    ready = [p for name in ("q1", "q2", "q3", "q4") for p in places[name]] + paged(bench)
-    assert sorted(ready) == [message.position for message in bench.ready]
+    ready: list[int] = []
+    for level in levels_of(bench):
+        places = level.places()
+        ready += [p for name in ("q1", "q2", "q3", "q4") for p in places[name]]
+        ready += paged(bench, level)
+    assert sorted(ready) == sorted(message.position for message in bench.ready)
     assert bench.out.keys().isdisjoint(ready)
 
 
@@ -211,17 +232,19 @@ def invariant_15(bench: Bench) -> None:
 def invariant_16(bench: Bench) -> None:
     """next_position is above all positions."""
     positions = [*(message.position for message in bench.ready), *bench.out]
-    assert all(position < bench.backing.next_position for position in positions)
+    for position in positions:
+        assert position < bench.backing.levels[priority_at(position)].next_position
 
 
 def invariant_17(bench: Bench) -> None:
     """delta.transient counts the messages of delta that are not persistent; the same for bytes."""
-    delta = bench.backing.delta
-    positions = set(paged(bench))
-    there = [message for message in bench.ready if message.position in positions]
-    kept = sum(bench.is_kept(message.persistent) for message in there)
-    assert delta.facts()["transient"] == len(there) - kept >= 0
-    assert delta.bytes == sum(len(message.content) for message in there)
+    for level in levels_of(bench):
+        delta = level.delta
+        positions = set(paged(bench, level))
+        there = [message for message in bench.ready if message.position in positions]
+        kept = sum(bench.is_kept(message.persistent) for message in there)
+        assert delta.facts()["transient"] == len(there) - kept >= 0
+        assert delta.bytes == sum(len(message.content) for message in there)
 
 
 def invariant_18(bench: Bench) -> None:
@@ -266,10 +289,10 @@ def invariant_lazy(bench: Bench) -> None:
     """Lazy mode: q1, q2 and q4 are empty. Ours: q4 has what was requeued, and after a change of
     mode the messages of before go their way."""
     if bench.lazy and not bench.was_eager:
-        backing = bench.backing
-        assert not backing.q1.count
-        assert not backing.q2.count
-        assert not backing.q4.chunks
+        for level in levels_of(bench):
+            assert not level.q1.count
+            assert not level.q2.count
+            assert not level.q4.chunks
 
 
 INVARIANTS: Final[tuple[Callable[[Bench], None], ...]] = (

@@ -34,7 +34,9 @@ from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
 from sluicemq.queues.machine import Depth
 from sluicemq.queues.paging import Backing
+from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
+from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 from ..fakes import FakeClock, bystander
@@ -74,6 +76,11 @@ class Message:
     redelivered: bool = False
 
 
+def turn_of(message: Message) -> tuple[int, int]:
+    """Sort key: the highest priority first, by position."""
+    return -priority_at(message.position), message.position
+
+
 @dataclass(eq=False)
 class Held:
     """A message that is out."""
@@ -90,15 +97,17 @@ class WatchedBacking(Backing):
     def __init__(self, depth: Depth, index: QueueIndex, durable: bool) -> None:
         super().__init__(depth, index, IO_BATCH, durable)
         self.moves: set[tuple[str, str]] = set()
+        self.levels: dict[int, WatchedBacking] = {0: self}
+        """As PriorityBacking has them."""
 
     def note(self, source: str, target: str) -> None:
         assert (source, target) in MOVES, f"a message went from {source} to {target}"
         self.moves.add((source, target))
 
-    def publish(self, batch: Batch) -> None:
-        first = self.next_position
-        super().publish(batch)
+    def publish(self, batch: Batch, expiry: int = 0) -> int:
+        first = super().publish(batch, expiry)
         self.note(PUBLISH, self.place_of(first))
+        return first
 
     def took(self, chunk: Chunk, count: int) -> None:
         in_q4 = chunk in self.returned or chunk in self.q4.chunks
@@ -110,6 +119,9 @@ class WatchedBacking(Backing):
         super().give_back(chunks)
         for position in positions:
             self.note(REQUEUE, self.place_of(position))
+
+    def watch(self, moves: set[tuple[str, str]]) -> None:
+        self.moves = moves
 
     def moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
         self.note(source, target)
@@ -138,6 +150,22 @@ class WatchedBacking(Backing):
         }
 
 
+class WatchedPriorities(PriorityBacking):
+    """Each level notes every move."""
+
+    levels: dict[int, WatchedBacking]  # type: ignore[assignment]
+
+    def __init__(self, depth: Depth, index: QueueIndex, durable: bool, highest: int) -> None:
+        super().__init__(depth, index, IO_BATCH, durable, highest)
+        for priority in range(highest + 1):
+            level = self.levels[priority] = WatchedBacking(depth, index, durable)
+            level.next_position = first_of_priority(priority)
+
+    def watch(self, moves: set[tuple[str, str]]) -> None:
+        for level in self.levels.values():
+            level.moves = moves
+
+
 class Bodies:
     """The message store: what it must have, by id."""
 
@@ -159,10 +187,12 @@ class Bench:
     """The shell of a queue (chain/queue.py) in small, and the list."""
 
     moves: set[tuple[str, str]]
+    backing: WatchedBacking | WatchedPriorities
 
-    def __init__(self, durable: bool = True, lazy: bool = False) -> None:
+    def __init__(self, durable: bool = True, lazy: bool = False, highest: int = 0) -> None:
         self.durable = durable
         self.lazy = lazy
+        self.highest = highest
         self.scheduler = Scheduler()
         self.keeper = GateKeeper(FakeClock())
         self.actor = Actor(self.scheduler)
@@ -188,11 +218,14 @@ class Bench:
     def new_queue(self) -> None:
         index = QueueIndex(7, "queues/7", ENTRIES, lambda: next(self.numbers).to_bytes(16))
         self.machine = ClassicQueue("queue 'q'", self.durable, self.actor, index, IO_BATCH)
-        backing = WatchedBacking(self.machine.depth, index, self.durable)
-        backing.moves = self.moves
-        backing.lazy = self.lazy
-        self.machine.backing = backing
-        self.backing = backing
+        depth = self.machine.depth
+        if self.highest:
+            self.backing = WatchedPriorities(depth, index, self.durable, self.highest)
+        else:
+            self.backing = WatchedBacking(depth, index, self.durable)
+        self.backing.watch(self.moves)
+        self.backing.lazy = self.lazy
+        self.machine.backing = self.backing
         self.channels = [bystander(), bystander()]
         self.consumers: list[Consumer] = []
         self.gets = 0
@@ -212,7 +245,9 @@ class Bench:
 
     # -- what clients do
 
-    def publish(self, number: int, kind: int, persistent: bool, parts: int = 1) -> None:
+    def publish(
+        self, number: int, kind: int, persistent: bool, parts: int = 1, priority: int = 0
+    ) -> None:
         """`number` messages in so many batches."""
         sizes = SIZES[kind % len(SIZES)]
         for _ in range(parts):
@@ -226,22 +261,28 @@ class Bench:
                 first_id = self.next_id
                 self.next_id += number
             if not self.deleted:
-                self.remember(contents, persistent, first_id)
+                self.remember(contents, persistent, first_id, min(priority, self.highest))
             else:
                 self.removed += number
             even = len(set(map(len, contents))) == 1
             size = sum(map(len, contents))
-            batch = Batch(b"a", contents, size, even, persistent, 1, 1 + kind % 2, first_id)
+            copies = 1 + kind % 2
+            batch = Batch(
+                b"a", contents, size, even, persistent, 1, copies, first_id, None, priority
+            )
             self.apply(Publish(batch, self.channels[0], 0))
         self.turn()
 
-    def remember(self, contents: list[bytes], persistent: bool, first_id: int) -> None:
-        position = self.backing.next_position
+    def remember(
+        self, contents: list[bytes], persistent: bool, first_id: int, priority: int
+    ) -> None:
+        position = self.backing.levels[priority].next_position
         for offset, content in enumerate(contents):
             message_id = first_id + offset if first_id else 0
             message = Message(position + offset, content, persistent, message_id)
             self.ready.append(message)
             self.by_content[content] = message
+        self.ready.sort(key=turn_of)
 
     def consume(self, channel: int, no_ack: bool, prefetch: int) -> None:
         if len(self.consumers) < 3 and not self.deleted:
@@ -334,7 +375,11 @@ class Bench:
     def flush(self, choice: int) -> None:
         """A checkpoint wants what is below some position on disk."""
         if self.durable:
-            self.flush_upto = max(self.flush_upto, choice % (self.backing.next_position + 1))
+            marks = self.machine.marks()
+            end = marks[choice % len(marks)].next
+            start = first_of_priority(priority_at(end))
+            self.flush_upto = max(self.flush_upto, start + choice % (end - start + 1))
+            self.backing.bound(self.flush_upto)
         self.turn()
 
     def set_lazy(self, lazy: bool) -> None:
@@ -350,12 +395,14 @@ class Bench:
         for channel in (0, 1):
             self.down(channel)
         self.work_to_the_end()
-        self.flush_upto = self.backing.next_position
+        self.flush_upto = self.machine.marks()[-1].next
+        self.backing.bound(self.flush_upto)
         self.turn()
         self.work_to_the_end()
         assert not self.flush_upto, "the checkpoint waits for ever"
         old = self.backing
         states = old.index.states()
+        marks = self.machine.marks()
         kept = [message for message in self.ready if message.persistent]
         self.removed += len(self.ready) - len(kept)
         self.ready = kept
@@ -363,9 +410,15 @@ class Bench:
         self.new_queue()
         for state in states:
             self.backing.index.adopt(state)
-        size = sum(len(message.content) for message in kept)
-        self.machine.recover(old.next_position, old.delivered, size)
+        self.machine.recover([self.weighed(mark) for mark in marks])
         self.turn()
+
+    def weighed(self, mark: Mark) -> Mark:
+        """With the bytes of what is there: what is transient has gone."""
+        alike = [m for m in self.ready if priority_at(m.position) == mark.priority]
+        size = sum(len(message.content) for message in alike)
+        assert mark.size >= size
+        return mark._replace(size=size)
 
     def work(self) -> None:
         """The disk does one thing."""
@@ -411,21 +464,22 @@ class Bench:
         for consumer in self.consumers:
             consumer.window.refill(WINDOW - consumer.window.credit)
         backing = self.backing
-        alphas = backing.q1.count, backing.q4.count
+        alphas = self.alphas()
         self.round_ended = backing.target is not None and not self.deleted
         self.machine.reduce_memory_use(self.store_is_full)
         if not self.credit:
-            assert alphas == (backing.q1.count, backing.q4.count), "invariant 22"
-        for chunk in backing.to_store:
+            assert alphas == self.alphas(), "invariant 22"
+        for chunk in backing.take_to_store():
             positions = chunk.positions()
             assert chunk.id_base is not None
             self.transient.write(positions[0] + chunk.id_base, chunk.rest())
-        backing.to_store = []
-        backing.to_store_count = 0
         for effect in self.removals:
             self.remove(effect)
         self.removals = []
         self.work_on_disk()
+
+    def alphas(self) -> list[tuple[int, int]]:
+        return [(level.q1.count, level.q4.count) for level in self.backing.levels.values()]
 
     def store_is_full(self) -> bool:
         full = self.sealed or self.backing.to_store_count >= self.credit
@@ -538,7 +592,7 @@ class Bench:
     def took(self, messages: list[Message]) -> None:
         """The oldest ones, and no others, whoever has got which."""
         expected = self.ready[: len(messages)]
-        positions = sorted(message.position for message in messages)
+        positions = [message.position for message in sorted(messages, key=turn_of)]
         assert positions == [message.position for message in expected], "invariant 19"
         del self.ready[: len(messages)]
 
@@ -569,7 +623,7 @@ class Bench:
     def back(self, message: Message) -> None:
         message.redelivered = True
         self.ready.append(message)
-        self.ready.sort(key=lambda each: each.position)
+        self.ready.sort(key=turn_of)
 
     def gone(self, message: Message) -> None:
         self.removed += 1

@@ -110,6 +110,9 @@ class ModelQueue:
     out: dict[int, Out] = field(default_factory=dict)
     rings: dict[int, list[ModelConsumer]] = field(default_factory=dict)
     """By priority; the first of a ring is asked first."""
+    single_active: bool = False
+    waiting: list[ModelConsumer] = field(default_factory=list)
+    """Behind the single active one, in the order in which they came."""
     published: int = 0
     deleted: bool = False
     stored: set[int] = field(default_factory=set)
@@ -160,7 +163,7 @@ class ModelQueue:
         return not self.ready or not any(c.has_room(self.name) for c in self.consumers())
 
     def consumers(self) -> list[ModelConsumer]:
-        """Highest priority first."""
+        """Highest priority first; those that get something."""
         return [c for priority in sorted(self.rings, reverse=True) for c in self.rings[priority]]
 
     def add(self, consumer: ModelConsumer) -> bool:
@@ -168,11 +171,24 @@ class ModelQueue:
         others = self.consumers()
         if any(other.exclusive for other in others) or (consumer.exclusive and others):
             return False
-        self.rings.setdefault(consumer.priority, []).append(consumer)
+        if consumer.exclusive and self.single_active:
+            return False
+        if self.single_active and others:
+            self.waiting.append(consumer)
+        else:
+            self.rings.setdefault(consumer.priority, []).append(consumer)
         return True
 
     def remove(self, consumer: ModelConsumer) -> None:
+        if consumer in self.waiting:
+            self.waiting.remove(consumer)
+            return
         self.rings[consumer.priority].remove(consumer)
+        if self.waiting:
+            highest = max(waiting.priority for waiting in self.waiting)
+            chosen = next(waiting for waiting in self.waiting if waiting.priority == highest)
+            self.waiting.remove(chosen)
+            self.rings.setdefault(highest, []).append(chosen)
 
     def get(self, channel: ModelChannel, no_ack: bool) -> Expected:
         if not self.ready:
@@ -198,8 +214,9 @@ class ModelQueue:
         self.ready.sort(key=lambda ready: ready.position)
 
     def down(self, channel: ModelChannel) -> None:
-        for ring in self.rings.values():
-            ring[:] = [consumer for consumer in ring if consumer.channel is not channel]
+        for consumer in [*self.waiting, *self.consumers()]:
+            if consumer.channel is channel:
+                self.remove(consumer)
         for position in [p for p, out in self.out.items() if out.channel is channel]:
             message = self.out.pop(position).message
             if not self.deleted:
@@ -220,7 +237,7 @@ class ModelQueue:
             "ready_bytes": sum(len(message.content) for message in self.ready),
             "unacked_bytes": sum(len(message.content) for message in out),
             "persistent": sum(message.persistent and self.durable for message in both),
-            "consumers": len(self.consumers()),
+            "consumers": len(self.consumers()) + len(self.waiting),
             "footprint": sum(message.footprint for message in both),
             "ram_messages": len(self.ready),
             "ram_unacked": len(out),

@@ -38,6 +38,7 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.settings import QueueSettings
 
 from ..fakes import FakeClock, bystander, drain
 from .indices import new_index
@@ -53,7 +54,10 @@ class Pair:
     def __init__(self, model: ModelQueue, scheduler: Scheduler) -> None:
         self.model = model
         self.actor = Actor(scheduler)
-        self.real = ClassicQueue(model.title, model.durable, self.actor, new_index(), 4096)
+        settings = QueueSettings(single_active_consumer=model.single_active)
+        self.real = ClassicQueue(
+            model.title, model.durable, self.actor, new_index(), 4096, settings
+        )
         self.windows: dict[str, Outflow] = {}
         self.unwritten: list[tuple[str, int]] = []
         self.receipts: list[Receipt] = []
@@ -69,13 +73,15 @@ class Pair:
 class SideBySide:
     """Two queues, three channels with consumers on both. Each command is told to a queue and to
     its model. With `long_turns` a queue serves at `end_turns` only, else after each command.
+    `single_active` is said of the transient queue.
     """
 
-    def __init__(self, window: int, long_turns: bool) -> None:
+    def __init__(self, window: int, long_turns: bool, single_active: bool) -> None:
         self.sound = True
         """False: something was found; the rest means nothing."""
         self.window = window
         self.long_turns = long_turns
+        self.single_active = single_active
         self.scheduler = Scheduler()
         self.keeper = GateKeeper(FakeClock())
         self.serial = 0
@@ -95,6 +101,7 @@ class SideBySide:
         self.serial += 1
         title = f"queue '{name}' in vhost '/'"
         model = ModelQueue(f"{name} {self.serial}", name == "durable", title)
+        model.single_active = self.single_active and not model.durable
         pair = Pair(model, self.scheduler)
         self.of_actor[pair.actor] = pair
         for channel in self.channels:
@@ -246,8 +253,9 @@ class SideBySide:
             assert asked == model.asked
             for pair in self.pairs.values():
                 assert pair.windows[model.name].credit == model.windows[pair.model.name]
-        for consumer, model_consumer, _ in self.consumers.values():
+        for consumer, model_consumer, pair in self.consumers.values():
             assert consumer.no_ack or consumer.prefetch.held == model_consumer.held
+            assert consumer.active == (model_consumer in pair.model.consumers())
 
     def nobody_waits_for_nothing(self) -> None:
         """Between turns a consumer with room and a ready message do not stand side by side."""
@@ -422,15 +430,17 @@ class SideBySide:
         pair = self.pairs[name]
         model = pair.model
         expected = model.serve()
-        if if_unused and not by_broker and model.consumers():
+        consumers = [*model.consumers(), *model.waiting]
+        if if_unused and not by_broker and consumers:
             expected.append(("refuse", 406, f"{model.title} in use"))
         elif if_empty and not by_broker and model.ready:
             expected.append(("refuse", 406, f"{model.title} not empty"))
         else:
-            expected += [("cancelled", consumer.name, True) for consumer in model.consumers()]
+            expected += [("cancelled", consumer.name, True) for consumer in consumers]
             expected.append(("deleted", len(model.ready)))
             model.ready.clear()
             model.rings.clear()
+            model.waiting.clear()
             model.deleted = True
         channel = None if by_broker else self.channels[0][0]
         self.apply(pair, Delete(channel, if_unused, if_empty), expected)

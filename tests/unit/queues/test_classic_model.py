@@ -37,10 +37,19 @@ class QueueLife(RuleBasedStateMachine):
     both: SideBySide | None = None
 
     @initialize(
-        window=windows, long_turns=st.booleans(), some=st.lists(consumers, min_size=1, max_size=5)
+        window=windows,
+        long_turns=st.booleans(),
+        single_active=st.booleans(),
+        some=st.lists(consumers, min_size=1, max_size=5),
     )
-    def start(self, window: int, long_turns: bool, some: list[tuple[str, int, int, int]]) -> None:
-        self.both = SideBySide(window, long_turns)
+    def start(
+        self,
+        window: int,
+        long_turns: bool,
+        single_active: bool,
+        some: list[tuple[str, int, int, int]],
+    ) -> None:
+        self.both = SideBySide(window, long_turns, single_active)
         for name, channel, priority, prefetch in some:
             self.both.consume(name, channel, False, False, priority, prefetch)
         self.both.publish("durable", 5, [8], True, PLAIN, False)

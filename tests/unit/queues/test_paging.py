@@ -36,6 +36,7 @@ class PagingLife(RuleBasedStateMachine):
     """All that can happen to one queue."""
 
     bench: Bench
+    highest = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class PagingLife(RuleBasedStateMachine):
 
     @initialize(durable=st.booleans(), lazy=rarely, keep=st.sampled_from(TARGETS))
     def start(self, durable: bool, lazy: bool, keep: int | None) -> None:
-        self.bench = Bench(durable, lazy)
+        self.bench = Bench(durable, lazy, self.highest)
         self.bench.set_target(keep)
 
     @invariant()
@@ -52,9 +53,15 @@ class PagingLife(RuleBasedStateMachine):
         if hasattr(self, "bench"):
             check(self.bench)
 
-    @rule(number=numbers, kind=choices, persistent=st.booleans(), parts=st.integers(1, 3))
-    def publish(self, number: int, kind: int, persistent: bool, parts: int) -> None:
-        self.bench.publish(number, kind, persistent, parts)
+    @rule(
+        number=numbers,
+        kind=choices,
+        persistent=st.booleans(),
+        parts=st.integers(1, 3),
+        priority=st.integers(0, 3),
+    )
+    def publish(self, number: int, kind: int, persistent: bool, parts: int, priority: int) -> None:
+        self.bench.publish(number, kind, persistent, parts, priority)
 
     @rule(channel=sides, no_ack=rarely, prefetch=st.integers(0, 5))
     def consume(self, channel: int, no_ack: bool, prefetch: int) -> None:
@@ -133,10 +140,18 @@ class PagingLife(RuleBasedStateMachine):
             self.limits.__exit__(None, None, None)
 
 
+class PriorityLife(PagingLife):
+    """The same with priorities."""
+
+    highest = 2
+
+
 PagingLife.TestCase.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
+PriorityLife.TestCase.settings = PagingLife.TestCase.settings
 TestPagingLifeBesideAPlainList = PagingLife.TestCase
+TestPriorityLifeBesideASortedList = PriorityLife.TestCase
 
 
 def acts_of(bench: Bench, dice: random.Random) -> list[tuple[int, Callable[[], None]]]:
@@ -144,7 +159,7 @@ def acts_of(bench: Bench, dice: random.Random) -> list[tuple[int, Callable[[], N
     n = dice.randrange
     credit = (0, 0, 1, 4, WINDOW, WINDOW)
     return [
-        (8, lambda: bench.publish(1 + n(6), n(6), n(2) > 0, 1 + n(3))),
+        (8, lambda: bench.publish(1 + n(6), n(6), n(2) > 0, 1 + n(3), n(4))),
         (2, lambda: bench.consume(n(2), n(6) == 0, n(6))),
         (3, lambda: bench.get(n(2), n(2) > 0)),
         (2, lambda: bench.cancel(n(3))),
@@ -176,11 +191,11 @@ def seldom(bench: Bench, n: Callable[[int], int]) -> None:
         bench.delete()
 
 
-def live(seed: int, steps: int) -> set[tuple[str, str]]:
+def live(seed: int, steps: int, highest: int = 0) -> set[tuple[str, str]]:
     """A whole life, with habits of its own; the moves that were made."""
     dice = random.Random(seed)
     with tiny():
-        bench = Bench(durable=seed % 3 != 2, lazy=seed % 7 == 6)
+        bench = Bench(seed % 3 != 2, seed % 7 == 6, highest)
         acts = acts_of(bench, dice)
         habits = [weight * dice.choice((0, 1, 1, 5)) for weight, _ in acts]
         habits[0] += 1
@@ -200,6 +215,11 @@ def test_every_move_of_the_table_is_made_and_no_other() -> None:
         if seed > 20 and moves == set(MOVES):
             return
     assert moves == set(MOVES)
+
+
+def test_queues_with_priorities_live_long() -> None:
+    for seed in range(12):
+        live(seed, 300, highest=1 + seed % 3)
 
 
 def test_what_a_restart_estimated_wrongly_is_right_when_all_of_it_has_been_read() -> None:

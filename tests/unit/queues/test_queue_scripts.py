@@ -3,7 +3,7 @@
 They show its rules one by one. Messages are called 1, 2, 3 ... as they are published; `3*` is
 message 3 marked as redelivered. Commands, each one turn of the queue:
 
-    queue NAME [transient]                  the last one named is meant when `on` is absent
+    queue NAME [transient] [single-active]  the last one named is meant when `on` is absent
     channel NAME [window=COST]
     consume TAG CHANNEL [on=QUEUE] [no-ack] [exclusive] [priority=N] [prefetch=N]
     publish N [on=QUEUE] [size=BYTES,...] [persistent] [confirm=FIRST]
@@ -59,6 +59,7 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.settings import QueueSettings
 from transcripts import check
 
 from ..fakes import FakeClock, bystander, drain
@@ -82,12 +83,13 @@ class Channel:
 class Queue:
     """A queue and where each message that is out can be settled."""
 
-    def __init__(self, name: str, durable: bool, scheduler: Scheduler) -> None:
+    def __init__(
+        self, name: str, durable: bool, scheduler: Scheduler, settings: QueueSettings
+    ) -> None:
         self.name = name
         self.actor = Actor(scheduler)
-        self.machine = ClassicQueue(
-            f"queue '{name}' in vhost '/'", durable, self.actor, new_index(), 4096
-        )
+        title = f"queue '{name}' in vhost '/'"
+        self.machine = ClassicQueue(title, durable, self.actor, new_index(), 4096, settings)
         self.out: dict[int, tuple[int, int]] = {}
         self.receipts: list[Receipt] = []
 
@@ -191,7 +193,9 @@ class Interpreter:
 
     def do_queue(self, plain: list[str], _: dict[str, str]) -> list[str]:
         [self.queue] = plain[:1]
-        self.queues[self.queue] = Queue(self.queue, "transient" not in plain, self.scheduler)
+        settings = QueueSettings(single_active_consumer="single-active" in plain)
+        durable = "transient" not in plain
+        self.queues[self.queue] = Queue(self.queue, durable, self.scheduler, settings)
         return []
 
     def do_channel(self, plain: list[str], options: dict[str, str]) -> list[str]:

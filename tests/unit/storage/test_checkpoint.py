@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.storage.bits import encode_bits
 from sluicemq.storage.checkpoint import (
+    HEAD,
+    QUEUE_1,
+    SEGMENT,
     Checkpoint,
     QueueState,
     SegmentState,
@@ -22,9 +26,11 @@ from sluicemq.storage.checkpoint import (
     read_newest,
     write_checkpoint,
 )
+from sluicemq.storage.positions import Mark
 from sluicemq.storage.records import (
     CHECKPOINT,
     FILE_HEADER_SIZE,
+    FORMAT,
     FileHeader,
     encode_record,
     with_crc,
@@ -36,7 +42,8 @@ NODE_ID = bytes(range(16))
 U64 = st.integers(0, 2**64 - 1)
 BITS = st.integers(0, 2**80 - 1) | st.integers(0, 2**14).map(lambda n: (1 << n) - 1)
 SEGMENTS = st.builds(SegmentState, U64, U64, st.binary(min_size=16, max_size=16), BITS)
-QUEUES = st.builds(QueueState, U64, U64, U64, st.lists(SEGMENTS, max_size=3), U64)
+MARKS = st.lists(st.builds(Mark, U64, U64, U64), max_size=2)
+QUEUES = st.builds(QueueState, U64, U64, U64, st.lists(SEGMENTS, max_size=3), U64, MARKS)
 CHECKPOINTS = st.builds(
     Checkpoint,
     U64,
@@ -75,6 +82,20 @@ def test_a_checkpoint_comes_back(checkpoint: Checkpoint) -> None:
     states = [encode_queue_state(queue) for queue in checkpoint.queues]
     checkpoint.queues = []
     assert encode_checkpoint(checkpoint, states) == data
+
+
+def test_a_checkpoint_of_format_1_is_read() -> None:
+    old = HEAD.pack(1, 0, 0, 1, 3, 1000, 6, NODE_ID, 8, 2) + b"{}"
+    bits = encode_bits(0b1011)
+    old += QUEUE_1.pack(5, 100, 50, 4000, 1)
+    old += SEGMENT.pack(0, 4096, bytes(16), len(bits)) + bits
+    header = bytearray(FileHeader("checkpoint", NODE_ID, 7).encode())
+    header[8] = 1
+    data = with_crc(bytes(header[:-4]))
+    checkpoint = decode_checkpoint(data + encode_record(NODE_ID, 64, CHECKPOINT, 7, [old]))
+    (queue,) = checkpoint.queues
+    assert (queue.next_position, queue.delivered, queue.size, queue.marks) == (100, 50, 4000, [])
+    assert [segment.length for segment in queue.segments] == [4096]
 
 
 def test_every_bit_flip_and_every_truncation_is_corrupt() -> None:
@@ -153,9 +174,9 @@ def test_one_of_a_newer_version_is_refused_though_an_older_one_is_there() -> Non
     files = DictFiles()
     write_checkpoint(files, simple(1))
     newer = bytearray(encode_checkpoint(simple(2)))
-    newer[8] = 2
+    newer[8] = FORMAT + 1
     files.put(checkpoint_path(2), with_crc(bytes(newer[:60])) + bytes(newer[64:]))
-    with pytest.raises(Refused, match=r"checkpoint/00000002\.ckp: .*newer format 2"):
+    with pytest.raises(Refused, match=rf"checkpoint/00000002\.ckp: .*newer format {FORMAT + 1}"):
         read_newest(files)
 
 

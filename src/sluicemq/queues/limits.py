@@ -1,0 +1,371 @@
+"""How old and how many the messages of a classic queue may be, and what becomes of the others.
+
+Only the head is looked at, as in RabbitMQ: what has expired behind a message that has not waits for
+that one. What must go is dropped, or, with a dead-letter exchange, given to the broker's own
+publisher like a delivery that nobody receives: it is a lot, it stays in the queue's files, and is
+settled when it is safe elsewhere. So many are under way at most; the others stay where they are.
+
+Nothing here runs for a queue without limits: `restless` is all that is asked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.limits import (
+    CONTENT_OVERHEAD_BYTES,
+    DEAD_LETTER_BYTES_MAX,
+    DEAD_LETTERS_MAX,
+    LIMIT_CHUNKS,
+)
+from sluicemq.model.batch import ADDRESSED, part_of, separate, size_of
+from sluicemq.queues.effects import DeadLetter, Rejected
+from sluicemq.queues.lots import PAGED, Lot
+from sluicemq.queues.settings import DROP_HEAD, NO_SETTINGS, REJECT_PUBLISH_DLX, QueueSettings
+
+if TYPE_CHECKING:
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.commands import Publish
+    from sluicemq.queues.effects import Effect
+
+EXPIRED: Final = "expired"
+REJECTED: Final = "rejected"
+MAX_LENGTH: Final = "maxlen"
+DELIVERY_LIMIT: Final = "delivery_limit"
+
+
+class Limits:
+    """Of one queue. `now_ms` is the time of its last Tick."""
+
+    def __init__(self, queue: ClassicQueue) -> None:
+        self.queue = queue
+        self.settings = NO_SETTINGS
+        self.now_ms = 0
+        self.restless = False
+        """Has anything here something to do, or may have soon?"""
+        self.expiring = False
+        """Messages with an expiry have come, and the queue has not been empty since."""
+        self.has_limit = False
+        self.refuses = False
+        """What does not fit is not taken."""
+        self.dead_letters = False
+        self.framing_bytes = CONTENT_OVERHEAD_BYTES
+        """What of a content is not body, by the last one that was seen."""
+        self.dying = 0
+        """Messages at the broker's own publisher."""
+        self.dying_bytes = 0
+        self.doomed: deque[tuple[int, str]] = deque()
+        """Lots that wait for being republished, and why they died."""
+        self.reading: dict[Chunk, int] = {}
+        """Bodies of doomed lots that were asked for, with their lots."""
+        self.more = False
+        """There is more to do than one turn may."""
+
+    def configure(self, settings: QueueSettings) -> None:
+        """These hold from now on, for what is there too; expiries stay as they are."""
+        self.settings = settings
+        self.has_limit = settings.has_limit
+        self.refuses = self.has_limit and settings.overflow != DROP_HEAD
+        self.dead_letters = settings.dead_letter_exchange is not None
+        self.look()
+
+    def look(self) -> None:
+        """Is there anything to look after?"""
+        self.restless = self.expiring or self.has_limit or bool(self.doomed)
+
+    def saw_expiry(self) -> None:
+        """A message has come that expires."""
+        self.expiring = self.restless = True
+
+    # -- each turn
+
+    def enforce(self, now_ms: int, effects: list[Effect]) -> None:
+        """Serve as of the old time, so that what has just come can still be delivered; then let go
+        of what is too old or too much, and serve what was behind it."""
+        queue = self.queue
+        queue.serve(effects)
+        self.now_ms = now_ms
+        if queue.deleted:
+            self.doomed.clear()
+            self.restless = self.more = False
+            return
+        if self.doomed:
+            self.republish_doomed(effects)
+        self.let_go(effects)
+        if self.expiring and not queue.depth.ready and not queue.lots:
+            self.expiring = False
+            self.look()
+        queue.serve(effects)
+        self.more = queue.backing.head() is not None and self.has_room() and self.surplus() > 0
+
+    def let_go(self, effects: list[Effect]) -> None:
+        """Of what is too old or too much, a turn's worth."""
+        for _ in range(LIMIT_CHUNKS):
+            count = self.surplus()
+            chunk = self.queue.next_chunk() if count else None
+            if chunk is None:
+                return
+            reason = EXPIRED if self.is_old(chunk) else MAX_LENGTH
+            if not self.bury(chunk, count, reason, effects):
+                return
+
+    def is_old(self, chunk: Chunk) -> bool:
+        """Has it expired?"""
+        return 0 < chunk.expiry <= self.now_ms
+
+    def is_overdue(self, chunk: Chunk) -> bool:
+        """May it not be delivered any more? What expires just now still may."""
+        return 0 < chunk.expiry < self.now_ms
+
+    def surplus(self) -> int:
+        """How many messages of the chunk at the head must go, or more."""
+        ready = self.queue.depth.ready
+        if not ready:
+            return 0
+        if self.expiring:
+            chunk = self.queue.backing.first()
+            if chunk is not None and self.is_old(chunk):
+                return chunk.left()
+        if not self.has_limit or self.refuses:
+            return 0
+        settings = self.settings
+        count = 0 if settings.max_length is None else max(0, ready - settings.max_length)
+        if settings.max_length_bytes is not None:
+            count = max(count, self.surplus_of_bytes(settings.max_length_bytes))
+        return count
+
+    def surplus_of_bytes(self, most: int) -> int:
+        """The same for bodies of `most` bytes together."""
+        over = self.body_bytes() - most
+        if over <= 0:
+            return 0
+        chunk = self.queue.backing.first()
+        if chunk is None:
+            return 1
+        count = 0
+        for size in chunk.rest_sizes():
+            count += 1
+            over -= size - self.framing_bytes
+            if over <= 0:
+                break
+        return count
+
+    def body_bytes(self) -> int:
+        """What the ready messages count, framing and properties taken off as estimated."""
+        depth = self.queue.depth
+        return depth.ready_bytes - depth.ready * self.framing_bytes
+
+    def needs_head(self) -> bool:
+        """Must the head come from the disk, because it has to go, or because nobody knows when?"""
+        if self.surplus():
+            return self.has_room()
+        unknown = self.queue.backing.first() is None
+        return unknown and self.expiring and self.queue.depth.ready > 0
+
+    def next_expiry(self) -> int:
+        """When the head expires; 0: never, or not known."""
+        chunk = self.queue.backing.first() if self.expiring else None
+        return 0 if chunk is None else chunk.expiry
+
+    # -- what does not fit
+
+    def room(self, batch: Batch, start: int) -> int:
+        """How many of the batch's messages from `start` on may be taken now."""
+        settings = self.settings
+        depth = self.queue.depth
+        room = len(batch.contents) - start
+        if settings.max_length is not None:
+            room = min(room, settings.max_length - depth.ready)
+        if settings.max_length_bytes is not None:
+            left = settings.max_length_bytes - self.body_bytes()
+            for index, content in enumerate(batch.contents[start : start + max(0, room)]):
+                left -= len(content) - self.framing_bytes
+                if left < 0:
+                    room = index
+                    break
+        return max(0, room)
+
+    def measure(self, batch: Batch) -> None:
+        """Look at how much of a content is body."""
+        content = batch.contents[0]
+        if batch.address == ADDRESSED:
+            content = separate(content)[1]
+        body = int.from_bytes(content[11:19])
+        self.framing_bytes = len(batch.contents[0]) - body
+
+    def publish(self, command: Publish, effects: list[Effect]) -> None:
+        """Store what fits; what consumers take at once does not count."""
+        queue = self.queue
+        batch = command.batch
+        self.measure(batch)
+        count = len(batch.contents)
+        taken = 0
+        position = 0
+        if not self.refuses:
+            position = queue.store(batch, command.expiry)
+            taken = count
+        while taken < count:
+            queue.serve(effects)
+            room = self.room(batch, taken)
+            if not room:
+                break
+            first = queue.store(part_of(batch, taken, taken + room), command.expiry)
+            position = position if taken else first
+            taken += room
+        if taken == count:
+            queue.promise(batch, command, position, effects)
+            return
+        if command.first_seq:  # first this, for the others are confirmed as all that is left
+            rest = Rejected(command.sender, command.first_seq, taken, count - taken)
+            effects.append(rest)
+        if taken:
+            queue.promise(part_of(batch, 0, taken), command, position, effects)
+        self.refuse(part_of(batch, taken, count), effects)
+
+    def refuse(self, batch: Batch, effects: list[Effect]) -> None:
+        """These were not taken; the setting may say that they are dead letters, too."""
+        if self.settings.overflow == REJECT_PUBLISH_DLX and self.dead_letters:
+            effects.append(
+                DeadLetter(
+                    0,
+                    0,
+                    batch.contents,
+                    batch.address,
+                    batch.number,
+                    batch.persistent,
+                    MAX_LENGTH,
+                )
+            )
+
+    # -- letting go
+
+    def has_room(self) -> bool:
+        """May another message be dead-lettered now?"""
+        if not self.dead_letters:
+            return True
+        return self.dying < DEAD_LETTERS_MAX and self.dying_bytes < DEAD_LETTER_BYTES_MAX
+
+    def bury(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
+        """The first `count` messages of the head chunk leave, or as many as may. Returns how many
+        have."""
+        queue = self.queue
+        count = min(count, chunk.left())
+        if self.dead_letters:
+            if not self.has_room():
+                return 0
+            count = min(count, DEAD_LETTERS_MAX - self.dying)
+        start = chunk.start
+        contents = chunk.contents[start : start + count]
+        first = chunk.position + start
+        positions = range(first, first + count)
+        size = size_of(contents, chunk.even)
+        queue.depth.ready -= count
+        queue.depth.ready_bytes -= size
+        if self.dead_letters:
+            number = queue.open_lot(Lot(queue.queue, None, chunk, contents, positions), size)
+            self.send(number, reason, effects)
+        else:
+            queue.release_chunk(chunk, contents, positions, effects)
+        queue.backing.took(chunk, count)
+        return count
+
+    def send(self, number: int, reason: str, effects: list[Effect]) -> None:
+        """A lot whose bodies are all here goes to the broker's own publisher."""
+        lot = self.queue.lots[number]
+        chunk = lot.chunk
+        contents = [content for content in lot.contents if content is not None]
+        self.dying += len(contents)
+        self.dying_bytes += size_of(contents, chunk.even)
+        effects.append(
+            DeadLetter(
+                number, 0, contents, chunk.address, chunk.number, chunk.persistent, reason
+            )
+        )
+
+    def reject(self, lot: Lot, start: int, end: int, reason: str, effects: list[Effect]) -> None:
+        """Contents [start, end) of a lot are dead: its consumer is done with them."""
+        queue = self.queue
+        if not self.dead_letters:
+            queue.acknowledge(lot, start, end, effects)
+            return
+        number = queue.next_lot
+        queue.next_lot += 1
+        queue.lots[number] = lot.split_off(queue.queue, start, end)
+        self.doomed.append((number, reason))
+        self.restless = True
+
+    def republish_doomed(self, effects: list[Effect]) -> None:
+        """As far as there is room; one whose bodies are in the message store waits for them."""
+        queue = self.queue
+        while self.doomed and self.has_room():
+            number, reason = self.doomed[0]
+            lot = queue.lots.get(number)
+            if lot is not None and self.dead_letters:
+                if lot.sizes is not None:
+                    return
+                self.send(number, reason, effects)
+            elif lot is not None:  # the exchange was taken away meanwhile
+                queue.acknowledge(lot, 0, len(lot.contents), effects)
+                del queue.lots[number]
+            self.doomed.popleft()
+        self.look()
+
+    def buried(self, lot: Lot, start: int, end: int) -> None:
+        """These are safe elsewhere. Called before they are settled."""
+        contents = [content for content in lot.contents[start:end] if content is not None]
+        self.dying -= len(contents)
+        self.dying_bytes -= lot.size(start, end, contents)
+
+    # -- bodies
+
+    def bodies_wanted(self) -> list[Chunk]:
+        """What must be read from the message store so that the first doomed lot can go."""
+        if not self.doomed or self.reading or self.queue.deleted:
+            return []
+        number = self.doomed[0][0]
+        lot = self.queue.lots.get(number)
+        if lot is None or lot.sizes is None:
+            return []
+        self.reading = dict.fromkeys(lot.open_chunks(), number)
+        return list(self.reading)
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        """They were read. Returns the positions of those that are gone."""
+        number = self.reading.pop(chunk)
+        lot = self.queue.lots.get(number)
+        if lot is None or self.queue.deleted:
+            return []
+        found = [contents.get(position + (chunk.id_base or 0)) for position in chunk.positions()]
+        first = lot.positions.index(chunk.position)
+        lot.contents[first : first + len(found)] = found
+        if PAGED in lot.contents:
+            return []  # the rest is on its way
+        return self.bodies_are_back(lot, number)
+
+    def bodies_are_back(self, lot: Lot, number: int) -> list[range]:
+        """A lot is as it was before its bodies left RAM, but for those that are lost."""
+        queue = self.queue
+        depth = queue.depth
+        assert lot.sizes is not None
+        sizes, lot.sizes = lot.sizes, None
+        lost: list[range] = []
+        for index, content in enumerate(lot.contents):
+            if content is None:
+                position = lot.positions[index]
+                lost.append(range(position, position + 1))
+                depth.unacked_bytes -= sizes[index]
+                queue.backing.index.acknowledge(lost[-1])
+        depth.unacked -= len(lost)
+        if queue.durable and lot.chunk.persistent:
+            depth.persistent -= len(lost)
+        lot.left -= len(lost)
+        bodies = [content for content in lot.contents if content is not None]
+        depth.footprint += lot.footprint(bodies)
+        depth.ram_unacked += lot.left
+        queue.ram_acks += lot.left
+        if not lot.left:
+            del queue.lots[number]
+        return lost

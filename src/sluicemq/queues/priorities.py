@@ -1,0 +1,332 @@
+"""The backing queue of a queue with priorities: one for each of them, over one index and one disk.
+
+Each level is a whole backing queue (`paging.py`) with a row of positions of its own
+(`storage/positions.py`), so whoever has a position knows the level. Fetched is from the highest
+level that has anything: while its head is being read from disk the lower ones wait, as in RabbitMQ.
+Paged out is from the lowest. A level exists from its first message on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.queues.paging import Backing
+from sluicemq.queues.subqueues import Delta
+from sluicemq.storage.positions import Mark, first_of_priority, priority_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.loading import Out
+    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.machine import Depth
+    from sluicemq.storage.entries import Run
+    from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+
+
+class PriorityBacking:
+    """What Backing is, with levels 0 to `highest`; what is above counts as that."""
+
+    def __init__(
+        self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool, highest: int
+    ) -> None:
+        self.depth = depth
+        self.index = index
+        self.io_batch = io_batch
+        self.durable = durable
+        self.highest = highest
+        self.levels: dict[int, Backing] = {}
+        self.occupied = 0
+        """A bit for each level that may have something ready."""
+        self.delivered = 0
+        """The highest position that was given to a consumer, and one."""
+        self.bounds: dict[int, int] = {}
+        """What the checkpoint under way waits for ends here, by level."""
+        self._lazy = False
+        self._target: int | None = None
+
+    def level(self, priority: int) -> Backing:
+        """Made when it is needed first."""
+        level = self.levels.get(priority)
+        if level is None:
+            level = Backing(self.depth, self.index, self.io_batch, self.durable)
+            level.next_position = first_of_priority(priority)
+            level.lazy = self._lazy
+            level.target = self._target
+            self.levels[priority] = level
+            self.levels = dict(sorted(self.levels.items()))
+        return level
+
+    def level_of(self, chunk: Chunk) -> Backing:
+        """Where it is, or was."""
+        return self.levels[priority_at(chunk.position)]
+
+    def top(self) -> Backing | None:
+        """The level to fetch from."""
+        while self.occupied:
+            priority = self.occupied.bit_length() - 1
+            level = self.levels[priority]
+            if level.length():
+                return level
+            self.occupied ^= 1 << priority
+        return None
+
+    # -- settings
+
+    @property
+    def lazy(self) -> bool:
+        """See Backing; all levels are alike."""
+        return self._lazy
+
+    @lazy.setter
+    def lazy(self, lazy: bool) -> None:
+        self._lazy = lazy
+        for level in self.levels.values():
+            level.lazy = lazy
+
+    @property
+    def target(self) -> int | None:
+        """See Backing; it is one for all levels together."""
+        return self._target
+
+    @target.setter
+    def target(self, target: int | None) -> None:
+        self._target = target
+        for level in self.levels.values():
+            level.target = target
+
+    def count_in(self, depth: Depth) -> None:
+        """See Backing."""
+        self.depth = depth
+        for level in self.levels.values():
+            level.count_in(depth)
+
+    # -- in and out
+
+    def publish(self, batch: Batch, expiry: int = 0) -> int:
+        """See Backing."""
+        priority = min(batch.priority, self.highest)
+        self.occupied |= 1 << priority
+        return self.level(priority).publish(batch, expiry)
+
+    def head(self) -> Chunk | None:
+        """See Backing."""
+        top = self.top()
+        return None if top is None else top.head()
+
+    def first(self) -> Chunk | None:
+        """See Backing."""
+        top = self.top()
+        return None if top is None else top.first()
+
+    def took(self, chunk: Chunk, count: int) -> None:
+        """See Backing."""
+        level = self.level_of(chunk)
+        level.took(chunk, count)
+        self.delivered = max(self.delivered, level.delivered)
+
+    def give_back(self, chunks: list[Chunk]) -> None:
+        """See Backing. They come from one lot, so from one level."""
+        if chunks:
+            priority = priority_at(chunks[0].position)
+            self.occupied |= 1 << priority
+            self.levels[priority].give_back(chunks)
+
+    def clear(self, out: Out) -> tuple[list[Chunk], list[range]]:
+        """See Backing."""
+        gone: list[Chunk] = []
+        on_disk: list[range] = []
+        for level in self.levels.values():
+            chunks, positions = level.clear(out)
+            gone += chunks
+            on_disk += positions
+        self.occupied = 0
+        return gone, on_disk
+
+    def in_ram(self) -> Iterable[Chunk]:
+        """See Backing; by level, the lowest first."""
+        for level in self.levels.values():
+            yield from level.in_ram()
+
+    # -- out of RAM
+
+    def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
+        """See Backing; the lowest first."""
+        for level in self.levels.values():
+            quota = level.alphas_to_betas(quota, store_is_full)
+        return quota
+
+    def betas_to_delta(self) -> None:
+        """See Backing; the lowest first."""
+        for level in self.levels.values():
+            level.betas_to_delta()
+
+    def hand_to_store(self, chunk: Chunk) -> None:
+        """See Backing."""
+        self.level_of(chunk).hand_to_store(chunk)
+
+    def take_to_store(self) -> list[Chunk]:
+        """See Backing."""
+        return [chunk for level in self.levels.values() for chunk in level.take_to_store()]
+
+    @property
+    def to_store_count(self) -> int:
+        """See Backing."""
+        return sum(level.to_store_count for level in self.levels.values())
+
+    # -- the disk
+
+    @property
+    def outgoing(self) -> list[Chunk]:
+        """See Backing."""
+        return [chunk for level in self.levels.values() for chunk in level.outgoing]
+
+    @property
+    def in_flight(self) -> list[Chunk]:
+        """See Backing; one level at a time has something."""
+        return [chunk for level in self.levels.values() for chunk in level.in_flight]
+
+    @property
+    def condemned(self) -> list[range]:
+        """See Backing."""
+        return [positions for level in self.levels.values() for positions in level.condemned]
+
+    @property
+    def delta(self) -> Delta:
+        """What all levels have on disk together, without a range."""
+        delta = Delta()
+        for level in self.levels.values():
+            delta.count += level.delta.count
+            delta.persistent += level.delta.persistent
+            delta.bytes += level.delta.bytes
+        return delta
+
+    @property
+    def disk_reads(self) -> int:
+        """See Backing."""
+        return sum(level.disk_reads for level in self.levels.values())
+
+    @property
+    def disk_writes(self) -> int:
+        """See Backing."""
+        return sum(level.disk_writes for level in self.levels.values())
+
+    def needs_disk(self) -> bool:
+        """See Backing."""
+        return any(level.needs_disk() for level in self.levels.values())
+
+    def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
+        """See Backing. Loaded is for the level to fetch from, written is the lowest first."""
+        top = self.top()
+        job = None if top is None else top.next_job(hungry, writing=False)
+        for level in self.levels.values():
+            job = job or level.next_job(False, writing)
+        return job
+
+    def recall(self) -> bool:
+        """See Backing."""
+        top = self.top()
+        return top is not None and top.recall()
+
+    def runs_of(self, chunk: Chunk) -> list[Run]:
+        """See Backing."""
+        return self.level_of(chunk).runs_of(chunk)
+
+    def wrote(self, job: IndexWrite) -> None:
+        """See Backing."""
+        self.index.wrote(job)
+        for level in self.levels.values():
+            level.left_ram()
+
+    def give_up(self, job: IndexWrite) -> None:
+        """See Backing."""
+        self.index.give_up(job)
+        for level in self.levels.values():
+            level.stays_in_ram()
+
+    def sought(self, job: IndexRead) -> list[Run]:
+        """See Backing."""
+        return self.levels[priority_at(job.start)].sought(job)
+
+    def loaded(self, job: IndexRead, out: Out) -> list[range]:
+        """See Backing."""
+        return self.levels[priority_at(job.start)].loaded(job, out)
+
+    def bodies_wanted(self, hungry: bool) -> list[Chunk]:
+        """See Backing."""
+        top = self.top()
+        return [] if top is None else top.bodies_wanted(hungry)
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        """See Backing."""
+        return self.level_of(chunk).got_bodies(chunk, contents)
+
+    # -- checkpoints
+
+    def bound(self, upto: int) -> None:
+        """What comes from now on is of no interest to this checkpoint, whatever its position."""
+        self.bounds = {
+            priority: min(upto, level.next_position) for priority, level in self.levels.items()
+        }
+
+    def bound_at(self, position: int, upto: int) -> int:
+        """Where what the checkpoint waits for ends, on the level of a position."""
+        return self.bounds.get(priority_at(position), 0)
+
+    def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
+        """See Backing. Positions rise from level to level."""
+        for priority, level in self.levels.items():
+            yield from level.unsaved(self.bounds.get(priority, 0), start)
+
+    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+        """See Backing; level 0 is always there, and has what the others do not."""
+        self.level(0)
+        sizes = {priority: level.size() for priority, level in self.levels.items()}
+        for lot in lots:
+            sizes[priority_at(lot.positions[0])] += sum(each.size() for each in lot.open_chunks())
+        sizes[0] = max(0, size - sum(sizes.values()) + sizes[0])
+        return [
+            mark
+            for priority, level in self.levels.items()
+            for mark in level.marks(sizes[priority], ())
+        ]
+
+    def recover(self, marks: Sequence[Mark]) -> int:
+        """See Backing."""
+        count = 0
+        for mark in marks:
+            ready = self.level(mark.priority).recover([mark])
+            if ready:
+                self.occupied |= 1 << mark.priority
+            self.delivered = max(self.delivered, mark.delivered)
+            count += ready
+        return count
+
+    # -- for people
+
+    def info(self) -> dict[str, object]:
+        """As RabbitMQ has it: the sums of all levels, and how many messages are on each."""
+        levels = self.levels
+        lengths = {
+            str(priority): levels[priority].length() if priority in levels else 0
+            for priority in range(self.highest + 1)
+        }
+        given = (level.next_position - first_of_priority(p) for p, level in levels.items())
+        return {
+            "mode": "lazy" if self._lazy else "default",
+            "priority_lengths": lengths,
+            "q1": sum(level.q1.count for level in levels.values()),
+            "q2": sum(level.q2.count for level in levels.values()),
+            "delta": self.delta.facts(),
+            "q3": sum(level.q3.count for level in levels.values()),
+            "q4": sum(level.q4.count for level in levels.values()),
+            "len": sum(lengths.values()),
+            "target_ram_count": "infinity" if self._target is None else self._target,
+            "next_seq_id": sum(given),
+        }
+
+    def length(self) -> int:
+        """See Backing."""
+        return sum(level.length() for level in self.levels.values())
