@@ -67,11 +67,11 @@ def complaint(arguments: dict[str, object], **options: object) -> str:
         ("x-single-active-consumer", "yes", "{unacceptable_type,longstr}"),
         ("x-queue-type", 4, "{unacceptable_type,signedint}"),
         ("x-queue-type", "nosuch", "\"unsupported queue type 'nosuch'\""),
-        ("x-queue-type", "stream", "\"queue type 'stream' is not supported yet\""),
+        ("x-queue-type", "quorum", "\"queue type 'quorum' is not supported yet\""),
     ],
 )
 def test_refuses_a_wrong_value_as_rabbitmq_does(key: str, value: object, why: str) -> None:
-    durable = value == "stream"
+    durable = value == "quorum"
     assert complaint({key: value}, durable=durable) == f"invalid arg '{key}' {HERE}: {why}"
 
 
