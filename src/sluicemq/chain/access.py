@@ -73,7 +73,8 @@ class Access:
 
     def check_entry(self, user: str, vhost: str) -> None:
         """530 unless that user may open a connection there now."""
-        if vhost not in self.broker.vhosts:
+        found = self.broker.vhosts.get(vhost)
+        if found is None or found.listener is not None:
             raise not_allowed(f"vhost {vhost} not found")
         self.check_room(user, vhost)
         if not self.may_enter(user, vhost):

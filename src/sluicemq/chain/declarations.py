@@ -14,6 +14,7 @@ from sluicemq.model.definitions import (
     BindingDefinition,
     ExchangeDefinition,
 )
+from sluicemq.routing.delayed import DELAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +24,16 @@ if TYPE_CHECKING:
 
 def declare_exchange(vhost: VirtualHost, asked: ExchangeDefinition, passive: bool) -> list[bytes]:
     """exchange.declare."""
-    if vhost.topology.declare_exchange(asked, passive) and asked.durable:
-        return [vhost.broker.definitions.add_exchange(asked)]
-    return []
+    vhost.check_alive()
+    if not vhost.topology.declare_exchange(asked, passive):
+        return []
+    definitions = vhost.broker.definitions
+    changes = [definitions.add_exchange(asked)] if asked.durable else []
+    if asked.type == DELAYED:
+        queue = vhost.hold_for(asked)
+        if asked.durable:
+            changes.append(definitions.add_queue(queue.id, queue.definition))
+    return changes
 
 
 def delete_exchange(vhost: VirtualHost, name: str, if_unused: bool) -> list[bytes]:
@@ -35,6 +43,7 @@ def delete_exchange(vhost: VirtualHost, name: str, if_unused: bool) -> list[byte
 
 def bind(vhost: VirtualHost, binding: BindingDefinition) -> list[bytes]:
     """queue.bind, exchange.bind."""
+    vhost.check_alive()
     if vhost.topology.bind(binding) and is_durable(vhost, binding):
         return [vhost.broker.definitions.add_binding(binding)]
     return []
@@ -50,7 +59,10 @@ def unbind(vhost: VirtualHost, binding: BindingDefinition) -> list[bytes]:
 
 
 def exchanges_gone(vhost: VirtualHost, names: Iterable[str]) -> list[bytes]:
-    """Those that were durable are to be forgotten."""
+    """Those that were durable are to be forgotten; what they have kept back goes."""
+    names = list(names)
+    for name in names:
+        vhost.stop_holding(name)
     definitions = vhost.broker.definitions
     durable = [name for name in names if (vhost.name, name) in definitions.exchanges]
     return [definitions.delete_exchange(vhost.name, name) for name in durable]

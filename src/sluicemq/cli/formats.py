@@ -16,11 +16,14 @@ Row = Mapping[str, Any]
 
 
 def plain(value: object) -> str:
-    """A value in a cell: true/false, nothing for none, JSON for what has structure."""
+    """A value in a cell: true/false, nothing for none, [a, b] for texts, JSON for what else has
+    structure."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return f"[{', '.join(map(escaped, value))}]"
     if isinstance(value, dict | list):
         return json.dumps(value, separators=(",", ":"))
     return escaped(str(value))

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.actions import operations, policies
+from sluicemq.manage.actions import operations, permissions, policies, users, vhosts
 
 if TYPE_CHECKING:
     from sluicemq.manage.task import Action
 
-ACTIONS: Final[dict[str, Action]] = {**operations.ACTIONS, **policies.ACTIONS}
+ACTIONS: Final[dict[str, Action]] = {
+    **operations.ACTIONS,
+    **permissions.ACTIONS,
+    **policies.ACTIONS,
+    **users.ACTIONS,
+    **vhosts.ACTIONS,
+}

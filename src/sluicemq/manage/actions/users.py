@@ -1,0 +1,141 @@
+"""Users: add, change, list, delete."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.chain import accounts
+from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.model.passwords import SALT_BYTES, hash_password
+from sluicemq.model.users import User
+from sluicemq.model.vhosts import NAME_BYTES_MAX, USER_LIMITS, check_limits
+
+if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
+    from sluicemq.manage.command import Given
+    from sluicemq.manage.task import Action, Task
+
+
+def user_named(broker: Broker, name: str) -> User:
+    """That user, or rabbitmqctl's exit code for no such user."""
+    user = broker.definitions.users.get(name)
+    if user is None:
+        raise CommandRefused(f'User "{name}" does not exist', NO_USER)
+    return user
+
+
+def user_of(task: Task, given: Given) -> User:
+    """The one that was named."""
+    return user_named(task.broker, given.text("username"))
+
+
+def hashed(task: Task, given: Given) -> str:
+    """What is kept of the password that was given; nothing of an empty one."""
+    password = given.text("password")
+    salt = task.broker.world.dice.token(SALT_BYTES)
+    return hash_password(password, salt) if password else ""
+
+
+def add_user(task: Task, given: Given) -> None:
+    name = given.text("username")
+    if name in task.broker.definitions.users:
+        raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
+    if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+        raise CommandRefused(f"a user's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
+    task.record([accounts.put(task.broker, User(name, hashed(task, given)))])
+
+
+def delete_user(task: Task, given: Given) -> None:
+    task.record([accounts.delete_user(task.broker, user_of(task, given).name)])
+
+
+def change(task: Task, user: User) -> None:
+    """The user as it is now."""
+    task.record([accounts.put(task.broker, user)])
+
+
+def change_password(task: Task, given: Given) -> None:
+    """Hashed as new ones are, however it was before."""
+    user = user_of(task, given)
+    change(task, User(user.name, hashed(task, given), tags=user.tags, limits=user.limits))
+
+
+def clear_password(task: Task, given: Given) -> None:
+    change(task, replace(user_of(task, given), password_hash=""))
+
+
+def authenticate_user(task: Task, given: Given) -> None:
+    """As if it came from this machine, which it does."""
+    name = given.text("username")
+    refusal = task.broker.access.refusal(name, given.text("password"), from_loopback=True)
+    if refusal:
+        text = f'failed to authenticate user "{name}"\n{refusal}'
+        raise CommandRefused(text, DATA)
+    task.finish()
+
+
+def set_user_tags(task: Task, given: Given) -> None:
+    """`impersonator` holds at once; the others are for the management interface."""
+    tags = tuple(dict.fromkeys(given.texts("tags")))
+    change(task, replace(user_of(task, given), tags=tags))
+
+
+def list_users(task: Task, _: Given) -> None:
+    users = task.broker.definitions.users.values()
+    task.finish([{"user": user.name, "tags": list(user.tags)} for user in users])
+
+
+def new_hash(task: Task, given: Given) -> None:
+    """hash_password: nothing is kept."""
+    task.finish([{"password_hash": hashed(task, given)}])
+
+
+def set_user_limits(task: Task, given: Given) -> None:
+    """Those that are not named stay."""
+    user = user_of(task, given)
+    limits = check_limits(json_object(given.text("definition")), USER_LIMITS)
+    change(task, replace(user, limits={**user.limits, **limits}))
+
+
+def clear_user_limits(task: Task, given: Given) -> None:
+    """That there was none is fine."""
+    user, gone = user_of(task, given), given.text("limit_type")
+    left = {name: limit for name, limit in user.limits.items() if gone not in (name, "all")}
+    change(task, replace(user, limits=left))
+
+
+def list_user_limits(task: Task, given: Given) -> None:
+    """With --user it is listed though it has none."""
+    if given.values.get("user") is not None:
+        users = [user_named(task.broker, given.text("user"))]
+    else:
+        users = [user for user in task.broker.definitions.users.values() if user.limits]
+    task.finish([{"user": user.name, "limits": dict(user.limits)} for user in users])
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """What an argument says that has to be a JSON object."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise CommandRefused(f"JSON decoding error. Reason: {error}", UNAVAILABLE) from error
+    if not isinstance(value, dict):
+        raise CommandRefused(f"{text} is no JSON object", UNAVAILABLE)
+    return value
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    "add_user": add_user,
+    "delete_user": delete_user,
+    "change_password": change_password,
+    "clear_password": clear_password,
+    "authenticate_user": authenticate_user,
+    "set_user_tags": set_user_tags,
+    "list_users": list_users,
+    "hash_password": new_hash,
+    "set_user_limits": set_user_limits,
+    "clear_user_limits": clear_user_limits,
+    "list_user_limits": list_user_limits,
+}

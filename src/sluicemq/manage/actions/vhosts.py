@@ -1,0 +1,111 @@
+"""Virtual hosts: add, list, limit, delete."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain import accounts
+from sluicemq.chain.vhost import VhostEmpty
+from sluicemq.manage.actions.users import json_object
+from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
+from sluicemq.model.vhosts import (
+    NAME_BYTES_MAX,
+    QUEUE_TYPES,
+    VHOST_LIMITS,
+    VhostDefinition,
+    check_limits,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.manage.command import Given
+    from sluicemq.manage.task import Action, Task
+
+
+def definition_of(task: Task, given: Given) -> VhostDefinition:
+    """Of the virtual host that was named."""
+    return task.broker.definitions.vhosts[task.vhost(given).name]
+
+
+def add_vhost(task: Task, given: Given) -> None:
+    """One that is there stays as it is."""
+    name = given.text("vhost")
+    kind = given.text("default_queue_type", "") or None
+    if kind is not None and kind not in QUEUE_TYPES:
+        raise CommandRefused(
+            f"there is no queue type {kind}: {', '.join(QUEUE_TYPES)}", UNAVAILABLE
+        )
+    if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+        raise CommandRefused(f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
+    there = task.broker.vhosts.get(name)
+    if there is not None and there.listener is not None:
+        raise CommandRefused(f"Virtual host '{name}' is being deleted", LATER)
+    if there is not None:
+        task.finish()
+        return
+    tags = tuple(tag for tag in given.text("tags", "").split(",") if tag)
+    definition = VhostDefinition(name, given.text("description", ""), tags, kind)
+    task.record([accounts.put_vhost(task.broker, definition)])
+
+
+def delete_vhost(task: Task, given: Given) -> None:
+    """Answered when it is durable that it is gone."""
+    vhost = task.vhost(given)
+    if vhost.listener is not None:
+        raise CommandRefused(f"Virtual host '{vhost.name}' is being deleted", LATER)
+
+    def heard(message: object) -> None:
+        if isinstance(message, VhostEmpty):
+            task.record([accounts.delete_vhost(vhost)])
+
+    task.hear(heard)
+    accounts.empty_vhost(vhost, task)
+
+
+def list_vhosts(task: Task, _: Given) -> None:
+    task.finish(
+        [
+            {
+                "name": each.name,
+                "description": each.description,
+                "tags": list(each.tags),
+                "tracing": False,
+                "default_queue_type": each.default_queue_type,
+            }
+            for each in task.broker.definitions.vhosts.values()
+        ]
+    )
+
+
+def set_vhost_limits(task: Task, given: Given) -> None:
+    """Those that are not named go."""
+    definition = definition_of(task, given)
+    limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
+    task.record([accounts.put_vhost(task.broker, replace(definition, limits=limits))])
+
+
+def clear_vhost_limits(task: Task, given: Given) -> None:
+    definition = definition_of(task, given)
+    if not definition.limits:
+        raise CommandRefused("Parameter does not exist", UNAVAILABLE)
+    task.record([accounts.put_vhost(task.broker, replace(definition, limits={}))])
+
+
+def list_vhost_limits(task: Task, given: Given) -> None:
+    """Of one, though it has none, or of all that have some."""
+    if given.flag("global_"):
+        every = task.broker.definitions.vhosts.values()
+        some = [definition for definition in every if definition.limits]
+    else:
+        some = [definition_of(task, given)]
+    task.finish([{"vhost": each.name, "limits": dict(each.limits)} for each in some])
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    "add_vhost": add_vhost,
+    "delete_vhost": delete_vhost,
+    "list_vhosts": list_vhosts,
+    "set_vhost_limits": set_vhost_limits,
+    "clear_vhost_limits": clear_vhost_limits,
+    "list_vhost_limits": list_vhost_limits,
+}
