@@ -23,28 +23,13 @@ from sluicemq.model.definitions import (
     validate_exchange,
 )
 from sluicemq.model.policies import Policies
-from sluicemq.routing.direct import DirectExchange
+from sluicemq.routing.delayed import DELAYED, DelayedExchange
 from sluicemq.routing.exchange import Exchange
-from sluicemq.routing.fanout import FanoutExchange
-from sluicemq.routing.headers import HeadersExchange
 from sluicemq.routing.message import Message
-from sluicemq.routing.spreading import (
-    ConsistentHashExchange,
-    ModulusHashExchange,
-    RandomExchange,
-)
-from sluicemq.routing.topic import TopicExchange
+from sluicemq.routing.types import PLAIN_TYPES
 
 DEFAULT: Final = ""
-TYPES: Final[dict[str, type[Exchange]]] = {
-    "direct": DirectExchange,
-    "fanout": FanoutExchange,
-    "headers": HeadersExchange,
-    "topic": TopicExchange,
-    "x-consistent-hash": ConsistentHashExchange,
-    "x-modulus-hash": ModulusHashExchange,
-    "x-random": RandomExchange,
-}
+TYPES: Final[dict[str, type[Exchange]]] = {**PLAIN_TYPES, DELAYED: DelayedExchange}
 PREDECLARED: Final[dict[str, str]] = {
     "amq.direct": "direct",
     "amq.fanout": "fanout",
