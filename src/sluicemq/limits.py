@@ -135,6 +135,13 @@ their turn."""
 EXPIRY_LOOK_MS: Final = 60_000
 """At most so long a queue sleeps until its first message expires: the clock may have been set."""
 
+DUE_MESSAGES_MAX: Final = 256
+"""Delayed messages that are taken up at a time when their time has come."""
+
+DELAY_LOOK_MS: Final = 1_000
+"""An exchange that delays messages looks at least this often whether one is due: a clock that was
+set is noticed."""
+
 RETRY_REFUSED_MS: Final = 1_000
 """A message of the broker's own that a full queue has refused is offered to it again after this
 while."""

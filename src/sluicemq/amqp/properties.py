@@ -26,6 +26,7 @@ from sluicemq.amqp.types import (
     decode_table,
     drop_field,
     encode_longlong,
+    encode_longstr,
     encode_octet,
     encode_shortstr,
     encode_table,
@@ -243,6 +244,31 @@ def with_text(raw: bytes, flag: int, value: str) -> bytes:
     assert old is not None
     start = _start(raw, flag)
     return raw[:start] + encode_shortstr(value) + raw[start + 1 + len(old) :]
+
+
+def headers_of(raw: bytes) -> bytes:
+    """The headers table of checked properties, without its length; b"" when there is none."""
+    if not (raw[0] << 8 | raw[1]) & HEADERS:
+        return b""
+    start = _start(raw, HEADERS)
+    return raw[start + 4 : skip_longstr(raw, start, len(raw))]
+
+
+def with_headers(raw: bytes, table: bytes) -> bytes:
+    """Checked properties with that headers table, given without its length."""
+    flags = raw[0] << 8 | raw[1]
+    start = _start(raw, HEADERS)
+    end = skip_longstr(raw, start, len(raw)) if flags & HEADERS else start
+    return b"".join((FLAGS.pack(flags | HEADERS), raw[2:start], encode_longstr(table), raw[end:]))
+
+
+def without_text(raw: bytes, flag: int) -> bytes:
+    """Checked properties without that short string property."""
+    flags = raw[0] << 8 | raw[1]
+    if not flags & flag:
+        return raw
+    start = _start(raw, flag)
+    return FLAGS.pack(flags & ~flag) + raw[2:start] + raw[start + 1 + raw[start] :]
 
 
 def without_header(raw: bytes, name: str) -> bytes:

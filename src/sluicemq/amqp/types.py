@@ -54,6 +54,10 @@ NUMBERS: Final[dict[int, struct.Struct]] = {
 """The field types whose value is what `struct` makes of it."""
 
 
+OTHER_SIZES: Final = {ord("V"): 0, ord("T"): 8, ord("D"): 5}
+"""The bytes of those that are neither these nor have a length before them."""
+
+
 class Malformed(ValueError):
     """Bytes that are no AMQP, or a value AMQP cannot carry."""
 
@@ -119,6 +123,19 @@ def skip_longstr(buf: bytes, pos: int, end: int) -> int:
     size, pos = decode_long(buf, pos, end)
     if size > end - pos:
         raise Malformed("a long string, table or array is cut")
+    return pos + size
+
+
+def skip_value(buf: bytes, pos: int, end: int) -> int:
+    """Where the field value at `pos`, type letter first, ends. What is nested is not looked at."""
+    tag, pos = decode_octet(buf, pos, end)
+    if tag in b"SxAF":
+        return skip_longstr(buf, pos, end)
+    size = NUMBERS[tag].size if tag in NUMBERS else OTHER_SIZES.get(tag)
+    if size is None:
+        raise Malformed(f"unknown field type {chr(tag)!r}")
+    if size > end - pos:
+        raise Malformed("a field value is cut")
     return pos + size
 
 

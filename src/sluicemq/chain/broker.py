@@ -31,6 +31,8 @@ from sluicemq.storage.stream_recovery import forget_streams
 
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
+    from sluicemq.chain.delaying import Delayer
+    from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.reader import Reader
     from sluicemq.config import Config
@@ -133,8 +135,10 @@ class Broker:
         spec = self.profile.msg_store_credit_disc_bound
         return link(queue.keeper, queue, self.store.keeper, self.store, spec, "message store")
 
-    def link_deliveries(self, queue: Queue, channel: Channel) -> tuple[Outflow, Inflow]:
-        """queue -> channel, for deliveries: no gate of the queue's own keeper."""
+    def link_deliveries(
+        self, queue: Queue, channel: Channel | Delayer
+    ) -> tuple[Outflow, Inflow]:
+        """queue -> channel or delayer, for deliveries: no gate of the queue's own keeper."""
         spec = self.delivery_window
         name = f"deliveries to {channel.name}"
         return link(queue.deliveries, queue, channel.deliveries, channel, spec, name)
@@ -153,6 +157,12 @@ class Broker:
         """Those of all virtual hosts."""
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
+
+    def all_with_messages(self) -> Iterator[Queue]:
+        """And those that no client sees."""
+        for vhost in self.vhosts.values():
+            yield from vhost.queues.values()
+            yield from vhost.queues.holding.values()
 
     @property
     def queue_count(self) -> int:

@@ -31,7 +31,7 @@ from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.queues.commands import Down
-from sluicemq.queues.effects import Cancelled, Confirm, Deliver
+from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
@@ -124,6 +124,8 @@ class Channel(FlowActor):
                 self.cancelled_by_broker(message)
         elif isinstance(message, ANSWERS):
             self.answered(message)
+        elif isinstance(message, Rejected):
+            self.publishing.reject(message)
         elif isinstance(message, QueueGone):
             self.publishing.forget(message.queue)
         elif isinstance(message, Reply):

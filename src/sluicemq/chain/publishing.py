@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.queues.effects import Rejected
 
 Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
 Targets: TypeAlias = "list[Target]"
@@ -400,6 +401,10 @@ class Publishing:
         """A queue has made publishes safe."""
         self.broker.counters.confirmed += count
         self.unconfirmed.confirm(first_seq, count)
+
+    def reject(self, answer: Rejected) -> None:
+        """A queue was full."""
+        self.unconfirmed.reject(answer.first_seq, answer.count, answer.offset)
 
     def acknowledgements(self) -> list[bytes]:
         """The basic.ack and basic.nack frames that are due; or the answer to a commit."""

@@ -16,6 +16,7 @@ from sluicemq.chain.message_store import (
     StoreRemove,
     StoreWrite,
 )
+from sluicemq.chain.upkeep import HeadDue, LookUnused, Upkeep
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.disk import DiskJob, Files
@@ -23,6 +24,7 @@ from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import (
     COMMANDS,
+    USES,
     Cancel,
     Configure,
     Delete,
@@ -32,7 +34,7 @@ from sluicemq.queues.commands import (
     Serve,
     SetTarget,
 )
-from sluicemq.queues.effects import Deleted, Deliver, Effect, Remove, Write
+from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Effect, Remove, Write
 from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
@@ -140,6 +142,7 @@ class ClassicShell(Queue):
         settings = settings_of(definition.arguments, {})
         self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
         self.replicator: Replicator = Alone(self.machine)
+        self.upkeep = Upkeep(self)
         self.configure(self.policy)
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
@@ -166,9 +169,13 @@ class ClassicShell(Queue):
             message.inflow.settle(count, batch.size)
             self.replicator.submit(publish, self.effects)
         elif isinstance(message, COMMANDS):
+            if self.machine.limits.restless:
+                self.upkeep.tick()
             self.replicator.submit(message, self.effects)
             if isinstance(message, Down | Cancel):
                 self.consumer_left(message)
+            if self.upkeep.expires_ms is not None and isinstance(message, USES):
+                self.upkeep.used()
         elif isinstance(message, Resume):
             self.invitations.append(message.limiter)
         else:
@@ -184,6 +191,10 @@ class ClassicShell(Queue):
             self.say_lost(self.machine.got_bodies(message.chunk, message.contents))
         elif isinstance(message, PolicyChanged):
             self.configure(message.policy)
+        elif isinstance(message, HeadDue):
+            self.upkeep.head_due(message)
+        elif isinstance(message, LookUnused):
+            self.upkeep.look_unused()
         elif isinstance(message, Flush):
             self.flush_upto = message.upto
             self.flush_from = 0
@@ -202,7 +213,11 @@ class ClassicShell(Queue):
 
     def turn_ended(self) -> None:
         """Deal out what can be dealt, make the effects real, page, account the memory."""
-        self.replicator.submit(Serve(), self.effects)
+        machine = self.machine
+        if machine.limits.restless:
+            self.upkeep.tick()
+        else:
+            self.replicator.submit(Serve(), self.effects)
         for limiter in self.invitations:
             limiter.had_turn(self)
         self.invitations.clear()
@@ -211,7 +226,6 @@ class ClassicShell(Queue):
             self.effects = []
             for effect in effects:
                 self.make_real(effect)
-        machine = self.machine
         machine.reduce_memory_use(self.store_is_full)
         if machine.backing.to_store_count:
             self.page_bodies()
@@ -223,6 +237,8 @@ class ClassicShell(Queue):
         if footprint != self.accounted:
             self.broker.memory_used(footprint - self.accounted)
             self.accounted = footprint
+        if machine.limits.restless:
+            self.upkeep.plan()
         self.hold_up()
 
     def make_real(self, effect: Effect) -> None:
@@ -247,6 +263,9 @@ class ClassicShell(Queue):
             self.delivered += len(effect.contents)
         elif isinstance(effect, Deleted):
             self.go(effect)
+            return
+        elif isinstance(effect, DeadLetter):
+            self.upkeep.dead_letter(effect)
             return
         if effect.channel is not None:
             effect.channel.post(effect)
@@ -274,6 +293,7 @@ class ClassicShell(Queue):
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         self.message_ttl_ms = settings.message_ttl_ms
+        self.upkeep.configure(settings)
         self.replicator.submit(Configure(settings), self.effects)
 
     def expiry_of(self, ttl_ms: int | None) -> int:
@@ -307,6 +327,9 @@ class ClassicShell(Queue):
         sealed = bool(self.broker.store.sealed)
         if index.has_empty:
             self.let_segments_go()
+        if machine.limits.doomed:
+            for chunk in machine.limits.bodies_wanted():
+                self.broker.store.post(StoreRead(self, chunk))
         if not self.flush_upto and not backing.needs_disk():
             return
         hungry = machine.hungry()
@@ -455,6 +478,7 @@ class ClassicShell(Queue):
                 answer.channel.post(answer)
             return
         self.gone = True
+        self.upkeep.close()
         self.vhost.forget_queue(self)
         for channel in self.upstream:
             channel.post(QueueGone(self))

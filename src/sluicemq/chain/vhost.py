@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sluicemq.chain.declarations import exchanges_gone
+from sluicemq.chain.delaying import HoldingQueue
 from sluicemq.chain.message_store import StoreDefinition
 from sluicemq.chain.queue import ClassicShell, Queue
+from sluicemq.chain.republishing import Republisher
 from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.model.definitions import STREAM
+from sluicemq.model.definitions import STREAM, QueueDefinition
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of
+from sluicemq.queues.commands import Delete
+from sluicemq.routing.delayed import HOLDING_PREFIX, holding_queue, is_holding
 from sluicemq.routing.topology import Topology
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import queue_directory
@@ -18,21 +22,8 @@ from sluicemq.storage.recovery import queue_directory
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
     from sluicemq.kernel.actor import Actor
-    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.definitions import ExchangeDefinition
     from sluicemq.storage.recovery import RecoveredQueue
-
-WITHOUT_EFFECT: Final = frozenset(
-    (
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
-        "x-expires",
-        "x-max-length",
-        "x-max-length-bytes",
-        "x-message-ttl",
-        "x-overflow",
-    )
-)
-"""Queue arguments that are checked as RabbitMQ checks them, but do nothing yet: said in the log."""
 
 
 class VhostEmpty:
@@ -44,6 +35,18 @@ class VhostEmpty:
         self.vhost = vhost
 
 
+class Queues(dict[str, Queue]):
+    """By name. The holding queues of exchanges are found too by who asks for one that must be
+    there, which only routing does; nobody else sees them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holding: dict[str, HoldingQueue] = {}
+
+    def __missing__(self, name: str) -> Queue:
+        return self.holding[name]
+
+
 class VirtualHost:
     """One of the broker's. `exclusive` has the exclusive queues by their connection's name."""
 
@@ -52,7 +55,7 @@ class VirtualHost:
         self.name = name
         self.topology = Topology(name)
         self.policies = self.topology.policies
-        self.queues: dict[str, Queue] = {}
+        self.queues = Queues()
         self.exclusive: dict[str, dict[str, Queue]] = {}
         self.connections = 0
         """Open in it."""
@@ -72,8 +75,14 @@ class VirtualHost:
     def begin_end(self, listener: Actor) -> None:
         """From now on nothing is declared here."""
         self.listener = listener
-        if not self.queues:
-            listener.post(VhostEmpty(self))
+        for holding in self.queues.holding.values():
+            holding.post(Delete(None, False, False))
+        self.tell_listener()
+
+    def tell_listener(self) -> None:
+        """When the last queue is gone."""
+        if self.listener is not None and not self.queues and not self.queues.holding:
+            self.listener.post(VhostEmpty(self))
 
     def check_room(self, queue: str) -> None:
         """406 when there are as many queues as there may be."""
@@ -84,17 +93,24 @@ class VirtualHost:
             where = f"queue limit in vhost '{self.name}' ({most})"
             raise ChannelViolation(406, f"cannot declare queue '{queue}': {where} is reached")
 
+    def republisher(self, source: Actor, name: str) -> Republisher:
+        """A publisher of the broker's own in this virtual host."""
+        return Republisher(self, source, name)
+
     def recover_queue(
         self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
     ) -> None:
         """A durable queue that was there before."""
+        if is_holding(definition.name):
+            self.recover_holding(queue_id, definition, found)
+            return
         if definition.type == STREAM:
             stream = StreamShell(self, definition, queue_id)
             stream.recover()
             self.add(stream)
             return
         queue = ClassicShell(self, definition, queue_id, found.index)
-        queue.machine.recover(found.marks())
+        queue.machine.recover(found.marks(), found.expiring)
         self.add(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
@@ -109,10 +125,6 @@ class VirtualHost:
             index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
             queue = ClassicShell(self, definition, queue_id, index)
         self.add(queue)
-        idle = [key for key in definition.arguments if key in WITHOUT_EFFECT]
-        if idle:
-            text = f"{queue.title}: no effect in this version: {', '.join(idle)}"
-            broker.world.log.write("warning", text)
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
         return queue
@@ -129,6 +141,9 @@ class VirtualHost:
     def forget_queue(self, queue: Queue) -> None:
         """The queue has been deleted; its bindings go with it."""
         name = queue.name
+        if isinstance(queue, HoldingQueue):
+            self.forget_holding(queue)
+            return
         if self.queues.get(name) is not queue:
             return
         broker = self.broker
@@ -143,5 +158,51 @@ class VirtualHost:
             owned.pop(name, None)
             if not owned:
                 self.exclusive.pop(owner, None)
-        if self.listener is not None and not self.queues:
-            self.listener.post(VhostEmpty(self))
+        self.tell_listener()
+
+    # -- exchanges that delay messages
+
+    def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
+        """The queue for the messages that an exchange keeps back, made now."""
+        broker = self.broker
+        definition = QueueDefinition(
+            holding_queue(exchange.name), exchange.durable, vhost=self.name
+        )
+        queue_id = broker.queue_id()
+        directory = queue_directory(queue_id, definition.durable)
+        index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+        queue = HoldingQueue(self, definition, queue_id, index, exchange.name)
+        self.add_holding(queue)
+        return queue
+
+    def recover_holding(
+        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+    ) -> None:
+        """One that was there before; it goes when its exchange went just before the broker did."""
+        exchange = definition.name.removeprefix(HOLDING_PREFIX)
+        queue = HoldingQueue(self, definition, queue_id, found.index, exchange)
+        queue.machine.recover(found.marks(), found.expiring)
+        self.add_holding(queue)
+        if exchange not in self.topology.exchanges:
+            queue.post(Delete(None, False, False))
+
+    def add_holding(self, queue: HoldingQueue) -> None:
+        """Routing finds it from now on."""
+        self.queues.holding[queue.name] = queue
+        if queue.definition.durable:
+            self.broker.durable_queues[queue.id] = queue
+            self.broker.store.checkpoints.touch(queue)
+
+    def stop_holding(self, exchange: str) -> None:
+        """The exchange is gone: what it has kept back goes too."""
+        queue = self.queues.holding.get(holding_queue(exchange))
+        if queue is not None:
+            queue.post(Delete(None, False, False))
+
+    def forget_holding(self, queue: HoldingQueue) -> None:
+        """It has been deleted."""
+        if self.queues.holding.get(queue.name) is queue:
+            del self.queues.holding[queue.name]
+            self.broker.durable_queues.pop(queue.id, None)
+            self.broker.definitions.delete_queue(queue.id)
+            self.tell_listener()

@@ -25,9 +25,11 @@ Frame: TypeAlias = tuple[int, bool, bool]
 class Expected:
     """A batch on its way: `waiting` queues have not answered yet."""
 
-    __slots__ = ("count", "waiting")
+    __slots__ = ("count", "size", "waiting")
 
     def __init__(self, count: int, waiting: int) -> None:
+        self.size = count
+        """As it was published; the last ones may have been rejected since."""
         self.count = count
         self.waiting = waiting
 
@@ -68,7 +70,7 @@ class Unconfirmed:
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
-        assert expected.count >= count
+        assert expected.size >= count
         count = expected.count
         expected.waiting -= 1
         if not expected.waiting:
@@ -76,15 +78,22 @@ class Unconfirmed:
             self.count -= count
             self._confirmed.append((first_seq, count))
 
-    def reject(self, first_seq: int, count: int) -> None:
-        """One queue has rejected the batch: what the others say no longer matters."""
-        expected = self._expected.pop(first_seq, None)
+    def reject(self, first_seq: int, count: int, offset: int = 0) -> None:
+        """One queue has rejected the `count` messages of the batch behind the first `offset`, which
+        it confirms later: what the others say of these no longer matters. In a batch that was
+        divided among queues nobody knows which ones these are: all of it is rejected."""
+        expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it before
-        assert expected.count >= count
-        count = expected.count
-        self.count -= count
-        self._rejected.append((first_seq, count))
+        kept = offset if offset + count == expected.size else 0
+        rejected = expected.count - kept
+        if rejected <= 0:
+            return
+        if not kept:
+            del self._expected[first_seq]
+        expected.count = kept
+        self.count -= rejected
+        self._rejected.append((first_seq + kept, rejected))
 
     def smallest(self) -> int | None:
         """The smallest sequence number that is still unconfirmed."""

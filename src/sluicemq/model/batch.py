@@ -67,6 +67,12 @@ class Batch:
         self.priority = priority
 
 
+def names_of(address: bytes) -> tuple[bytes, bytes]:
+    """Exchange and routing key."""
+    key_at = 1 + address[0]
+    return address[1:key_at], address[key_at + 1 :]
+
+
 def part_of(batch: Batch, start: int, end: int) -> Batch:
     """Messages [start, end) of a batch."""
     contents = batch.contents[start:end]

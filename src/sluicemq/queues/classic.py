@@ -161,9 +161,7 @@ class ClassicQueue(QueueMachine):
         self.rates.published += count
         return self.backing.publish(batch, expiry)
 
-    def promise(
-        self, batch: Batch, command: Publish, position: int, effects: list[Effect]
-    ) -> None:
+    def promise(self, batch: Batch, command: Publish, position: int, effects: list[Effect]) -> None:
         """Of what was stored from `position` on: it is, or will be, as safe as it can be."""
         count = len(batch.contents)
         if self.durable and batch.persistent:
@@ -539,8 +537,10 @@ class ClassicQueue(QueueMachine):
             self.backing.index.acknowledge(positions)
         return lost
 
-    def recover(self, marks: Sequence[Mark]) -> None:
-        """After a restart; the marks are those of all priorities."""
+    def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
+        """After a restart; the marks are those of all priorities. `expiring`: some messages may."""
+        if expiring:
+            self.limits.saw_expiry()
         self.depth.ready = self.depth.persistent = self.backing.recover(marks)
         self.depth.ready_bytes = self.backing.delta.bytes
 

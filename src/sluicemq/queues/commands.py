@@ -187,3 +187,5 @@ Command = (
 )
 COMMANDS: Final = (Settle, Written, Get, Inspect, Consume, Cancel, Down, Purge, Delete, Serve)
 """What a queue actor takes from its inbox as it is."""
+USES: Final = (Get, Inspect, Consume, Cancel, Down)
+"""After these a queue has not been unused (x-expires) for the time before."""

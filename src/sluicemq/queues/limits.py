@@ -280,9 +280,7 @@ class Limits:
         self.dying += len(contents)
         self.dying_bytes += size_of(contents, chunk.even)
         effects.append(
-            DeadLetter(
-                number, 0, contents, chunk.address, chunk.number, chunk.persistent, reason
-            )
+            DeadLetter(number, 0, contents, chunk.address, chunk.number, chunk.persistent, reason)
         )
 
     def reject(self, lot: Lot, start: int, end: int, reason: str, effects: list[Effect]) -> None:

@@ -121,6 +121,11 @@ class PriorityBacking:
         top = self.top()
         return None if top is None else top.first()
 
+    def first(self) -> Chunk | None:
+        """See Backing."""
+        top = self.top()
+        return None if top is None else top.first()
+
     def took(self, chunk: Chunk, count: int) -> None:
         """See Backing."""
         level = self.level_of(chunk)

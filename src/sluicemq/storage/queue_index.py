@@ -273,7 +273,8 @@ class QueueIndex:
             last = max(run.positions[-1] for run in block)
             refers = any(run.contents is None for run in block)
             write.data.append(data)
-            write.places.append(BlockPlace(offset, len(data), first, last, refers))
+            expires = any(run.expiry for run in block)
+            write.places.append(BlockPlace(offset, len(data), first, last, refers, expires))
             offset += len(data)
             for run in block:
                 bits = bits_of(run.positions, base)

@@ -64,6 +64,8 @@ class RecoveredQueue:
         self.higher: dict[int, Mark] = {}
         """Of each priority above 0 that has had messages."""
         self.size = 0
+        self.expiring = False
+        """Some of its messages may expire."""
         self.runs: list[Run] = []
         """Of the journal; some of their messages may be acknowledged or in segments."""
         self.gone: list[int] = []
@@ -400,6 +402,7 @@ class Recovery:
             job = IndexRead(segment, base, end, READ_BYTES, keep_bodies=False)
             job.run(self.files)
             segment.places = job.places
+            queue.expiring |= any(place.has_expiry for place in job.places)
             self.warn(job.damaged)
             runs = [run for run in job.runs if run.contents is None]
             found += picked(runs, segment.live, base)

@@ -4,8 +4,8 @@ A block is a record of type BLOCK; its payload begins with
 
     first u64 | last u64 | count u32 | flags u16 | check u16
 
-the smallest and the largest of its positions, how many they are, and 1 when bodies are in the
-message store; `check` is a crc of these, seeded with the file's id and the record's offset, so that
+the smallest and the largest of its positions, how many they are, and the sum of 1 when bodies are
+in the message store and 2 when messages expire; `check` is a crc of these, seeded with the file's id and the record's offset, so that
 they can be trusted without reading the rest. Then follow the runs, as `entries` has them.
 """
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 BLOCK_HEAD: Final = Struct("<QQIHH")
 REFERENCES: Final = 1
+EXPIRIES: Final = 2
 
 PEEK_SIZE: Final = 64
 """Bytes read of a block to know its place: both heads."""
@@ -51,6 +52,7 @@ class BlockPlace(NamedTuple):
     first: int
     last: int
     has_references: bool
+    has_expiry: bool = False
 
     @property
     def end(self) -> int:
@@ -75,6 +77,7 @@ def encode_block(file_id: bytes, offset: int, sequence: int, runs: list[Run]) ->
     last = max(run.positions[-1] for run in runs)
     count = sum(run.count for run in runs)
     flags = REFERENCES * any(run.contents is None for run in runs)
+    flags |= EXPIRIES * any(run.expiry for run in runs)
     fields = BLOCK_HEAD.pack(first, last, count, flags, 0)
     check = check_of(file_id, offset, fields)
     parts = [BLOCK_HEAD.pack(first, last, count, flags, check)]
@@ -94,7 +97,8 @@ def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | 
     fields = BLOCK_HEAD.pack(first, last, count, flags, 0)
     if check != check_of(file_id, offset, fields) or head.length < BLOCK_HEAD.size:
         return None
-    return BlockPlace(offset, head.size, first, last, bool(flags & REFERENCES))
+    refers, expires = bool(flags & REFERENCES), bool(flags & EXPIRIES)
+    return BlockPlace(offset, head.size, first, last, refers, expires)
 
 
 def scan_places(

@@ -20,7 +20,7 @@ from sluicemq.chain.unacked import DEAD_MAX
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO
-from sluicemq.queues import paging
+from sluicemq.queues import loading
 from sluicemq.queues.commands import SetTarget
 
 from .client import PERSISTENT, Broker, Client
@@ -272,7 +272,7 @@ def test_segments_of_a_transient_queue_go_at_once() -> None:
 def test_publisher_waits_while_memory_is_tight_and_the_disk_is_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(paging, "PAGE_OUT_BYTES", 1000)
+    monkeypatch.setattr(loading, "PAGE_OUT_BYTES", 1000)
     broker = Broker(TINY)
     client = client_with(broker, 1)
     client.call(1, m.QueueDeclare(queue="q"))

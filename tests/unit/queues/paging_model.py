@@ -410,7 +410,7 @@ class Bench:
         self.new_queue()
         for state in states:
             self.backing.index.adopt(state)
-        self.machine.recover([self.weighed(mark) for mark in marks])
+        self.machine.recover([self.weighed(mark) for mark in marks], expiring=False)
         self.turn()
 
     def weighed(self, mark: Mark) -> Mark:

@@ -1,0 +1,100 @@
+"""Raw field tables: the broker adds to headers without touching what clients have put there.
+
+A field is a name and a value as they stand on the wire: the value begins with the letter of its
+type. So what no client would be sent back otherwise (the width of a number, a float's last bit)
+stays as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+from sluicemq.amqp.types import LONGLONG, encode_longstr, skip_shortstr, skip_value
+
+Field: TypeAlias = "tuple[bytes, bytes]"
+"""Name and raw value."""
+
+NUMBERS: Final = {ord("b"): 1, ord("s"): 2, ord("I"): 4, ord("l"): 8}
+"""Types of whole numbers that RabbitMQ tells from others, and their bytes."""
+
+name_of = itemgetter(0)
+"""Sort key of a field."""
+
+
+def fields_of(table: bytes) -> list[Field]:
+    """Of a table without its length. `Malformed` when it is none."""
+    fields: list[Field] = []
+    pos, end = 0, len(table)
+    while pos < end:
+        after = skip_shortstr(table, pos, end)
+        value_end = skip_value(table, after, end)
+        fields.append((table[pos + 1 : after], table[after:value_end]))
+        pos = value_end
+    return fields
+
+
+def table_of(fields: Sequence[Field]) -> bytes:
+    """A table without its length."""
+    return b"".join(bytes((len(name),)) + name + value for name, value in fields)
+
+
+def items_of(array: bytes) -> list[bytes]:
+    """The raw values of an array without its length. `Malformed` when it is none."""
+    items: list[bytes] = []
+    pos, end = 0, len(array)
+    while pos < end:
+        after = skip_value(array, pos, end)
+        items.append(array[pos:after])
+        pos = after
+    return items
+
+
+def value_of(fields: Sequence[Field], name: bytes) -> bytes | None:
+    """The raw value of the first field of that name."""
+    return next((value for key, value in fields if key == name), None)
+
+
+def replaced(fields: Sequence[Field], name: bytes, value: bytes) -> list[Field]:
+    """With that value under that name, in order of the names."""
+    found = False
+    result: list[Field] = []
+    for key, old in fields:
+        result.append((key, old if found or key != name else value))
+        found |= key == name
+    if not found:
+        result.append((name, value))
+    return sorted(result, key=name_of)
+
+
+def long_string(value: bytes) -> bytes:
+    return b"S" + encode_longstr(value)
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    return b"A" + encode_longstr(b"".join(items))
+
+
+def nested(fields: Sequence[Field]) -> bytes:
+    return b"F" + encode_longstr(table_of(fields))
+
+
+def long(value: int) -> bytes:
+    return b"l" + LONGLONG.pack(value)
+
+
+def time(seconds: int) -> bytes:
+    return b"T" + LONGLONG.pack(seconds)
+
+
+def text_in(value: bytes | None) -> bytes | None:
+    """What a long string says; None when it is none."""
+    return value[5:] if value is not None and value[:1] == b"S" else None
+
+
+def number_in(value: bytes | None) -> int | None:
+    """What a whole number says; None when it is none."""
+    if value is None or NUMBERS.get(value[0]) != len(value) - 1:
+        return None
+    return int.from_bytes(value[1:], signed=True)

@@ -1,0 +1,164 @@
+"""What a dead letter looks like: the headers that tell how it died, and where it must not go.
+
+`x-death` is an array of tables, the last death first, one for each queue and reason. Layout, order
+and types are RabbitMQ 3.10's: a new entry stands as it is written here, one that is counted up is
+in the order of its names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp import fields as f
+from sluicemq.amqp.properties import (
+    EXPIRATION,
+    headers_of,
+    priority_of,
+    text_property,
+    with_headers,
+    without_text,
+)
+from sluicemq.amqp.types import Malformed
+from sluicemq.chain.kinds import properties_of, with_properties
+from sluicemq.chain.letters import Letter
+from sluicemq.queues.limits import REJECTED
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.fields import Field
+
+X_DEATH: Final = b"x-death"
+COPY: Final = b"CC"
+
+
+class Death:
+    """How messages of one address die: in which queue, why, when (seconds since the epoch); they
+    had come by `exchange` with `key`, and go on with `new_key`, None: with theirs."""
+
+    __slots__ = ("exchange", "key", "new_key", "queue", "reason", "seconds")
+
+    def __init__(
+        self,
+        queue: str,
+        reason: str,
+        seconds: int,
+        exchange: bytes,
+        key: bytes,
+        new_key: str | None,
+    ) -> None:
+        self.queue = queue.encode()
+        self.reason = reason.encode()
+        self.seconds = seconds
+        self.exchange = exchange
+        self.key = key
+        self.new_key = new_key
+
+
+class Letters:
+    """Dead letters of one `Death`, some of which have equal properties."""
+
+    def __init__(self, death: Death) -> None:
+        self.death = death
+        self.known: dict[bytes, tuple[bytes, tuple[str, ...], frozenset[str]]] = {}
+
+    def letter(self, content: bytes) -> Letter:
+        """The message as it goes on."""
+        raw = properties_of(content)
+        found = self.known.get(raw)
+        if found is None:
+            found = self.known[raw] = self.read(raw)
+        properties, keys, banned = found
+        return Letter(with_properties(content, properties), keys, banned, priority_of(raw))
+
+    def read(self, raw: bytes) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
+        """Properties as they go on, routing keys, queues it must not come to. Headers that are no
+        table stay as they are."""
+        death = self.death
+        lasting = without_text(raw, EXPIRATION)
+        try:
+            fields = f.fields_of(headers_of(raw))
+            copies = copies_of(fields)
+            entry = self.entry(copies, text_property(raw, EXPIRATION))
+            fields, deaths = with_death(fields, entry, death)
+        except Malformed:
+            return lasting, self.keys(()), frozenset()
+        if death.new_key is not None:
+            fields = [field for field in fields if field[0] != COPY]
+        banned = frozenset() if death.reason == REJECTED.encode() else cycles(deaths)
+        return with_headers(lasting, f.table_of(fields)), self.keys(copies), banned
+
+    def keys(self, copies: Sequence[bytes]) -> tuple[str, ...]:
+        """What it is routed by."""
+        if self.death.new_key is not None:
+            return (self.death.new_key,)
+        return tuple(key.decode("utf-8", "surrogateescape") for key in (self.death.key, *copies))
+
+    def entry(self, copies: Sequence[bytes], expiration: bytes | None) -> list[Field]:
+        """A new entry of x-death."""
+        death = self.death
+        keys = f.array([f.long_string(key) for key in (death.key, *copies)])
+        fields = [
+            (b"count", f.long(1)),
+            (b"reason", f.long_string(death.reason)),
+            (b"queue", f.long_string(death.queue)),
+            (b"time", f.time(death.seconds)),
+            (b"exchange", f.long_string(death.exchange)),
+            (b"routing-keys", keys),
+        ]
+        if expiration is not None:
+            fields.append((b"original-expiration", f.long_string(expiration)))
+        return fields
+
+
+def copies_of(fields: Sequence[Field]) -> list[bytes]:
+    """The keys in the header CC; BCC went no further than the first routing."""
+    value = f.value_of(fields, COPY)
+    if value is None or value[:1] != b"A":
+        return []
+    return [text for item in f.items_of(value[5:]) if (text := f.text_in(item)) is not None]
+
+
+def with_death(
+    fields: list[Field], entry: list[Field], death: Death
+) -> tuple[list[Field], list[list[Field]]]:
+    """The headers with one death more, and all deaths, the last one first."""
+    value = f.value_of(fields, X_DEATH)
+    if value is None:
+        for name, text in (
+            (b"x-first-death-reason", death.reason),
+            (b"x-first-death-queue", death.queue),
+            (b"x-first-death-exchange", death.exchange),
+        ):
+            fields = f.replaced(fields, name, f.long_string(text))
+    is_array = value is not None and value[:1] == b"A"
+    old = f.items_of(value[5:]) if value is not None and is_array else []
+    others: list[bytes] = []
+    deaths = [entry]
+    for item in old:
+        known = f.fields_of(item[5:]) if item[:1] == b"F" else []
+        if died(known, b"queue") == death.queue and died(known, b"reason") == death.reason:
+            count = f.number_in(f.value_of(known, b"count")) or 0
+            deaths[0] = entry = f.replaced(known, b"count", f.long(count + 1))
+        else:
+            others.append(item)
+            deaths.append(known)
+    if is_array:
+        entry = sorted(entry, key=f.name_of)
+    return f.replaced(fields, X_DEATH, f.array([f.nested(entry), *others])), deaths
+
+
+def died(known: Sequence[Field], name: bytes) -> bytes | None:
+    return f.text_in(f.value_of(known, name))
+
+
+def cycles(deaths: Iterable[Sequence[Field]]) -> frozenset[str]:
+    """Queues in which the message has died, with no rejection since: there it would go round by
+    itself for ever."""
+    banned: set[str] = set()
+    for known in deaths:
+        queue = died(known, b"queue")
+        if died(known, b"reason") == REJECTED.encode():
+            break
+        if queue is not None:
+            banned.add(queue.decode("utf-8", "surrogateescape"))
+    return frozenset(banned)

@@ -1,0 +1,230 @@
+"""source ---messages---> REPUBLISHER ---batches---> queues: publishing by the broker itself.
+
+Dead letters and delayed messages stay where they are until every queue they are routed to has made
+them safe; then the source hears of it, and may let them go. So nothing is lost when the broker is
+killed in between, but what had arrived already comes a second time.
+
+A message that a queue refuses (reject-publish) is offered to it again after a while. What is under
+way is bounded by the source, which hands over no more than a certain amount that is not answered;
+links to queues have credit as those of channels do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicemq.amqp.types import Malformed, encode_shortstr
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.kinds import properties_of
+from sluicemq.chain.letters import Republish, SourceGone
+from sluicemq.chain.queue import Enqueue, QueueGone
+from sluicemq.limits import RETRY_REFUSED_MS
+from sluicemq.model.batch import Batch, part_of, size_of
+from sluicemq.queues.commands import Down, Publish
+from sluicemq.queues.effects import Confirm, Rejected
+from sluicemq.routing.message import Message
+
+if TYPE_CHECKING:
+    from sluicemq.chain.letters import Letter
+    from sluicemq.chain.queue import Queue
+    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
+
+Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
+"""Queues, routing key, priority, and whether the bodies belong into the message store."""
+
+
+class Sent:
+    """A batch on its way to one queue; `left` messages are not answered."""
+
+    __slots__ = ("batch", "left", "queue", "republish")
+
+    def __init__(self, republish: Republish, batch: Batch, queue: Queue) -> None:
+        self.republish = republish
+        self.batch = batch
+        self.queue = queue
+        self.left = len(batch.contents)
+
+
+class OfferAgain:
+    """A while has passed: what was refused may be taken now."""
+
+    __slots__ = ()
+
+
+class Republisher(FlowActor):
+    """One for each source."""
+
+    kind = "republisher"
+
+    def __init__(self, vhost: VirtualHost, source: Actor, name: str) -> None:
+        broker = vhost.broker
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.broker = broker
+        self.vhost = vhost
+        self.source = source
+        self.name = name
+        self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.waiting: deque[Republish] = deque()
+        self.sent: dict[int, Sent] = {}
+        """By the sequence number of the first message."""
+        self.refused: list[Sent] = []
+        self.next_seq = 1
+        self.ending = False
+
+    def receive(self, message: object) -> None:
+        """Messages from the source; answers of queues; grants."""
+        if isinstance(message, Republish):
+            self.waiting.append(message)
+        elif isinstance(message, Confirm):
+            self.answered(message.first_seq, message.count)
+        elif isinstance(message, Rejected):
+            self.refuse(message)
+        elif isinstance(message, QueueGone):
+            self.forget(message.queue)
+        elif isinstance(message, OfferAgain):
+            self.offer_again()
+        elif isinstance(message, SourceGone):
+            self.ending = True
+        else:
+            super().receive(message)
+
+    def flow_resumed(self) -> None:
+        self.schedule()
+
+    def turn_ended(self) -> None:
+        """As far as credit goes."""
+        while self.waiting and not self.keeper.gates_shut:
+            self.publish(self.waiting.popleft())
+        if self.ending and not (self.waiting or self.sent or self.refused):
+            self.close()
+
+    def publish(self, republish: Republish) -> None:
+        """Route each message; those in a row that go the same way by the same key are a batch."""
+        republish.open += 1
+        way_of = partial(self.way, republish.exchange)
+        for (names, key, priority, large), some in groupby(republish.letters, way_of):
+            contents = [letter.content for letter in some]
+            if names:
+                self.send(republish, names, key, priority, large, contents)
+        self.settled(republish)
+
+    def way(self, exchange: str, letter: Letter) -> Way:
+        """Letters with the same may be in one batch."""
+        large = len(letter.content) >= self.broker.large_from_bytes
+        return self.route(exchange, letter), letter.keys[0], letter.priority, large
+
+    def route(self, exchange: str, letter: Letter) -> tuple[str, ...]:
+        """The queues a message goes to; none when the exchange is not there."""
+        topology = self.vhost.topology
+        if exchange and exchange not in topology.exchanges:
+            return ()
+        message = Message(letter.keys, properties_of(letter.content), self.broker.world.dice.below)
+        try:
+            names = topology.route_message(exchange, message)
+        except Malformed:  # of what a headers exchange would have to read
+            return ()
+        if letter.banned:
+            return tuple(name for name in names if name not in letter.banned)
+        return names
+
+    def send(
+        self,
+        republish: Republish,
+        names: Sequence[str],
+        key: str,
+        priority: int,
+        large: bool,
+        contents: list[bytes],
+    ) -> None:
+        """One batch to its queues."""
+        count = len(contents)
+        size = size_of(contents, False)
+        batch = Batch(
+            encode_shortstr(republish.exchange) + encode_shortstr(key),
+            contents,
+            size,
+            len(set(map(len, contents))) == 1,
+            republish.persistent,
+            republish.number,
+            len(names),
+            self.broker.message_ids(count) if large else 0,
+            republish.ttl_ms,
+            priority,
+        )
+        for name in names:
+            self.offer(republish, batch, self.vhost.queues[name])
+
+    def offer(self, republish: Republish, batch: Batch, queue: Queue) -> None:
+        """To one queue, which has a sequence of its own for it."""
+        count = len(batch.contents)
+        first_seq = self.next_seq
+        self.next_seq += count
+        self.sent[first_seq] = Sent(republish, batch, queue)
+        republish.open += 1
+        outflow, inflow = self.link(queue)
+        outflow.spend(count)
+        queue.post(Enqueue(Publish(batch, self, first_seq), inflow))
+
+    def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
+        """The one link to that queue."""
+        halves = self.links.get(queue)
+        if halves is None:
+            halves = self.links[queue] = self.broker.link_to_queue(self, queue)
+        return halves
+
+    # -- answers
+
+    def answered(self, first_seq: int, count: int) -> None:
+        """So many are safe in one queue, or wait to be offered to it again."""
+        sent = self.sent[first_seq]
+        sent.left -= count
+        assert sent.left >= 0
+        if not sent.left:
+            del self.sent[first_seq]
+            self.settled(sent.republish)
+
+    def settled(self, republish: Republish) -> None:
+        """One thing less to wait for."""
+        republish.open -= 1
+        if not republish.open and republish.done is not None:
+            self.source.post(republish.done)
+
+    def refuse(self, answer: Rejected) -> None:
+        """The queue is full: these are kept, and offered to it again."""
+        sent = self.sent[answer.first_seq]
+        part = part_of(sent.batch, answer.offset, answer.offset + answer.count)
+        if not self.refused:
+            self.broker.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
+        self.refused.append(Sent(sent.republish, part, sent.queue))
+        sent.republish.open += 1
+        self.answered(answer.first_seq, answer.count)
+
+    def offer_again(self) -> None:
+        """What was refused, unless its queue is gone."""
+        refused = self.refused
+        self.refused = []
+        for each in refused:
+            if not each.queue.machine.deleted:
+                self.offer(each.republish, each.batch, each.queue)
+            self.settled(each.republish)
+
+    def forget(self, queue: Queue) -> None:
+        """A queue was deleted: it holds up nobody. What it had not answered it answers."""
+        halves = self.links.pop(queue, None)
+        if halves is not None:
+            for half in halves:
+                half.detach()
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+        for queue, halves in self.links.items():
+            for half in halves:
+                half.detach()
+            queue.post(Down(self))
+        self.links = {}
