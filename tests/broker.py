@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import select
 import signal
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +19,7 @@ import sluicemq
 
 START_SECONDS = 20
 STOP_SECONDS = 20
-READY = b"ready amqp://"
+READY = b"ready amqp"
 OWN = (sys.executable, "-m", "sluicemq")
 
 
@@ -35,6 +36,14 @@ class Target:
     user: str = "guest"
     password: str = "guest"
     pid: int | None = None
+    tls_port: int | None = None
+    context: ssl.SSLContext | None = None
+    """With it a Peer speaks TLS."""
+
+    def over_tls(self, context: ssl.SSLContext) -> Target:
+        """The same broker at its other port."""
+        assert self.tls_port is not None
+        return replace(self, port=self.tls_port, context=context)
 
     @property
     def is_own(self) -> bool:
@@ -108,8 +117,11 @@ def await_ready(process: subprocess.Popen[bytes], errors: Path) -> Target:
             last = errors.read_text(errors="replace")[-4000:]
             raise NotReady(f"the broker did not get ready: {said!r}\n{last}")
         said += chunk
-    host, _, port = said.removeprefix(READY).decode().split()[0].rpartition(":")
-    return Target(host, int(port), pid=process.pid)
+    ports = {
+        url.partition(":")[0]: int(url.rpartition(":")[2]) for url in said.decode().split()[1:]
+    }
+    port = ports.get("amqp", 0)
+    return Target("127.0.0.1", port, pid=process.pid, tls_port=ports.get("amqps"))
 
 
 def stop(process: subprocess.Popen[bytes]) -> int:

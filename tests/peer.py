@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 from types import TracebackType
@@ -126,6 +127,8 @@ class Peer:
         self.socket.settimeout(PATIENCE_SECONDS)
         self.socket.connect((target.host, target.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if target.context is not None:
+            self.socket = target.context.wrap_socket(self.socket, server_hostname=target.host)
         self.user, self.password = target.user, target.password
         self.received = b""
         self.is_at_end = False
@@ -199,12 +202,14 @@ class Peer:
 
     def _fill(self, deadline: float) -> bool:
         """False when nothing comes until `deadline`, or never again."""
-        readable, _, _ = select.select([self.socket], [], [], max(0, deadline - time.monotonic()))
-        if not readable:
+        tls = self.socket if isinstance(self.socket, ssl.SSLSocket) else None
+        wait = 0 if tls and tls.pending() else max(0, deadline - time.monotonic())
+        readable, _, _ = select.select([self.socket], [], [], wait)
+        if not readable and not (tls and tls.pending()):
             return False
         try:
             data = self.socket.recv(65536)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             data = b""
         self.is_at_end = not data
         self.received += data

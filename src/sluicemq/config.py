@@ -501,7 +501,7 @@ class AuthConfig(Section):
         ("PLAIN", "AMQPLAIN"),
         "names",
         "How clients may log in. `EXTERNAL`: as the user whom their TLS certificate names; it is"
-        " offered to clients with a verified one.",
+        " offered to those with a verified one.",
         keys=("auth_mechanisms",),
         choices=("PLAIN", "AMQPLAIN", "EXTERNAL"),
     )

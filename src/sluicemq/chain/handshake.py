@@ -92,9 +92,16 @@ class Handshake:
         )
 
     def mechanisms(self) -> Sequence[str]:
-        """Those offered: EXTERNAL is for those who came with TLS."""
+        """Those offered. EXTERNAL only to whom a certificate names: some clients take it whenever
+        they can, and would be refused."""
         chosen = self.config.auth.auth_mechanisms
-        return [name for name in chosen if name != EXTERNAL or self.certificate_name is not None]
+        return [name for name in chosen if name != EXTERNAL or self.certificate_name]
+
+    def takes(self, mechanism: str) -> bool:
+        """May it be tried? Without a name EXTERNAL is refused in words, if there is TLS."""
+        if mechanism == EXTERNAL and self.certificate_name is None:
+            return False
+        return mechanism in self.config.auth.auth_mechanisms
 
     def receive(self, method: Method) -> Method | None:
         """The answer to the client's method, if it gets one."""
@@ -117,7 +124,7 @@ class Handshake:
         """Log in."""
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
-        if method.mechanism not in self.mechanisms():
+        if not self.takes(method.mechanism):
             raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
         if method.mechanism == EXTERNAL:
             user, password = self.certificate_name or "", None
