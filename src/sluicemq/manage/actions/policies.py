@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.chain.policing import clear_policy, set_policy
 from sluicemq.errors import Refused
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
+from sluicemq.model.document_fields import json_of
 from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.policies import ALL, OperatorPolicy, Policy
 
@@ -36,7 +37,7 @@ def setting(kind: type[Policy]) -> Action:
             given.text("name"),
             given.text("pattern"),
             given.text("apply_to", ALL),
-            json_of(given.text("definition")),
+            value_of(given.text("definition")),
             given.number("priority", 0),
         )
         try:
@@ -86,7 +87,7 @@ def set_parameter(task: Task, given: Given) -> None:
     if component in OF_COMMANDS:
         text = f"parameters of component {component} are set by {OF_COMMANDS[component]}"
         raise CommandRefused(f"Validation failed\n\n{text}\n", UNAVAILABLE)
-    value = json_of(given.text("value"))
+    value = value_of(given.text("value"))
     parameter = Parameter(vhost.name, component, given.text("name"), value)
     task.record([task.broker.definitions.put(parameter)])
 
@@ -111,7 +112,7 @@ def list_parameters(task: Task, given: Given) -> None:
 
 
 def set_global_parameter(task: Task, given: Given) -> None:
-    parameter = GlobalParameter(given.text("name"), json_of(given.text("value")))
+    parameter = GlobalParameter(given.text("name"), value_of(given.text("value")))
     task.record([task.broker.definitions.put(parameter)])
 
 
@@ -136,17 +137,12 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def json_of(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A JSON text's value."""
     try:
-        return json.loads(text, parse_constant=no_number)
-    except (ValueError, RecursionError) as error:
+        return json_of(text)
+    except ValueError as error:
         raise CommandRefused(f"JSON decoding error. Reason: {error}", UNAVAILABLE) from error
-
-
-def no_number(text: str) -> Any:
-    """Python would take NaN and Infinity for JSON."""
-    raise ValueError(f"{text} is no JSON")
 
 
 ACTIONS: Final[dict[str, Action]] = {

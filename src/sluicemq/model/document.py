@@ -1,0 +1,261 @@
+"""Definitions as a document: RabbitMQ's JSON, which its tools and ours export and import.
+
+    {"rabbit_version", "users": [...], "vhosts": [...], "permissions": [...],
+     "topic_permissions": [...], "parameters": [...], "global_parameters": [...],
+     "policies": [...], "queues": [...], "exchanges": [...], "bindings": [...]}
+
+Operator policies and limits of virtual hosts are parameters there. The document of one virtual host
+has no users, virtual hosts and permissions, and nothing in it says which virtual host it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from sluicemq.errors import Refused
+from sluicemq.model.definitions import (
+    EXCHANGE,
+    QUEUE,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+)
+from sluicemq.model.document_fields import Errors, Fields, json_of, objects
+from sluicemq.model.parameters import GlobalParameter, Parameter
+from sluicemq.model.passwords import DEFAULT_ALGORITHM, check_hash
+from sluicemq.model.permissions import Permission, TopicPermission
+from sluicemq.model.policies import ALL, OperatorPolicy, Policy
+from sluicemq.model.users import User
+from sluicemq.model.vhosts import USER_LIMITS, VHOST_LIMITS, VhostDefinition, check_limits
+
+OPERATOR_POLICY: Final = "operator_policy"
+VHOST_LIMITS_COMPONENT: Final = "vhost-limits"
+LIMITS: Final = "limits"
+P = TypeVar("P", bound=Policy)
+
+
+class DefinitionsRefused(Refused):
+    """A document that cannot be imported. `errors` has all that is wrong, each with its place."""
+
+    exit_code = 65
+
+    def __init__(self, errors: list[str]) -> None:
+        self.errors = errors
+        super().__init__("\n".join(errors))
+
+
+@dataclass(slots=True)
+class Definitions:
+    """What a document says. `passwords` are those of users that come with one in place of its hash;
+    `limits` those of virtual hosts that have them as a parameter."""
+
+    vhosts: list[VhostDefinition] = field(default_factory=list)
+    users: list[User] = field(default_factory=list)
+    passwords: dict[str, str] = field(default_factory=dict)
+    permissions: list[Permission] = field(default_factory=list)
+    topic_permissions: list[TopicPermission] = field(default_factory=list)
+    limits: dict[str, dict[str, int]] = field(default_factory=dict)
+    parameters: list[Parameter] = field(default_factory=list)
+    global_parameters: list[GlobalParameter] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
+    operator_policies: list[OperatorPolicy] = field(default_factory=list)
+    exchanges: list[ExchangeDefinition] = field(default_factory=list)
+    queues: list[QueueDefinition] = field(default_factory=list)
+    bindings: list[BindingDefinition] = field(default_factory=list)
+
+
+def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definitions:
+    """A document of a whole node, or of one virtual host. DefinitionsRefused says what is wrong."""
+    try:
+        document = json_of(data)
+    except ValueError as error:
+        raise DefinitionsRefused([f"this is no JSON: {error}"]) from error
+    if not isinstance(document, dict):
+        raise DefinitionsRefused(["definitions are a JSON object"])
+    errors = Errors()
+    found = Definitions()
+    if vhost is None:
+        whole_node(document, found, errors)
+    for each in objects(document, "parameters", errors):
+        parameter(each, found, vhost)
+    for each in objects(document, "policies", errors):
+        found.policies.append(policy(each, Policy, place_of(each, vhost)))
+    for each in objects(document, "exchanges", errors):
+        found.exchanges.append(exchange(each, place_of(each, vhost)))
+    for each in objects(document, "queues", errors):
+        found.queues.append(queue(each, place_of(each, vhost)))
+    for each in objects(document, "bindings", errors):
+        found.bindings.append(binding(each, place_of(each, vhost)))
+    if errors:
+        raise DefinitionsRefused(errors)
+    found.vhosts = [
+        replace(each, limits={**each.limits, **found.limits.get(each.name, {})})
+        for each in found.vhosts
+    ]
+    return found
+
+
+def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) -> None:
+    """What does not belong to one virtual host."""
+    for each in objects(document, "vhosts", errors):
+        found.vhosts.append(virtual_host(each))
+    for each in objects(document, "users", errors):
+        found.users.append(user(each, found))
+    for each in objects(document, "permissions", errors):
+        permission = Permission(
+            each.name("user"),
+            each.name("vhost"),
+            each.text("configure"),
+            each.text("write"),
+            each.text("read"),
+        )
+        check(each, permission)
+        found.permissions.append(permission)
+    for each in objects(document, "topic_permissions", errors):
+        topic = TopicPermission(
+            each.name("user"),
+            each.name("vhost"),
+            each.name("exchange"),
+            each.text("write"),
+            each.text("read"),
+        )
+        check(each, topic)
+        found.topic_permissions.append(topic)
+    for each in objects(document, "global_parameters", errors):
+        if "value" not in each:
+            each.note("value is missing")
+        found.global_parameters.append(GlobalParameter(each.name("name"), each.values.get("value")))
+
+
+def place_of(fields: Fields, vhost: str | None) -> str:
+    """The virtual host something is in."""
+    return fields.name("vhost") if vhost is None else vhost
+
+
+def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None:
+    """It checks itself."""
+    try:
+        record.check()
+    except Refused as refused:
+        fields.note(str(refused))
+
+
+def virtual_host(fields: Fields) -> VhostDefinition:
+    """Newer files have description and tags in `metadata`."""
+    within = fields.inner("metadata") if "metadata" in fields else fields
+    return VhostDefinition(
+        fields.name("name"),
+        within.text("description", ""),
+        within.tags("tags"),
+        within.text("default_queue_type", "") or None,
+        limits_of(fields, fields.object(LIMITS, {}), VHOST_LIMITS),
+    )
+
+
+def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[str, int]:
+    """Limits, of a user or a virtual host."""
+    try:
+        return check_limits(limits, known)
+    except Refused as refused:
+        fields.note(str(refused))
+        return {}
+
+
+def user(fields: Fields, found: Definitions) -> User:
+    """With a hash, with a password, or with neither: then nobody can log in with a password."""
+    name = fields.name("name")
+    password_hash = fields.text("password_hash", "")
+    algorithm = fields.text("hashing_algorithm", DEFAULT_ALGORITHM)
+    try:
+        check_hash(password_hash, algorithm)
+    except Refused as refused:
+        fields.note(str(refused))
+    if "password" in fields and not password_hash:
+        found.passwords[name] = fields.text("password")
+    if "tags" not in fields:
+        fields.note("tags is missing")
+    limits = limits_of(fields, fields.object(LIMITS, {}), USER_LIMITS)
+    return User(name, password_hash, algorithm, fields.tags("tags"), limits)
+
+
+def parameter(fields: Fields, found: Definitions, vhost: str | None) -> None:
+    """Of a component; some components' are things of their own here."""
+    component = fields.name("component")
+    place = place_of(fields, vhost)
+    if "value" not in fields:
+        fields.note("value is missing")
+    elif component == OPERATOR_POLICY:
+        within = fields.inner("value")
+        named = Fields({**within.values, "name": fields.name("name")}, fields.place, fields.errors)
+        found.operator_policies.append(policy(named, OperatorPolicy, place))
+    elif component == VHOST_LIMITS_COMPONENT:
+        found.limits[place] = limits_of(fields, fields.object("value"), VHOST_LIMITS)
+    else:
+        found.parameters.append(
+            Parameter(place, component, fields.name("name"), fields.values["value"])
+        )
+
+
+def policy(fields: Fields, kind: type[P], vhost: str) -> P:
+    """A policy or an operator policy."""
+    made = kind(
+        vhost,
+        fields.name("name"),
+        fields.text("pattern"),
+        fields.text("apply-to", ALL),
+        fields.object("definition"),
+        fields.number("priority", 0),
+    )
+    check(fields, made)
+    return made
+
+
+def exchange(fields: Fields, vhost: str) -> ExchangeDefinition:
+    """As declared."""
+    return ExchangeDefinition(
+        fields.name("name"),
+        fields.name("type"),
+        fields.flag("durable"),
+        fields.flag("auto_delete"),
+        fields.flag("internal", False),
+        fields.arguments(),
+        vhost,
+    )
+
+
+def queue(fields: Fields, vhost: str) -> QueueDefinition:
+    """As declared. A `type` says nothing that is not in the arguments, but for those that come from
+    a virtual host with another default."""
+    arguments = fields.arguments()
+    kind = fields.text("type", "classic")
+    if "x-queue-type" not in arguments and kind not in ("classic", ""):
+        arguments = {**arguments, "x-queue-type": kind}
+    name = fields.name("name")
+    if not name and isinstance(fields.values.get("name"), str):
+        fields.note("a queue must have a name")
+    return QueueDefinition(
+        name,
+        fields.flag("durable"),
+        False,
+        fields.flag("auto_delete"),
+        arguments,
+        None,
+        vhost,
+    )
+
+
+def binding(fields: Fields, vhost: str) -> BindingDefinition:
+    """From an exchange to a queue or an exchange."""
+    kind = fields.text("destination_type", QUEUE)
+    if kind not in (QUEUE, EXCHANGE):
+        fields.note(f"destination_type must be {QUEUE} or {EXCHANGE}")
+    return BindingDefinition(
+        fields.name("source"),
+        fields.name("destination"),
+        kind,
+        fields.name("routing_key", ""),
+        fields.arguments(),
+        vhost,
+    )

@@ -1,0 +1,141 @@
+"""JSON objects of a definitions document, looked at field by field; what is wrong is noted with its
+place, and the looking goes on, so that all errors are told at once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+from sluicemq.amqp.types import Malformed, Table, encode_table
+
+NAME_BYTES_MAX: Final = 255
+"""What a short string of AMQP holds."""
+ERRORS_MAX: Final = 100
+"""So many are told; somebody may have taken another file."""
+REQUIRED: Final = object()
+
+
+class Errors(list[str]):
+    """What was found wrong, each with its place."""
+
+    def note(self, place: str, text: str) -> None:
+        if len(self) < ERRORS_MAX:
+            self.append(f"{place}: {text}")
+
+
+class Fields:
+    """One object. Fields that nobody asks for are allowed to be there."""
+
+    def __init__(self, value: object, place: str, errors: Errors) -> None:
+        self.values: Mapping[str, Any] = value if isinstance(value, dict) else {}
+        name = self.values.get("name")
+        self.place = f"{place} ({name!r:.80})" if isinstance(name, str) else place
+        self.errors = errors
+        if not isinstance(value, dict):
+            errors.note(place, "must be an object")
+            self.errors = Errors()  # nothing else is worth telling
+
+    def note(self, text: str) -> None:
+        """Something is wrong with it."""
+        self.errors.note(self.place, text)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def text(self, key: str, default: object = REQUIRED) -> str:
+        """A text; empty when there is none and it was noted."""
+        value = self.values.get(key)
+        if value is None and default is not REQUIRED:
+            value = default
+        if not isinstance(value, str):
+            self.note(f"{key} is missing" if value is None else f"{key} must be a text")
+            return ""
+        return value
+
+    def name(self, key: str, default: object = REQUIRED) -> str:
+        """A text that AMQP can carry as a name."""
+        value = self.text(key, default)
+        if len(value.encode()) > NAME_BYTES_MAX:
+            self.note(f"{key} is longer than {NAME_BYTES_MAX} bytes")
+        return value
+
+    def flag(self, key: str, default: bool | None = None) -> bool:
+        """True or false."""
+        value = self.values.get(key, default)
+        if type(value) is not bool:
+            self.note(f"{key} is missing" if value is None else f"{key} must be true or false")
+            return False
+        return value
+
+    def number(self, key: str, default: int) -> int:
+        """A whole number."""
+        value = self.values.get(key, default)
+        if type(value) is not int:
+            self.note(f"{key} must be a whole number")
+            return default
+        return value
+
+    def tags(self, key: str) -> tuple[str, ...]:
+        """A list of texts, or one text with commas, as older files have it."""
+        value = self.values.get(key, [])
+        if isinstance(value, str):
+            value = [each.strip() for each in value.split(",") if each.strip()]
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            self.note(f"{key} must be a list of texts")
+            return ()
+        return tuple(value)
+
+    def object(self, key: str, default: object = REQUIRED) -> dict[str, Any]:
+        """An object; RabbitMQ writes some as lists of [key, value], and an empty one as []."""
+        value = self.values.get(key, default)
+        if isinstance(value, list) and all(map(is_pair, value)):
+            return dict(value)
+        if not isinstance(value, dict):
+            self.note(f"{key} is missing" if value is REQUIRED else f"{key} must be an object")
+            return {}
+        return value
+
+    def arguments(self) -> dict[str, Any]:
+        """An object that AMQP can carry as a table."""
+        value = self.object("arguments", {})
+        try:
+            encode_table(cast("Table", value))
+        except (Malformed, ValueError, RecursionError, OverflowError) as error:
+            self.note(f"arguments are no table of AMQP: {error}")
+            return {}
+        return value
+
+    def inner(self, key: str) -> Fields:
+        """An object within this one; empty when there is none."""
+        return Fields(self.values.get(key, {}), f"{self.place}: {key}", self.errors)
+
+
+def objects(document: Mapping[str, Any], section: str, errors: Errors) -> Iterator[Fields]:
+    """Those of one section, which may be missing."""
+    found = document.get(section, [])
+    if not isinstance(found, list):
+        errors.note(section, "must be a list")
+        return
+    for index, each in enumerate(found):
+        yield Fields(each, f"{section}[{index}]", errors)
+
+
+def is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+def json_of(text: bytes | str) -> Any:
+    """A JSON text's value; ValueError when it is none. Python's own reader is too kind to NaN, and
+    to halves of surrogate pairs, which nothing else can carry."""
+    try:
+        value = json.loads(text, parse_constant=no_number)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return value
+
+
+def no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
