@@ -121,11 +121,6 @@ class PriorityBacking:
         top = self.top()
         return None if top is None else top.first()
 
-    def first(self) -> Chunk | None:
-        """See Backing."""
-        top = self.top()
-        return None if top is None else top.first()
-
     def took(self, chunk: Chunk, count: int) -> None:
         """See Backing."""
         level = self.level_of(chunk)
