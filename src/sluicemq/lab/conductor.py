@@ -18,16 +18,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
+from sluicemq.lab.clocks import NoAnswer, Offset, estimate
+from sluicemq.lab.engine import Engine, Processes
+from sluicemq.lab.handover import put
+from sluicemq.lab.live import LiveRows
 from sluicemq.lab.measurements import (
     RunInfo,
     StepInfo,
     Verification,
+    WorkerClock,
     WorkerCost,
     write_run_info,
 )
@@ -35,6 +41,7 @@ from sluicemq.lab.messages import (
     Arrived,
     Failed,
     Finish,
+    Piece,
     Ready,
     Report,
     Second,
@@ -44,7 +51,7 @@ from sluicemq.lab.messages import (
     Stop,
 )
 from sluicemq.lab.plan import NS, Plan
-from sluicemq.lab.process import WorkerProcess
+from sluicemq.lab.process import WorkerHandle
 from sluicemq.lab.progress import Progress, Snapshot
 from sluicemq.lab.recorder import write_rows
 from sluicemq.lab.sampler import Sampler
@@ -52,8 +59,6 @@ from sluicemq.lab.target import BrokerProcess, Queues
 from sluicemq.lab.verification import verify
 
 Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
-
-ROLES: Final = ("consumer", "publisher")
 
 HEAD_START_NS: Final = NS // 5
 """From Start to the beginning of the run: every worker has got the word by then."""
@@ -66,6 +71,8 @@ REQUEUE_TIMEOUT_S: Final = 3.0
 """A broker may take a moment to put back what consumers had not acknowledged."""
 
 INTERRUPTED: Final = "interrupted"
+
+SAME_CLOCK: Final = Offset(0, 0)
 
 PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "foreign")
 """Counts of the verification that have to be 0."""
@@ -95,12 +102,13 @@ class RunResult:
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
-def run_scenario(plan: Plan, progress: Progress) -> RunResult:
-    """Run it. Raises `Refused` or `BrokerError` when it cannot even begin."""
+def run_scenario(plan: Plan, progress: Progress, engine: Engine | None = None) -> RunResult:
+    """Run it, in processes of this machine unless another engine is given. Raises `Refused` or
+    `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
         raise Refused(f"{plan.directory} already holds a run")
     progress.run_planned(plan)
-    conductor = Conductor(plan, progress)
+    conductor = Conductor(plan, progress, engine or Processes())
     try:
         with handled_interrupts(conductor.interrupt):
             return conductor.run()
@@ -124,12 +132,16 @@ def handled_interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
 class Conductor:
     """One run."""
 
-    def __init__(self, plan: Plan, progress: Progress) -> None:
+    def __init__(self, plan: Plan, progress: Progress, engine: Engine) -> None:
         self._plan = plan
+        self._engine = engine
+        self._live = LiveRows(plan.directory)
+        self._offsets: dict[Connection, Offset] = {}
+        self._later: dict[Connection, Offset] = {}
         self._progress = progress
         self._queues = Queues(plan)
         self._process = None if plan.broker_pid is None else BrokerProcess(plan.broker_pid)
-        self._workers: dict[Connection, WorkerProcess] = {}
+        self._workers: dict[Connection, WorkerHandle] = {}
         self._sampler: Sampler | None = None
         self._origin_ns = 0
         self._ready = 0
@@ -165,6 +177,7 @@ class Conductor:
             self._stop_sampling()
             for worker in self._workers.values():
                 worker.end(timeout_s=5)
+            self._engine.close()
         verification = self._verify()
         verification["drained"] &= self._stopped in (None, INTERRUPTED)
         info = self._info(product, version, started_at, verification)
@@ -174,10 +187,8 @@ class Conductor:
     # The phases
 
     def _start_workers(self) -> None:
-        for role in ROLES:
-            for index in range(self._plan.workers):
-                worker = WorkerProcess(self._plan, role, index)
-                self._workers[worker.pipe] = worker
+        for worker in self._engine.start(self._plan):
+            self._workers[worker.pipe] = worker
         while self._ready < len(self._workers) and self._stopped is None:
             self._listen()
 
@@ -186,8 +197,11 @@ class Conductor:
         if self._stopped is not None:
             return
         plan = self._plan
+        self._offsets = self._ask_clocks()
         self._origin_ns = time.monotonic_ns() + HEAD_START_NS
-        self._tell(Start(self._origin_ns))
+        for pipe in self._workers:
+            offset = self._offsets.get(pipe, SAME_CLOCK)
+            self._tell(Start(self._origin_ns + offset.offset_ns), pipe)
         self._sampler = Sampler(self._queues, self._process, self._origin_ns)
         if plan.sample_every > 1:
             self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
@@ -208,7 +222,17 @@ class Conductor:
         settled = self._settled == self._plan.workers
         return settled and sum(self._arrived.values()) >= self._promised
 
+    def _ask_clocks(self) -> dict[Connection, Offset]:
+        """How far the workers' clocks are from ours; empty when they are ours."""
+        found: dict[Connection, Offset] = {}
+        for pipe in [] if self._engine.shares_clock else self._workers:
+            if pipe not in self._reports:
+                with suppress(NoAnswer):  # whoever is dead is noticed by `_hear`
+                    found[pipe] = estimate(pipe, partial(self._handle, pipe))
+        return found
+
     def _collect_reports(self) -> None:
+        self._later = self._ask_clocks()
         self._tell(Finish())
         self._finished_ns = time.monotonic_ns() - self._origin_ns if self._origin_ns else 0
         deadline = time.monotonic() + REPORT_TIMEOUT_S
@@ -244,8 +268,9 @@ class Conductor:
 
     # Talking with the workers
 
-    def _tell(self, command: object) -> None:
-        for pipe in self._workers:
+    def _tell(self, command: object, *pipes: Connection) -> None:
+        """Those workers, or all."""
+        for pipe in pipes or self._workers:
             with suppress(OSError):  # a dead worker is noticed by `_hear`
                 pipe.send(command)
 
@@ -265,6 +290,9 @@ class Conductor:
             self._reports[pipe] = Report()
             self._stop(f"a {self._workers[pipe].role} process died")
             return
+        self._handle(pipe, message)
+
+    def _handle(self, pipe: Connection, message: object) -> None:
         if isinstance(message, Second):
             self._on_second(message)
         elif isinstance(message, Arrived):
@@ -276,6 +304,8 @@ class Conductor:
             self._promised += message.promised
         elif isinstance(message, Failed):
             self._stop(message.reason)
+        elif isinstance(message, Piece):
+            put(self._plan.directory, message)
         elif isinstance(message, Report):
             self._reports[pipe] = message
 
@@ -293,11 +323,13 @@ class Conductor:
 
     def _on_second(self, message: Second) -> None:
         self._rows.append(message.row)
+        self._live.add(message)
         second = message.row["second"]
         group = self._seconds[second]
         group.append(message)
         if len(group) == len(self._workers):
             del self._seconds[second]
+            self._live.write(second)
             self._progress.second_passed(self._snapshot(second, group))
 
     def _snapshot(self, second: int, group: list[Second]) -> Snapshot:
@@ -352,6 +384,22 @@ class Conductor:
             if step.number in totals
         ]
 
+    def _worker_clocks(self) -> list[WorkerClock]:
+        clocks: list[WorkerClock] = []
+        for pipe, offset in self._offsets.items():
+            worker, later = self._workers[pipe], self._later.get(pipe)
+            clocks.append(
+                WorkerClock(
+                    role=worker.role,
+                    index=worker.index,
+                    host=worker.host,
+                    offset_ns=offset.offset_ns,
+                    error_ns=offset.error_ns,
+                    drift_ns=None if later is None else later.offset_ns - offset.offset_ns,
+                )
+            )
+        return clocks
+
     def _worker_costs(self) -> list[WorkerCost]:
         return [
             WorkerCost(
@@ -390,6 +438,8 @@ class Conductor:
             body_bytes=plan.body_bytes,
             workers=plan.workers,
             worker_costs=self._worker_costs(),
+            engine=self._engine.name,
+            clocks=self._worker_clocks(),
             steps=self._step_infos(),
             sample_every=plan.sample_every,
             drain_timeout_s=plan.drain_timeout_s,

@@ -5,6 +5,7 @@
     DIR/delivered/part-*.parquet   a row a delivery (or a sample of them): what its consumer saw
     DIR/counters/part-*.parquet    a row a worker and second: exact counts, never sampled
     DIR/broker/part-*.parquet      a row a second: the broker from outside
+    DIR/live/part-*.parquet        a row a worker and second as it passes, for `sluicemq lab watch`
 
 All times are whole nanoseconds since the start of the run, on one monotonic clock; they can be
 negative for what happened before it (setting up). Service latency counts from `written_ns`,
@@ -95,6 +96,22 @@ BROKER: Final = pa.schema(
     ]
 )
 
+LIVE: Final = pa.schema(
+    [
+        pa.field("role", pa.string(), nullable=False),
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("second", pa.int32(), nullable=False),
+        pa.field("step", pa.int16(), nullable=False),
+        pa.field("written", pa.int64(), nullable=False),
+        pa.field("confirmed", pa.int64(), nullable=False),
+        pa.field("delivered", pa.int64(), nullable=False),
+        pa.field("unconfirmed", pa.int32(), nullable=False),
+        # from intended to delivered, of a sample of the second's messages
+        pa.field("latencies_ns", pa.list_(pa.int64()), nullable=False),
+    ]
+)
+"""Not a measurement: what is shown while a run goes on."""
+
 TABLES: Final = {
     "published": PUBLISHED,
     "delivered": DELIVERED,
@@ -167,6 +184,20 @@ class WorkerCost(TypedDict):
     wall_ns: int
 
 
+class WorkerClock(TypedDict):
+    """The clock of a worker that has one of its own: its times are put right by `offset_ns`."""
+
+    role: str
+    index: int
+    host: str
+    # the worker's monotonic clock less the conductor's, before the run
+    offset_ns: int
+    # how wrong that may be
+    error_ns: int
+    # by how much the offset had changed after the run; null: the worker could not be asked
+    drift_ns: int | None
+
+
 class RunInfo(TypedDict):
     """run.json."""
 
@@ -192,6 +223,10 @@ class RunInfo(TypedDict):
     body_bytes: int
     workers: int
     worker_costs: NotRequired[list[WorkerCost]]
+    # where the workers ran: "processes" or "spark"
+    engine: NotRequired[str]
+    # of workers on other machines; none: all read one clock
+    clocks: NotRequired[list[WorkerClock]]
     steps: list[StepInfo]
     sample_every: int
     drain_timeout_s: float

@@ -12,7 +12,7 @@ from sluicemq.lab.verification import DeliveredReport, PublishedReport
 
 @dataclass(slots=True)
 class Start:
-    """The run begins when the monotonic clock shows `origin_ns`."""
+    """The run begins when the worker's monotonic clock shows `origin_ns`."""
 
     origin_ns: int
 
@@ -27,7 +27,28 @@ class Finish:
     """Close the connections, write out the rows, report."""
 
 
+@dataclass(slots=True)
+class Ask:
+    """What does your clock show?"""
+
+
 # worker to conductor
+
+
+@dataclass(slots=True)
+class Clock:
+    """The worker's monotonic clock."""
+
+    monotonic_ns: int
+
+
+@dataclass(slots=True)
+class Piece:
+    """The next part of a file of measurements, from a worker that runs elsewhere."""
+
+    table: str
+    name: str
+    data: bytes
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
-"""The entry of a worker process: `python -m sluicemq.lab.process FD`.
+"""The entry of a worker process: `python -m sluicemq.lab.process FD`, or `... HOST:PORT`.
 
 The conductor starts it with one end of a pipe as an inherited descriptor. It is a plain process in
-a session of its own, so Ctrl-C reaches the conductor alone.
+a session of its own, so Ctrl-C reaches the conductor alone. Another engine starts it with the
+conductor's address; the key to it and the worker's number are lines on the standard input then.
 """
 
 from __future__ import annotations
@@ -9,21 +10,41 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import socket
 import subprocess
 import sys
-from multiprocessing.connection import Connection, Pipe
+import tempfile
+from dataclasses import replace
+from functools import partial
+from multiprocessing.connection import Client, Connection, Pipe
 from pathlib import Path
 
 import sluicemq
 from sluicemq.lab.consumer_worker import ConsumerWorker
+from sluicemq.lab.handover import pieces
 from sluicemq.lab.plan import Plan
 from sluicemq.lab.publisher_worker import PublisherWorker
 
 WORKERS = {kind.role: kind for kind in (PublisherWorker, ConsumerWorker)}
 
 
-class WorkerProcess:
-    """A worker as the conductor sees it."""
+class WorkerHandle:
+    """A worker as the conductor sees it. `host` is where it runs, "" for here."""
+
+    role: str
+    index: int
+    host: str
+    pipe: Connection
+
+    def end(self, timeout_s: float) -> None:
+        """Wait for its end, then insist."""
+        raise NotImplementedError
+
+
+class WorkerProcess(WorkerHandle):
+    """One beside the conductor."""
+
+    host = ""
 
     def __init__(self, plan: Plan, role: str, index: int) -> None:
         self.role = role
@@ -33,7 +54,7 @@ class WorkerProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
-                env=_environment(),
+                env=worker_environment(),
                 start_new_session=True,
             )
         self.pipe.send((plan, role, index))
@@ -48,7 +69,7 @@ class WorkerProcess:
             self._process.wait()
 
 
-def _environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """Ours, and this package importable however it was found."""
     root = str(Path(sluicemq.__file__).parents[1])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -60,9 +81,33 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.disable()
-    pipe: Connection = Connection(int(sys.argv[1]))
+    place = sys.argv[1]
+    if ":" in place:
+        work_elsewhere(place)
+    else:
+        pipe: Connection = Connection(int(place))
+        plan, role, index = pipe.recv()
+        WORKERS[role](plan, index, pipe).run()
+
+
+def work_elsewhere(place: str) -> None:
+    """Call the conductor, say who we are, work in a directory of our own."""
+    host, _, port = place.rpartition(":")
+    key = bytes.fromhex(sys.stdin.readline().strip())
+    number = int(sys.stdin.readline())
+    pipe = Client((host, int(port)), authkey=key)
+    pipe.send((number, socket.gethostname()))
     plan, role, index = pipe.recv()
-    WORKERS[role](plan, index, pipe).run()
+    with tempfile.TemporaryDirectory(prefix="sluicemq-lab-") as directory:
+        worker = WORKERS[role](replace(plan, directory=Path(directory)), index, pipe)
+        worker.hand_over = partial(send_files, Path(directory), pipe)
+        worker.run()
+
+
+def send_files(directory: Path, pipe: Connection) -> None:
+    """To the conductor."""
+    for piece in pieces(directory):
+        pipe.send(piece)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from sluicemq.errors import SluiceError
 from sluicemq.lab.link import Link, Poller, open_all
 from sluicemq.lab.measurements import STEP_OUTSIDE
-from sluicemq.lab.messages import Failed, Finish, Ready, Report, Second, Start, Stop
+from sluicemq.lab.messages import Ask, Clock, Failed, Finish, Ready, Report, Second, Start, Stop
 from sluicemq.lab.plan import NS, Plan, Step
 from sluicemq.lab.recorder import Recorder, RecorderError
 from sluicemq.lab.target import Target
@@ -52,6 +52,8 @@ class Worker(Generic[LinkType]):
         self.links: Sequence[LinkType] = ()
         self.steps: Sequence[Step] = plan.steps
         self.targets = [Target(url) for url in plan.targets]
+        self.hand_over: Callable[[], None] = nothing
+        """What is to be done with the files when they are written."""
         self.origin_ns = 0
         self.finished = False
         self._cpu_ns = 0
@@ -107,6 +109,7 @@ class Worker(Generic[LinkType]):
             for link in self.links:
                 self.take_rows(link, everything=True)
             self.recorder.close()
+            self.hand_over()
         except RecorderError as error:
             self.pipe.send(Failed(str(error)))
         report = self.report()
@@ -151,7 +154,9 @@ class Worker(Generic[LinkType]):
             command = self.pipe.recv()
         except EOFError:  # the conductor is gone: nobody would read a report
             sys.exit(1)
-        if isinstance(command, Start):
+        if isinstance(command, Ask):
+            self.pipe.send(Clock(time.monotonic_ns()))
+        elif isinstance(command, Start):
             self.origin_ns = command.origin_ns
         elif isinstance(command, Stop):
             self.stop(time.monotonic_ns() - self.origin_ns)
@@ -190,6 +195,10 @@ class Worker(Generic[LinkType]):
         row.update(self.counts((second + 1) * NS))
         self.pipe.send(Second(row, self.sample_latencies(second * NS)))
         self._second = second + 1
+
+
+def nothing() -> None:
+    """The files are where they should be."""
 
 
 def step_at(steps: Sequence[Step], at_ns: int) -> int:

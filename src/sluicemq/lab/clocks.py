@@ -1,0 +1,64 @@
+"""How far a worker's monotonic clock is from the conductor's, by asking for it.
+
+The conductor asks, the worker answers with its clock. Half of the time between question and answer
+is the error of the answer, at most, so the quickest of several counts (Cristian 1989). What is
+found before a run tells each worker when to begin; what is found after it shows how far the clocks
+have drifted apart meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Final
+
+from sluicemq.lab.messages import Ask, Clock
+
+QUESTIONS: Final = 25
+ANSWER_TIMEOUT_S: Final = 5.0
+
+
+class NoAnswer(Exception):
+    """The worker does not tell its clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """`offset_ns`: the worker's clock less the conductor's; right within `error_ns`."""
+
+    offset_ns: int
+    error_ns: int
+
+
+def estimate(
+    pipe: Connection,
+    others: Callable[[object], None],
+    now_ns: Callable[[], int] = time.monotonic_ns,
+) -> Offset:
+    """Ask the worker at the other end. What else it says meanwhile goes to `others`. Raises
+    `NoAnswer`."""
+    best: Offset | None = None
+    for _ in range(QUESTIONS):
+        asked_ns = now_ns()
+        theirs_ns = _ask(pipe, others)
+        took_ns = now_ns() - asked_ns
+        found = Offset(theirs_ns - asked_ns - took_ns // 2, (took_ns + 1) // 2)
+        if best is None or found.error_ns < best.error_ns:
+            best = found
+    assert best is not None
+    return best
+
+
+def _ask(pipe: Connection, others: Callable[[object], None]) -> int:
+    try:
+        pipe.send(Ask())
+        while pipe.poll(ANSWER_TIMEOUT_S):
+            message = pipe.recv()
+            if isinstance(message, Clock):
+                return message.monotonic_ns
+            others(message)
+    except (EOFError, OSError) as error:
+        raise NoAnswer(str(error) or type(error).__name__) from error
+    raise NoAnswer(f"no answer within {ANSWER_TIMEOUT_S:g} s")

@@ -1,0 +1,41 @@
+"""The files of a worker on their way to the conductor, in pieces of bounded size.
+
+A worker elsewhere writes its rows to a directory of its own, which nobody else may see. When it is
+done it sends the files over its connection; the conductor puts them where they would be had the
+worker run beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from sluicemq.errors import SluiceError
+from sluicemq.lab.measurements import TABLES
+from sluicemq.lab.messages import Piece
+
+PIECE_BYTES: Final = 1 << 20
+
+
+class HandoverError(SluiceError):
+    """A worker sent what is no file of measurements."""
+
+
+def pieces(directory: Path) -> Iterator[Piece]:
+    """All files of measurements in `directory`, in order."""
+    for table in TABLES:
+        for path in sorted((directory / table).glob("*.parquet")):
+            with path.open("rb") as file:
+                while data := file.read(PIECE_BYTES):
+                    yield Piece(table, path.name, data)
+
+
+def put(directory: Path, piece: Piece) -> None:
+    """Append it to its file in `directory`."""
+    if piece.table not in TABLES or "/" in piece.name or not piece.name.endswith(".parquet"):
+        raise HandoverError(f"not a file of measurements: {piece.table}/{piece.name}")
+    folder = directory / piece.table
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / piece.name).open("ab") as file:
+        file.write(piece.data)

@@ -1,0 +1,42 @@
+"""What `sluicemq lab watch` reads: the seconds of a run as they pass, a small Parquet file each.
+
+A file has its name only when it is whole, so whoever reads the directory never sees half of one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluicemq.lab.measurements import LIVE
+from sluicemq.lab.messages import Second
+
+FOLDER: Final = "live"
+
+
+class LiveRows:
+    """The rows of the seconds that are not complete yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / FOLDER
+        self._rows: dict[int, list[dict[str, Any]]] = {}
+
+    def add(self, message: Second) -> None:
+        """A worker's second."""
+        rows = self._rows.setdefault(message.row["second"], [])
+        rows.append(
+            {name: message.row[name] for name in LIVE.names if name != "latencies_ns"}
+            | {"latencies_ns": message.latencies_ns}
+        )
+
+    def write(self, second: int) -> None:
+        """All workers have told of that second."""
+        rows = self._rows.pop(second)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"part-{second:06d}.parquet"
+        unfinished = path.with_name(f".{path.name}")
+        pq.write_table(pa.Table.from_pylist(rows, LIVE), unfinished)
+        unfinished.rename(path)
