@@ -17,6 +17,8 @@ from sluicemq.storage.inspection import inspect as look
 
 RANGES_SHOWN: Final = 8
 """More than so many ranges of positions are for programs: they get all of them."""
+ONE_LINE: Final = ("message", "directory", "chunk", "places", "closed")
+"""Records with nothing but one entry."""
 
 
 @click.command(short_help="Print what is in a file of a data directory.")
@@ -31,9 +33,9 @@ RANGES_SHOWN: Final = 8
 def inspect(file: Path, formatter: str) -> None:
     """Print the header and the records of FILE, and what of it is damaged.
 
-    FILE is a journal (.jif), segment (.idx), message (.rdq) or checkpoint (.ckp) file; it is only
-    read. The exit code is 1 when something is damaged. A torn tail, the rest of a write that was
-    cut off, is not damage.
+    FILE is a journal (.jif), segment (.idx), message (.rdq), checkpoint (.ckp) or stream (.stream)
+    file; it is only read. The exit code is 1 when something is damaged. A torn tail, the rest of a
+    write that was cut off, is not damage.
     """
     try:
         found = look(file.read_bytes())
@@ -87,7 +89,7 @@ def lines_of(found: Inspection) -> Iterator[str]:
 def record_lines(record: Described) -> Iterator[str]:
     """A record; one with a single entry is one line."""
     head = f"{record.offset:>12}  {record.type} {record.sequence}, {record.size} bytes"
-    if record.type in ("message", "directory"):
+    if record.type in ONE_LINE:
         yield f"{head}: {', '.join(map(description_text, record.contents))}"
         return
     yield head

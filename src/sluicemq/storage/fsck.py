@@ -12,6 +12,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
@@ -37,6 +38,7 @@ from sluicemq.storage.records import (
     scan,
 )
 from sluicemq.storage.segments import read_block, scan_places, segment_path
+from sluicemq.storage.stream_check import StreamCheck
 
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
@@ -74,6 +76,9 @@ class Verdict:
                 "message_files",
                 "messages",
                 "live_messages",
+                "streams",
+                "stream_segments",
+                "chunks",
             ),
             0,
         )
@@ -170,6 +175,9 @@ class Check:
         for queue in self.queues.values():
             self.queue(queue)
         self.bodies(self.message_files())
+        for key, definition in defined.items():
+            if definition.type == STREAM:
+                StreamCheck(self.files, key, self.finding, self.note, self.count).run()
         for name in self.files.names(QUARANTINE):
             self.note(f"{QUARANTINE}/{name}", "was put aside because it was damaged")
         return self.verdict

@@ -21,14 +21,19 @@ from sluicemq.storage.message_file import decode_directory
 from sluicemq.storage.records import (
     BLOCK,
     CHECKPOINT,
+    CHUNK,
+    CLOSED,
     DIRECTORY,
     GROUP,
     MESSAGE,
+    PLACES,
     TYPE_NAMES,
     any_header,
     scan,
 )
 from sluicemq.storage.segments import runs_of
+from sluicemq.storage.stream_chunk import decode_chunk
+from sluicemq.storage.stream_segment import CLOSED_PAYLOAD, decode_places
 
 if TYPE_CHECKING:
     from sluicemq.storage.records import FileHeader, Record
@@ -40,6 +45,7 @@ EXPECTED: Final = {
     "segment": (BLOCK,),
     "messages": (MESSAGE, DIRECTORY),
     "checkpoint": (CHECKPOINT,),
+    "stream": (CHUNK, PLACES, CLOSED),
 }
 """Which types of records a file of a kind has."""
 
@@ -112,6 +118,8 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
         return [described(run) for run in runs_of(record.payload)]
     if record.type == MESSAGE:
         return [{"entry": "message", "id": record.sequence, "bytes": len(record.payload)}]
+    if record.type in EXPECTED["stream"]:
+        return [described_stream(record)]
     if record.type == DIRECTORY:
         directory = decode_directory(record.payload, record.sequence)
         return [{"entry": "directory", "messages": len(directory.ids)}]
@@ -151,6 +159,28 @@ def described_run(run: Run) -> Description:
     if run.expiry:
         found["expiry"] = run.expiry
     return found
+
+
+def described_stream(record: Record) -> Description:
+    """What is in a record of a stream's segment. Corrupt, struct.error."""
+    if record.type == PLACES:
+        return {"entry": "places", "chunks": len(decode_places(record).offsets)}
+    if record.type == CLOSED:
+        end, first_ms, last_ms, *_ = CLOSED_PAYLOAD.unpack(record.payload)
+        return {"entry": "closed", "below": end, "from_ms": first_ms, "to_ms": last_ms}
+    chunk = decode_chunk(record)
+    exchange, key = names_in(chunk.address)
+    return {
+        "entry": "chunk",
+        "offsets": range_text(range(chunk.first, chunk.end)),
+        "messages": chunk.count,
+        "bytes": sum(map(len, chunk.contents)),
+        "group": chunk.group,
+        "timestamp_ms": chunk.timestamp_ms,
+        "exchange": exchange,
+        "routing_key": key,
+        "channel": chunk.number,
+    }
 
 
 def whole_checkpoint(record: Described, data: bytes) -> Described:

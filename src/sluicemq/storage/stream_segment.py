@@ -283,6 +283,7 @@ class SegmentScan:
         self.damaged: list[tuple[int, int, int, int]] = []
         self.torn = False
         self.cut_chunks = False
+        self.chunks = 0
         segment.places = Places()
         segment.size, segment.end = FILE_HEADER_SIZE, segment.first
         self.walk = Walk(files, segment.path, segment.file_id, FILE_HEADER_SIZE, limit)
@@ -292,6 +293,7 @@ class SegmentScan:
             if record.type != CHUNK:
                 continue
             head = decode_head(record)
+            self.chunks += 1
             if record.offset != segment.size:
                 before = (segment.last_ms, segment.last_chunk)
                 gaps.append((segment.size, record.offset, segment.end, head.first, *before))

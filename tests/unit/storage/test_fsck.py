@@ -131,6 +131,9 @@ def test_a_sound_directory() -> None:
         "message_files": 1,
         "messages": 5,
         "live_messages": 14,
+        "streams": 0,
+        "stream_segments": 0,
+        "chunks": 0,
     }
 
 

@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluicemq.cli.inspect import lines_of
 from sluicemq.errors import Refused
 from sluicemq.sim.disk import CHANGES, Crashed, SimFiles, run
+from sluicemq.storage.inspection import inspect
 from sluicemq.storage.records import FILE_HEADER_SIZE, FileHeader, with_crc
+from sluicemq.storage.stream_check import StreamCheck
 from sluicemq.storage.stream_chunk import StreamChunk
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
@@ -433,3 +436,48 @@ def test_a_scan_finds_what_was_written() -> None:
     assert not scan.torn
     assert not scan.damaged
     assert (found.end, found.size, found.last_ms) == (segment.end, segment.size, segment.last_ms)
+
+
+def test_inspect_says_what_is_in_a_segment() -> None:
+    bench = grown()
+    first = bench.log.segments[0]
+    found = inspect(bench.files.read(first.path, 0, bench.files.size(first.path)))
+    assert found.is_sound
+    told = list(lines_of(found))
+    assert told[0].startswith(f"stream file 0 of queue {QUEUE}, ")
+    assert "offsets=0-2 messages=3" in told[2]
+    assert "closed below=" in told[-2]
+
+
+def findings(bench: Bench) -> tuple[list[str], list[str]]:
+    found: list[str] = []
+    notes: list[str] = []
+    counted: dict[str, int] = {}
+    StreamCheck(
+        bench.files,
+        QUEUE,
+        lambda _, text: found.append(text),
+        lambda _, text: notes.append(text),
+        lambda what, more: counted.update({what: counted.get(what, 0) + more}),
+    ).run()
+    assert counted["stream_segments"] == len(bench.log.segments)
+    return found, notes
+
+
+def test_a_check_finds_every_bit_that_has_turned_over() -> None:
+    """In closed files; at the end of the last one it may be a torn tail."""
+    bench = grown(7)
+    assert findings(bench) == ([], [])
+    first = bench.log.segments[0]
+    for offset in range(0, bench.files.size(first.path), 7):
+        bench.files.flip(first.path, offset, 1 << offset % 8)
+        found, _ = findings(bench)
+        assert found, f"byte {offset}"
+        bench.files.flip(first.path, offset, 1 << offset % 8)
+
+
+def test_a_check_misses_a_file() -> None:
+    bench = grown()
+    gone = bench.log.segments.pop(1)
+    bench.files.delete(gone.path)
+    assert findings(bench)[0] == [f"offsets {gone.first} to {gone.end - 1} are in no file"]
