@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sluicemq.spark.session import spark_session
+from spark.amqp_messages import Broker
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +16,11 @@ def spark() -> Iterator[SparkSession]:
     """Started by the first test that wants it, stopped after the last."""
     with spark_session("local[2]", "2g") as session:
         yield session
+
+
+@pytest.fixture
+def amqp(broker_url: str) -> Iterator[Broker]:
+    """The broker under test; the queues a test declares are deleted after it."""
+    broker = Broker(broker_url)
+    yield broker
+    broker.clear()

@@ -31,6 +31,10 @@ from sluicemq.spark.transfer import ChunkServer
 Offset = dict[str, Any]
 
 WATCH_S: Final = 0.5
+ACKS_WRITTEN_S: Final = 1.0
+"""How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
+end of a query takes them with it, and the last batch comes again."""
+
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
@@ -63,6 +67,7 @@ class Session:
         self._turn = 0
         self._left: dict[str, int] | None = None
         """Trigger.AvailableNow: how many messages of each queue are still to come."""
+        self._ended = False
         self._lanes: list[Lane] = []
 
     def open(self) -> None:
@@ -77,9 +82,14 @@ class Session:
 
     def close(self) -> None:
         """End; what is not acknowledged goes back to the queues."""
+        self._part()
+        self._server.close()
+
+    def _part(self) -> None:
+        """Take leave of the broker, in so many words: it has heard everything then."""
         for lane in self._lanes:
             lane.stop()
-        self._server.close()
+        self._lanes.clear()
 
     # What Spark asks
 
@@ -89,12 +99,17 @@ class Session:
 
     def plan(self, start: Offset, rows_max: int) -> Offset:
         """The end of the next batch; `start` itself when there is nothing. `start` is safe."""
+        if self._ended:
+            return start
         self.open()
         self._align(start.get("serial", 0))
         self.confirm(start)
         self._wait_for_rows()
         chunks = self._take(rows_max)
         if not chunks:
+            if self._left is not None:
+                self._part()
+                self._ended = True
             return start
         self._serial = start.get("serial", 0) + 1
         if self._ledger is not None:
@@ -109,6 +124,9 @@ class Session:
         for lane in self._lanes:
             released = lane.acknowledge(offset["pos"].get(lane.name, 0))
             self._server.withdraw(released)
+        deadline = time.monotonic() + ACKS_WRITTEN_S
+        for lane in self._lanes:
+            lane.await_written(deadline)
         gone = offset["pos"]
         self._planned = [p for p in self._planned if p.position > gone.get(p.lane, 0)]
         self._server.withdraw(self._replayed)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from sluicemq.spark.schema import Run
 CHUNK_ROWS_MAX: Final = 4096
 CHUNK_BYTES_MAX: Final = 8 * MIB
 POLL_S: Final = 0.5
+STOP_S: Final = 5.0
 
 
 class Lane:
@@ -52,6 +54,8 @@ class Lane:
         """Handed out and not acknowledged, with the position of its last message."""
         self._done: deque[Chunk] = deque()
         """To be acknowledged by the thread."""
+        self._unwritten = False
+        """Something was added to `_done` that has not been written."""
         self._subscription: Subscription | None = None
         self._stopping = False
         self._awake, self._wake = os.pipe()
@@ -96,15 +100,27 @@ class Lane:
             self._done.extend(released)
             if released:
                 self.quiet.clear()
+                self._unwritten = True
         if released:
             os.write(self._wake, b"\0")
         return released
+
+    def await_written(self, deadline: float) -> None:
+        """Until the acknowledgements are on their way; a process that is killed then has sent them.
+        """
+        with self._news:
+            while self._unwritten and self._subscription is not None:
+                if not self._news.wait(deadline - time.monotonic()):
+                    return
 
     def stop(self) -> None:
         """Acknowledge what is safe, close the connection; the broker takes back the rest."""
         self._stopping = True
         os.write(self._wake, b"\0")
-        self._thread.join(5.0)
+        self._thread.join(STOP_S)
+        if not self._thread.is_alive():
+            os.close(self._awake)
+            os.close(self._wake)
 
     def abandon(self) -> None:
         """Close the socket at once, from any thread."""
@@ -198,6 +214,10 @@ class Lane:
                 last = chunk.runs[-1]
                 subscription.acknowledge(chunk.runs[0].first, last.first + last.count - 1)
         subscription.wire.flush()
+        if self._unwritten and not self._done:
+            with self._news:
+                self._unwritten = bool(self._done)
+                self._news.notify_all()
 
     def _tell_quiet(self) -> None:
         with self._news:

@@ -377,6 +377,7 @@ class Options:
                     continue
                 raise Refused(f"{key} = {text!r}: there is no such option of format amqp")
             name, declared = found
+            key = key.lower() if key.lower() in ALIASES else declared.name
             if name in values:
                 raise Refused(f"{key} = {shown(declared, text)}: {declared.name} is given twice")
             if declared.side not in (side, "both"):
