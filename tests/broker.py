@@ -20,6 +20,8 @@ import sluicemq
 START_SECONDS = 20
 STOP_SECONDS = 20
 READY = b"ready amqp"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
+"""Subprocesses run the very package the tests import."""
 OWN = (sys.executable, "-m", "sluicemq")
 
 
@@ -62,6 +64,28 @@ class Target:
         raise AssertionError("the broker is gone")
 
 
+class Ctl:
+    """Control commands for a broker: ours by `sluicemq ctl`, or those of `command`."""
+
+    def __init__(self, target: Target, command: Sequence[str] = ()) -> None:
+        own = (sys.executable, "-m", "sluicemq", "ctl")
+        self.command = tuple(command) or own
+        self.reach = () if command else ("--port", str(target.port))
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The command as it ended."""
+        line = [*self.command, *arguments[:1], *self.reach, *arguments[1:]]
+        return subprocess.run(
+            line, capture_output=True, text=True, check=False, timeout=60, env=ENVIRONMENT
+        )
+
+    def __call__(self, *arguments: str) -> str:
+        """What the command says; it must succeed."""
+        done = self.run(*arguments)
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
 def at(url: str) -> Target:
     """A broker that runs already."""
     parts = urlsplit(url)
@@ -85,10 +109,8 @@ def start(
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
-    found_at = Path(sluicemq.__file__).parents[1]  # the very package the tests import
-    environment = os.environ | {"PYTHONPATH": str(found_at)}
     with errors.open("ab") as log:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=ENVIRONMENT)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import STREAM, QueueDefinition
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of
 from sluicemq.queues.commands import Delete
-from sluicemq.routing.delayed import HOLDING_PREFIX, holding_queue, is_holding
+from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
 from sluicemq.routing.topology import Topology
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import queue_directory
@@ -65,7 +65,7 @@ class VirtualHost:
     @property
     def farewell(self) -> str:
         """What its connections hear when it is being deleted."""
-        return f"vhost '{self.name}' is down"
+        return f"vhost '{self.name}' is deleted"
 
     def check_alive(self) -> None:
         """320 when it is being deleted: what is declared now would be left behind."""
@@ -201,8 +201,17 @@ class VirtualHost:
 
     def forget_holding(self, queue: HoldingQueue) -> None:
         """It has been deleted."""
-        if self.queues.holding.get(queue.name) is queue:
+        self.broker.durable_queues.pop(queue.id, None)
+        self.broker.definitions.delete_queue(queue.id)
+        if self.queues.holding.get(queue.name) is queue:  # not one of a later exchange
             del self.queues.holding[queue.name]
-            self.broker.durable_queues.pop(queue.id, None)
-            self.broker.definitions.delete_queue(queue.id)
             self.tell_listener()
+
+    def complete(self) -> None:
+        """After a recovery: an exchange whose queue had not become durable gets one now."""
+        for exchange in self.topology.list_exchanges():
+            name = holding_queue(exchange.name)
+            if exchange.type == DELAYED and name not in self.queues.holding:
+                queue = self.hold_for(exchange)
+                change = self.broker.definitions.add_queue(queue.id, queue.definition)
+                self.broker.store.post(StoreDefinition(change, None))

@@ -16,6 +16,8 @@ from sluicemq.chain.handshake import Handshake
 from sluicemq.config import AuthConfig, Config, NetConfig
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
 
+from .logins import access_of
+
 PLAIN = b"\0guest\0guest"
 TUNE_OK = m.ConnectionTuneOk(channel_max=100, frame_max=8192, heartbeat=7)
 OPEN = m.ConnectionOpen(virtual_host="/")
@@ -31,7 +33,8 @@ def start_ok(
 
 def handshake(from_loopback: bool = True, **auth: Any) -> Handshake:
     net = NetConfig(channel_max=100, frame_max=8192, heartbeat=60)
-    return Handshake(Config(net=net, auth=AuthConfig(**auth)), from_loopback, {"/": None})
+    config = Config(net=net, auth=AuthConfig(**auth))
+    return Handshake(config, from_loopback, access_of(config))
 
 
 def after(*some: Method, one: Handshake | None = None) -> Handshake:
@@ -193,6 +196,6 @@ def test_capabilities_count_when_announced_as_true(properties: dict[str, Any], c
 
 def test_settings_are_offered_as_configured() -> None:
     config = dataclasses.replace(Config(), net=NetConfig(channel_max=5, heartbeat=0))
-    tune = Handshake(config, True, {"/": None}).receive(start_ok())
+    tune = Handshake(config, True, access_of(config)).receive(start_ok())
     assert isinstance(tune, m.ConnectionTune)
     assert (tune.channel_max, tune.heartbeat) == (5, 0)
