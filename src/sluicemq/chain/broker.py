@@ -190,6 +190,8 @@ class Broker:
             self.vhosts[definition.vhost].recover_queue(queue_id, definition, found)
         for binding in definitions.bindings.values():
             self.vhosts[binding.vhost].topology.bind(binding)
+        for vhost in self.vhosts.values():
+            vhost.complete()
         checkpoints = self.store.checkpoints
         checkpoints.number = recovery.checkpoint_number
         checkpoints.node_id = recovery.node_id

@@ -146,7 +146,7 @@ class Monitor(Actor):
         holding: list[ClassicShell] = []
         loads: list[QueueLoad] = []
         leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
-        for queue in broker.all_queues():
+        for queue in broker.all_with_messages():
             if not isinstance(queue, ClassicShell):
                 continue  # a stream keeps no messages in RAM
             queue.machine.rates.update(now_ns)
