@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
 from sluicemq.cli.control_client import ask
 from sluicemq.cli.formats import FORMATTERS, write
-from sluicemq.manage.command import USAGE, Argument, Command, CommandRefused, Option
+from sluicemq.manage.command import (
+    NO_INPUT,
+    NO_OUTPUT,
+    USAGE,
+    Argument,
+    Command,
+    CommandRefused,
+    Option,
+)
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.model.definitions import DEFAULT_VHOST
 
@@ -161,17 +170,47 @@ def secret_from_stdin(name: str) -> str:
 
 def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> None:
     """Ask, and print what there is to print."""
-    rows_only = spec.columns is not None
-    if spec.says and not (own["quiet"] or own["silent"] or rows_only):
+    outputs = {each.name: given[each.name] for each in spec.arguments if each.file == "out"}
+    if spec.says and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
         click.echo(spec.says.format_map(given))
-    wanted = {key: list(each) if isinstance(each, tuple) else each for key, each in given.items()}
+    for argument in spec.arguments:
+        if argument.file == "in":
+            given[argument.name] = content_of(given[argument.name])
+    wanted = {
+        key: list(each) if isinstance(each, tuple) else each
+        for key, each in given.items()
+        if key not in outputs
+    }
     rows = ask(own["port"], spec.name, wanted, own["timeout"])
-    if spec.columns is not None:
+    for name, path in outputs.items():
+        write_file(path, rows[0][name])
+    if spec.columns is not None and (rows or not spec.says):
         columns = columns_asked(spec, wanted.get("columns"))
         formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
         write(rows, columns, formatter, not own["silent"], sys.stdout)
         if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
             click.echo("(none)")
+
+
+def content_of(path: str) -> str:
+    """What is in a file, or comes from standard input."""
+    try:
+        if path == "-":
+            return sys.stdin.read()
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandRefused(f"{path}: {error}", NO_INPUT) from error
+
+
+def write_file(path: str, text: str) -> None:
+    """Into a file, or to standard output."""
+    try:
+        if path == "-":
+            sys.stdout.write(text)
+        else:
+            Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CommandRefused(f"{path}: {error}", NO_OUTPUT) from error
 
 
 def columns_asked(spec: Command, named: list[str] | None) -> list[str]:

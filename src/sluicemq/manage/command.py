@@ -27,13 +27,15 @@ from sluicemq.errors import Refused
 
 USAGE: Final = 64
 DATA: Final = 65
+NO_INPUT: Final = 66
 NO_USER: Final = 67
 UNAVAILABLE: Final = 69
 SOFTWARE: Final = 70
+NO_OUTPUT: Final = 73
 LATER: Final = 75
 """Exit codes as rabbitmqctl has them (sysexits.h): the command line is wrong; there is no such
-virtual host; there is no such user; no broker, or it refuses what was asked for; something broke;
-no answer in time."""
+virtual host; a file cannot be read; there is no such user; no broker, or it refuses what was asked
+for; something broke; a file cannot be written; no answer in time."""
 
 
 class CommandRefused(Refused):
@@ -47,12 +49,15 @@ class CommandRefused(Refused):
 @dataclass(frozen=True, slots=True)
 class Argument:
     """A positional argument. `optional`: it may be left out; `many`: the rest of the line, a list;
-    `secret`: read from standard input when it is left out, and never shown."""
+    `secret`: read from standard input when it is left out, and never shown. `file`: it names one,
+    "-" for standard input or output: what is in it is sent ("in"), or the field of the answer that
+    has the argument's name is written to it ("out")."""
 
     name: str
     optional: bool = False
     many: bool = False
     secret: bool = False
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +75,8 @@ class Option:
 @dataclass(frozen=True, slots=True)
 class Command:
     """One command. `says`: what it prints before it begins, with {arguments}; `columns`: it answers
-    rows that have them (column -> meaning); `shown`: those shown when none are named, all if empty;
-    `per_vhost`: it has -p."""
+    rows that have them (column -> meaning), maybe none when it says something; `shown`: those shown
+    when none are named, all if empty; `per_vhost`: it has -p."""
 
     name: str
     help: str

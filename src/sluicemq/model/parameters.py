@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sluicemq.model.record import Record
+
+IMPORTED: Final = "imported_definition_hash_value"
+"""The global parameter that says which document came in last. It is not shown."""
 
 
 @dataclass(frozen=True, slots=True)

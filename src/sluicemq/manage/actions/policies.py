@@ -9,7 +9,7 @@ from sluicemq.chain.policing import clear_policy, set_policy
 from sluicemq.errors import Refused
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import json_of
-from sluicemq.model.parameters import GlobalParameter, Parameter
+from sluicemq.model.parameters import IMPORTED, GlobalParameter, Parameter
 from sluicemq.model.policies import ALL, OperatorPolicy, Policy
 
 if TYPE_CHECKING:
@@ -125,7 +125,13 @@ def clear_global_parameter(task: Task, given: Given) -> None:
 
 def list_global_parameters(task: Task, _: Given) -> None:
     found: Iterable[GlobalParameter] = task.broker.definitions.global_parameters.values()
-    task.finish([{"name": each.name, "value": compact(each.value)} for each in found])
+    task.finish(
+        [
+            {"name": each.name, "value": compact(each.value)}
+            for each in found
+            if each.name != IMPORTED
+        ]
+    )
 
 
 def no_parameter() -> CommandRefused:

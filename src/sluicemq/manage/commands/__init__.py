@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.commands import access, operations, policies
+from sluicemq.manage.commands import access, definitions, operations, policies
 
 if TYPE_CHECKING:
     from sluicemq.manage.command import Command
 
 COMMANDS: Final[dict[str, Command]] = {
     command.name: command
-    for command in (*access.COMMANDS, *operations.COMMANDS, *policies.COMMANDS)
+    for command in (
+        *access.COMMANDS,
+        *definitions.COMMANDS,
+        *operations.COMMANDS,
+        *policies.COMMANDS,
+    )
 }
