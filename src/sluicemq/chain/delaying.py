@@ -1,10 +1,10 @@
 """holding queue ---everything---> DELAYER ---what is due---> republisher.
 
 An exchange of type x-delayed-message has a queue of its own that no client sees
-(routing/delayed.py). Publishes are stored, confirmed and recovered there as in any queue; only their
-contents begin with the time, in milliseconds since the epoch, at which they are due. The delayer
-consumes that queue: it keeps in mind when each message is due, and no more, and gives the message
-back to the queue when it is; what the queue then delivers is published to the exchange, and
+(routing/delayed.py). Publishes are stored, confirmed and recovered there as in any queue; only
+their contents begin with the time, in milliseconds since the epoch, at which they are due. The
+delayer consumes that queue: it keeps in mind when each message is due, and no more, and gives the
+message back to the queue when it is; what the queue then delivers is published to the exchange, and
 acknowledged when it is safe in the queues it went to. So nothing is lost when the broker is killed;
 what had just been republished may come twice.
 
