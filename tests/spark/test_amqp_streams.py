@@ -44,22 +44,6 @@ def test_a_batch_read_takes_ranges_again_and_again(
     assert batch(spark, amqp, stream, **STREAM, startingOffsets=time).count() == 3000
 
 
-def test_offsets_in_a_filter_narrow_the_read(
-    spark: SparkSession, amqp: Broker, stream: str
-) -> None:
-    amqp.publish(stream, numbered(500))
-    key = "spark.sql.python.filterPushdown.enabled"
-    before = spark.conf.get(key)
-    spark.conf.set(key, "true")
-    try:
-        frame = batch(spark, amqp, stream, **STREAM, pushFilters="true")
-        assert numbers(frame.where("offset >= 100 and offset < 120")) == list(range(100, 120))
-        assert numbers(frame.where("offset = 7 and queue = 'other'")) == []
-        assert numbers(frame.where("offset > 497 or offset = 3")) == [3, 498, 499]
-    finally:
-        spark.conf.set(key, str(before))
-
-
 def test_batches_go_on_where_the_last_ended(
     spark: SparkSession, amqp: Broker, stream: str, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from sluicemq.spark.options import Options, Side
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.schema import check_schema, columns_of
 from sluicemq.spark.sink import AmqpBatchWriter, AmqpStreamWriter
-from sluicemq.spark.stream_batch import NarrowedStreamBatchReader, StreamBatchReader
+from sluicemq.spark.stream_batch import StreamBatchReader
 from sluicemq.spark.stream_reader import StreamReader
 
 
@@ -38,10 +38,9 @@ class AmqpDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = self._options("source")
         check_schema(schema)
-        if not options.is_stream:
-            return QueueBatchReader(options, schema)
-        kind = NarrowedStreamBatchReader if options.push_filters else StreamBatchReader
-        return kind(options, schema)
+        if options.is_stream:
+            return StreamBatchReader(options, schema)
+        return QueueBatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("source")

@@ -106,8 +106,7 @@ class Lane:
         return released
 
     def await_written(self, deadline: float) -> None:
-        """Until the acknowledgements are on their way; a process that is killed then has sent them.
-        """
+        """Until the acknowledgements are on their way: who is killed then has sent them."""
         with self._news:
             while self._unwritten and self._subscription is not None:
                 if not self._news.wait(deadline - time.monotonic()):

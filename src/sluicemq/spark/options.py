@@ -203,14 +203,6 @@ class Options:
         "source",
         "Streams, batch reads: the offset before which to stop; `next`: what is there now.",
     )
-    push_filters: bool = option(
-        "pushFilters",
-        "switch",
-        False,
-        "source",
-        "Streams, batch reads: comparisons of the column `offset` with a number narrow the range"
-        " read. Needs spark.sql.python.filterPushdown.enabled = true.",
-    )
     fail_on_data_loss: bool = option(
         "failOnDataLoss",
         "switch",
