@@ -10,8 +10,6 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import pamqp.frame
-
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import ContentMethod, Event, MethodFrame
@@ -22,6 +20,7 @@ from sluicemq.amqp.types import Timestamp
 from sluicemq.chain.reader import Peer
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.world import Closed, Received
+from targets import method as method_target
 from targets.choices import Choices
 from targets.target import Target
 from unit.chain.client import Broker
@@ -185,7 +184,9 @@ def check_frames(data: bytes) -> None:
         assert end - pos <= FRAME_MAX or data[pos] == METHOD, "larger than frame_max"
         assert data[end - 1] == END
         if data[pos] == METHOD:
-            pamqp.frame.unmarshal(data[pos:end])
+            method = method_target.decode(data[pos + 7 : end - 1])
+            assert method is not None, "the broker's own method cannot be decoded"
+            method_target.agree(method)
         pos = end
     assert pos == len(data), "half a frame was sent"
 
