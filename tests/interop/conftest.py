@@ -10,7 +10,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import AMQPError
-from pika_client import Connect, parameters
+from pika_client import Connect, Declare, parameters
 
 from broker import Target
 
@@ -45,6 +45,18 @@ def queue(channel: BlockingChannel, name: str) -> str:
     """An exclusive queue of `channel`'s connection."""
     channel.queue_declare(name, exclusive=True)
     return name
+
+
+@pytest.fixture
+def declare(channel: BlockingChannel, name: str) -> Declare:
+    """Exclusive queues with arguments: `declare("-a", message_ttl=5)` gives the name."""
+
+    def declared(suffix: str = "", **arguments: Any) -> str:
+        given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+        channel.queue_declare(name + suffix, exclusive=True, arguments=given)
+        return name + suffix
+
+    return declared
 
 
 @pytest.fixture

@@ -16,6 +16,9 @@ from broker import Target
 Connect = Callable[..., BlockingConnection]
 """Opens a connection; pika's connection parameters are its options."""
 
+Declare = Callable[..., str]
+"""Declares a queue, its x-arguments as options; gives the name."""
+
 PATIENCE_SECONDS = 10.0
 QUIET_SECONDS = 0.3
 """How long nothing must come before we believe that nothing will."""
@@ -118,6 +121,11 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 def depth(channel: BlockingChannel, queue: str) -> int:
     """Ready messages, by a passive declare."""
     return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def wait_for_depth(channel: BlockingChannel, queue: str, count: int) -> None:
+    """RabbitMQ may answer a declaration before what was published earlier is in the queue."""
+    wait_until(channel.connection, lambda: depth(channel, queue) == count)
 
 
 def fetch(channel: BlockingChannel, queue: str, **options: Any) -> tuple[bytes, bool] | None:

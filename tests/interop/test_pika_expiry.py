@@ -1,0 +1,191 @@
+"""pika: messages and queues that do not live for ever."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika_client import (
+    Connect,
+    Declare,
+    closed_with,
+    consume,
+    depth,
+    fetch,
+    fetch_all,
+    publish,
+    settle,
+    wait_for_depth,
+)
+
+
+def expiring(ttl_ms: int | str, **properties: Any) -> pika.BasicProperties:
+    return pika.BasicProperties(expiration=str(ttl_ms), **properties)
+
+
+def test_messages_of_a_queue_expire(channel: BlockingChannel, declare: Declare) -> None:
+    queue = declare(message_ttl=300)
+    publish(channel, queue, b"1", b"2")
+    wait_for_depth(channel, queue, 2)
+    wait_for_depth(channel, queue, 0)
+    assert fetch(channel, queue) is None
+
+
+def test_a_message_has_an_expiry_of_its_own(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"short", expiring(50))
+    channel.basic_publish("", queue, b"long", expiring(60_000))
+    publish(channel, queue, b"for ever")
+    settle(channel.connection)
+    assert fetch_all(channel, queue) == [b"long", b"for ever"]
+
+
+@pytest.mark.parametrize(("of_queue", "of_message"), [(80, 60_000), (60_000, 80)])
+def test_the_shorter_life_counts(
+    channel: BlockingChannel, declare: Declare, of_queue: int, of_message: int
+) -> None:
+    queue = declare(message_ttl=of_queue)
+    channel.basic_publish("", queue, b"1", expiring(of_message))
+    wait_for_depth(channel, queue, 0)
+
+
+def test_only_the_head_expires(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"for ever")
+    channel.basic_publish("", queue, b"short", expiring(1))
+    publish(channel, queue, b"behind")
+    settle(channel.connection)
+    wait_for_depth(channel, queue, 3)
+    assert fetch(channel, queue, auto_ack=True) == (b"for ever", False)
+    assert fetch(channel, queue, auto_ack=True) == (b"behind", False)
+
+
+def test_nothing_expired_is_delivered(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, b"1")
+    for _ in range(20):
+        channel.basic_publish("", queue, b"short", expiring(1))
+    publish(channel, queue, b"2")
+    settle(channel.connection)
+    assert [each.body for each in consume(channel, queue, acks=True).exactly(2)] == [b"1", b"2"]
+
+
+def test_no_life_at_all_is_enough_for_a_consumer_that_waits(
+    channel: BlockingChannel, declare: Declare
+) -> None:
+    queue = declare(message_ttl=0)
+    publish(channel, queue, b"too early")
+    inbox = consume(channel, queue, auto_ack=True)
+    settle(channel.connection)
+    publish(channel, queue, b"in time")
+    channel.basic_publish("", queue, b"too", expiring(0))
+    assert [each.body for each in inbox.exactly(2)] == [b"in time", b"too"]
+
+
+def test_no_life_at_all_and_nobody_there(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_publish("", queue, b"1", expiring(0))
+    wait_for_depth(channel, queue, 0)
+    assert fetch(channel, queue) is None
+
+
+def test_what_is_out_does_not_expire_but_what_comes_back_does(
+    channel: BlockingChannel, declare: Declare
+) -> None:
+    queue = declare(message_ttl=200)
+    publish(channel, queue, b"1", b"2")
+    method, _, _ = channel.basic_get(queue)
+    settle(channel.connection)
+    wait_for_depth(channel, queue, 0)
+    channel.basic_reject(method.delivery_tag, requeue=True)
+    assert fetch(channel, queue) is None
+
+
+def test_what_comes_back_in_time_keeps_its_expiry(
+    channel: BlockingChannel, declare: Declare
+) -> None:
+    queue = declare(message_ttl=1000)
+    began = time.monotonic()
+    publish(channel, queue, b"1")
+    method, _, _ = channel.basic_get(queue)
+    time.sleep(0.3)
+    channel.basic_reject(method.delivery_tag, requeue=True)
+    wait_for_depth(channel, queue, 1)
+    wait_for_depth(channel, queue, 0)
+    assert time.monotonic() - began < 1.6
+
+
+def test_a_confirm_comes_for_what_has_expired(channel: BlockingChannel, declare: Declare) -> None:
+    queue = declare(message_ttl=0)
+    channel.confirm_delivery()
+    channel.basic_publish("", queue, b"1")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "1.5", ""])
+def test_what_is_no_expiration(channel: BlockingChannel, queue: str, text: str) -> None:
+    def publish_and_wait() -> None:
+        channel.basic_publish("", queue, b"1", expiring(text))
+        depth(channel, queue)
+
+    code, words = closed_with(publish_and_wait)
+    assert code == 406
+    assert words.startswith(f"PRECONDITION_FAILED - invalid expiration '{text}'")
+
+
+# -- queues
+
+
+def exists(connect: Connect, queue: str) -> bool:
+    channel = connect().channel()
+    try:
+        channel.queue_declare(queue, passive=True)
+    except pika.exceptions.ChannelClosedByBroker as closed:
+        assert closed.reply_code == 404
+        return False
+    return True
+
+
+def expires(ms: int) -> dict[str, int]:
+    return {"x-expires": ms}
+
+
+def test_an_unused_queue_goes(channel: BlockingChannel, connect: Connect, name: str) -> None:
+    channel.queue_declare(name, arguments=expires(200))
+    publish(channel, name, b"1")
+    time.sleep(0.8)
+    assert not exists(connect, name)
+
+
+def test_a_queue_with_a_consumer_stays_until_it_has_gone(
+    channel: BlockingChannel, connect: Connect, name: str
+) -> None:
+    channel.queue_declare(name, arguments=expires(250))
+    inbox = consume(channel, name)
+    time.sleep(0.7)
+    publish(channel, name, b"1")
+    assert inbox.exactly(1)
+    channel.basic_cancel(inbox.tag)
+    time.sleep(0.9)
+    assert not exists(connect, name)
+
+
+@pytest.mark.parametrize("use", ["get", "declare"])
+def test_a_queue_that_is_used_stays(
+    channel: BlockingChannel, connect: Connect, name: str, use: str
+) -> None:
+    channel.queue_declare(name, arguments=expires(600))
+    for _ in range(6):
+        time.sleep(0.2)
+        if use == "get":
+            channel.basic_get(name)
+        else:
+            channel.queue_declare(name, arguments=expires(600))
+    assert exists(connect, name)
+    channel.queue_delete(name)
+
+
+def test_publishing_is_no_use(channel: BlockingChannel, connect: Connect, name: str) -> None:
+    channel.queue_declare(name, arguments=expires(400))
+    for _ in range(6):
+        time.sleep(0.2)
+        publish(channel, name, b"1")
+    assert not exists(connect, name)
