@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.limits import PATTERN_STRIKES_MAX, RIGHTS_MAX
+from sluicemq.limits import RIGHTS_MAX
 from sluicemq.model.definitions import EXCHANGE, QUEUE
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission, TopicPermission
 from sluicemq.model.users import IMPERSONATOR, User, password_fits
@@ -115,11 +115,15 @@ class Access:
         record = self.definitions.topic_permissions.get((user, vhost, exchange))
         return record is None or self._matches(record, permission, routing_key)
 
-    def _matches(self, record: Permission | TopicPermission, permission: str, subject: str) -> bool:
+    def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
+        """Compiled when it is needed first."""
         patterns = self._patterns.get(record.key)
         if patterns is None:
             patterns = self._patterns[record.key] = record.patterns()
-        pattern = patterns[permission]
+        return patterns[permission]
+
+    def _matches(self, record: Permission | TopicPermission, permission: str, subject: str) -> bool:
+        pattern = self.pattern_of(record, permission)
         strikes = pattern.strikes
         matches = pattern.matches(subject)
         if pattern.strikes != strikes:
@@ -132,7 +136,7 @@ class Access:
         """A match was given up: it would have held up all clients."""
         whose = f"user '{record.user}' in vhost '{record.vhost}'"
         text = f"the {permission} pattern of {whose} took too"
-        if pattern.strikes == PATTERN_STRIKES_MAX:
+        if pattern.spent:
             text += " long too often, it is not tried any more"
         elif pattern.strikes == 1:
             text += " long for a name, which so does not match"

@@ -11,6 +11,8 @@ from sluicemq.chain.message_store import Hurry
 from sluicemq.chain.reader import Peer
 from sluicemq.config import Config
 from sluicemq.kernel.world import Closed, Received
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.task import Answer, start
 from sluicemq.node import Node
 
 from ..fakes import FakeNet, FakeWorld
@@ -67,9 +69,37 @@ class Broker:
         self.node.close_storage()
         self.run()
 
-    def connect(self) -> Client:
+    def connect(self, user: str = "guest", vhost: str = "/") -> Client:
+        """Somebody whose password is the same as the name."""
         self.clients += 1
-        return Client(self, self.clients)
+        client = Client(self, self.clients)
+        client.shake_hands(user, vhost)
+        said = [each.method.NAME for each in client.events() if isinstance(each, MethodFrame)]
+        assert said == ["connection.start", "connection.tune", "connection.open-ok"]
+        return client
+
+    def refused(self, user: str, vhost: str = "/") -> m.ConnectionClose:
+        """With what somebody is turned away."""
+        self.clients += 1
+        client = Client(self, self.clients)
+        client.shake_hands(user, vhost)
+        last = client.events()[-1]
+        assert isinstance(last, MethodFrame)
+        assert isinstance(last.method, m.ConnectionClose)
+        return last.method
+
+    def begin(self, command: str, **arguments: object) -> list[Answer]:
+        """A control command; the list gets the answer when it comes."""
+        answers: list[Answer] = []
+        start(self.node, ACTIONS, command, arguments, answers.append)
+        return answers
+
+    def do(self, command: str, **arguments: object) -> None:
+        """One that must succeed."""
+        answers = self.begin(command, **arguments)
+        self.run()
+        (answer,) = answers
+        assert not answer.error, answer.error
 
 
 class Client:
@@ -83,19 +113,21 @@ class Client:
             number, Peer("127.0.0.1", 1000 + number, "127.0.0.1", 5672)
         )
         self.amqp = AmqpConnection(CLIENT)
+
+    def shake_hands(self, user: str, vhost: str) -> None:
+        """All that a client has to say."""
         self.send_bytes(PROTOCOL_HEADER)
-        response = b"\0guest\0guest"
+        response = b"\0%b\0%b" % (user.encode(), user.encode())
+        capabilities = {"consumer_cancel_notify": True, "authentication_failure_close": True}
         start_ok = m.ConnectionStartOk(
-            client_properties={"capabilities": {"consumer_cancel_notify": True}},
+            client_properties={"capabilities": capabilities},
             mechanism="PLAIN",
             response=response,
             locale="en_US",
         )
         self.send(0, start_ok)
         self.send(0, m.ConnectionTuneOk(channel_max=100, frame_max=131072, heartbeat=0))
-        self.send(0, m.ConnectionOpen(virtual_host="/"))
-        said = [event.method.NAME for event in self.events() if isinstance(event, MethodFrame)]
-        assert said == ["connection.start", "connection.tune", "connection.open-ok"]
+        self.send(0, m.ConnectionOpen(virtual_host=vhost))
 
     def post_bytes(self, data: bytes) -> None:
         """Arrived, but nobody has run yet."""
