@@ -157,7 +157,7 @@ class Reader(FlowActor):
         self.rest: AnyPublishes | None = None
         self.phase = HANDSHAKE
         self.half_open = True
-        """It has one of the places of those that have not logged in."""
+        """It has one of the places of those that have not logged in, until its socket is gone."""
         self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
@@ -188,12 +188,18 @@ class Reader(FlowActor):
             self.fail(message.violation)
         elif isinstance(message, Closed):
             self.lost()
+            if self.half_open:
+                self.half_open = False
+                self.broker.admission.leave(self.peer.peer_host)
         elif isinstance(message, Tick):
             self.beat()
         elif isinstance(message, Deadline):
             if message.phase == self.phase:
                 self.log("warning", "timed out while " + ("opening", "", "closing")[self.phase])
-                self.hang_up()
+                if self.half_open:
+                    self.drop()
+                else:
+                    self.hang_up()
         else:
             super().receive(message)
 
@@ -540,9 +546,7 @@ class Reader(FlowActor):
     def leave(self) -> None:
         """Out of the broker's tables."""
         self.broker.deadlines.cancel(self)
-        if self.half_open:
-            self.broker.admission.leave(self.peer.peer_host)
-        else:
+        if not self.half_open:
             self.broker.admission.log_out()
             self.broker.access.leave(self)
         self.broker.connections.pop(self.connection, None)

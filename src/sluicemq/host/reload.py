@@ -49,7 +49,11 @@ def merged(current: Config, written: Config) -> tuple[Config, list[str], list[st
 
 def shown(section: str, field: str, option: Option, value: object) -> str:
     """An option and its new value, for the log."""
-    return f"{section}.{field} = {'(hidden)' if option.secret else value}"
+    if option.secret:
+        value = "(hidden)"
+    elif isinstance(value, tuple):
+        value = " ".join(value) or "none"
+    return f"{section}.{field} = {value}"
 
 
 def summary(changed: Sequence[str], kept: Sequence[str], certificates: bool) -> str:
