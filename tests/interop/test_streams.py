@@ -15,6 +15,8 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
 from pika_client import Connect, closed_with, numbered, settle, wait_until
 
+from broker import Ctl
+
 STREAM = {"x-queue-type": "stream"}
 OFFSET = "x-stream-offset"
 
@@ -430,6 +432,29 @@ def test_what_is_too_much_goes_and_readers_begin_behind_it(connect: Connect, nam
         assert 100 < numbers[0] < 180
         assert numbers == list(range(numbers[0], 200))
     finally:
+        channel.queue_delete(name)
+
+
+def test_a_policy_bounds_it_too(connect: Connect, name: str, ctl: Ctl) -> None:
+    connection = connect()
+    channel = connection.channel()
+    bounds = {"x-stream-max-segment-size-bytes": 20_000}
+    channel.queue_declare(name, durable=True, arguments=STREAM | bounds)
+    try:
+        channel.confirm_delivery()
+        for number in range(100):
+            channel.basic_publish("", name, str(number).encode().ljust(1000))
+        assert len(Reader(connection, name, 0, prefetch=300).exactly(100)) == 100
+        ctl("set_policy", name, f"^{name}$", '{"max-length-bytes": 40000}', "--apply-to", "queues")
+        for number in range(100, 130):
+            channel.basic_publish("", name, str(number).encode().ljust(1000))
+        reader = Reader(connection, name, 0, prefetch=300)
+        settle(connection)
+        numbers = [int(body) for _, body in reader.got]
+        assert 60 < numbers[0] < 115
+        assert numbers == list(range(numbers[0], 130))
+    finally:
+        ctl("clear_policy", name)
         channel.queue_delete(name)
 
 

@@ -13,6 +13,8 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue import TryAgain
 from sluicemq.chain.stream_queue import Hurry, LookAtAge, StreamShell
 from sluicemq.limits import STREAM_BACKLOG_BYTES
+from sluicemq.model.policies import EffectivePolicy
+from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.stream import Stream
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead
@@ -333,3 +335,19 @@ def test_so_many_reads_at_a_time() -> None:
         broker.world.disk.finish()
         broker.run()
     assert sorted(offsets(client)) == list(range(20))
+
+
+def test_a_policy_holds_at_once() -> None:
+    broker, client = ready(**{"x-stream-max-segment-size-bytes": 4096})
+    fill_segments(client, 40)
+    queue = shell(broker)
+    assert queue.log.first_offset == 0
+    queue.post(PolicyChanged(EffectivePolicy("p", None, {"max-length-bytes": 12_000})))
+    broker.run()
+    assert queue.log.first_offset > 20
+    assert queue.log.bytes <= 12_000 + 5_000
+    queue.post(PolicyChanged(None))
+    broker.run()
+    first = queue.log.first_offset
+    fill_segments(client, 40)
+    assert queue.log.first_offset == first
