@@ -2,7 +2,8 @@
 made, and recorded as one change of the journal, so that a crash leaves all of them or none.
 
 What is there already stays: users, permissions, policies and parameters are replaced, exchanges and
-queues must be what the document says they are. Nothing is ever taken away.
+queues must be what the document says they are. Nothing is ever taken away. Bindings between things
+of which one is nowhere are left out, as RabbitMQ does, and that is told.
 """
 
 from __future__ import annotations
@@ -10,24 +11,25 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.chain import accounts, declarations
 from sluicemq.chain.policing import policies_changed
 from sluicemq.chain.reply_to import PSEUDO_QUEUE
-from sluicemq.errors import ProtocolViolation
+from sluicemq.errors import ChannelViolation, ProtocolViolation
 from sluicemq.model.definitions import check_equivalent_queue, validate_queue
 from sluicemq.model.document import DefinitionsRefused
 from sluicemq.model.document_fields import Errors
 from sluicemq.model.durable import together
 from sluicemq.model.passwords import SALT_BYTES, hash_password
+from sluicemq.model.record import Record
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition, limit_of
 from sluicemq.routing.delayed import is_holding
 from sluicemq.routing.topology import TYPES, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.chain.broker import Broker
     from sluicemq.model.definitions import (
@@ -39,8 +41,9 @@ if TYPE_CHECKING:
     from sluicemq.model.parameters import Parameter
     from sluicemq.model.permissions import Permission, TopicPermission
     from sluicemq.model.policies import Policy
-    from sluicemq.model.record import Record
 
+R = TypeVar("R", bound=Record)
+NOT_FOUND: Final = 404
 ADDED: Final = "added"
 CHANGED: Final = "changed"
 
@@ -56,6 +59,8 @@ class Plan:
     exchanges: list[ExchangeDefinition] = field(default_factory=list)
     queues: list[QueueDefinition] = field(default_factory=list)
     bindings: list[BindingDefinition] = field(default_factory=list)
+    left_out: list[tuple[BindingDefinition, str]] = field(default_factory=list)
+    """With why."""
     passwords: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -141,9 +146,9 @@ class Planner:
         """And at what they may do, where."""
         wanted = self.wanted
         plan = self.plan.accounts
-        plan.extend(
-            each for each in wanted.users if self.is_new(each) or each.name in wanted.passwords
-        )
+        for each in last_of(wanted.users):
+            if self.is_new(each) or each.key in wanted.passwords:
+                plan.append(each)
         sections: tuple[tuple[str, Sequence[Permission | TopicPermission]], ...] = (
             ("permissions", wanted.permissions),
             ("topic_permissions", wanted.topic_permissions),
@@ -154,8 +159,7 @@ class Planner:
                 if permission.user not in self.users:
                     text = f"user '{permission.user}' does not exist"
                     self.errors.note(f"{section}[{index}]", text)
-                if self.is_new(permission):
-                    plan.append(permission)
+            plan.extend(filter(self.is_new, last_of(permissions)))
 
     def look_at_policies(self) -> None:
         """And at parameters."""
@@ -168,10 +172,10 @@ class Planner:
         for section, records in sections:
             for index, record in enumerate(records):
                 self.knows_vhost(f"{section}[{index}]", record.vhost)
-        policies = [*wanted.policies, *wanted.operator_policies]
-        self.plan.policies = [each for each in policies if self.is_new(each)]
-        parameters = [*wanted.parameters, *wanted.global_parameters]
-        self.plan.parameters = [each for each in parameters if self.is_new(each)]
+        policies: list[Policy] = [*wanted.policies, *wanted.operator_policies]
+        self.plan.policies = [*filter(self.is_new, last_of(policies))]
+        parameters: list[Record] = [*wanted.parameters, *wanted.global_parameters]
+        self.plan.parameters = [*filter(self.is_new, last_of(parameters))]
 
     def trial(self, vhost: str) -> Topology:
         """A copy of a virtual host's exchanges and queues without their bindings: what can be
@@ -208,7 +212,15 @@ class Planner:
             self.plan.queues.append(asked)
 
     def look_at_binding(self, asked: BindingDefinition) -> None:
-        new = self.trial(asked.vhost).bind(asked)
+        """RabbitMQ exports bindings of what it does not export itself, such as internal exchanges:
+        those are left out."""
+        try:
+            new = self.trial(asked.vhost).bind(asked)
+        except ChannelViolation as violation:
+            if violation.code != NOT_FOUND:
+                raise
+            self.plan.left_out.append((asked, violation.reply_text))
+            return
         vhost = self.broker.vhosts.get(asked.vhost)
         source = vhost.topology.exchanges.get(asked.source) if vhost is not None else None
         if new and (source is None or asked.identity not in source.bindings):
@@ -223,6 +235,11 @@ class Planner:
             if most is not None and total > most:
                 text = f"{total} in virtual host '{name}', where {most} are allowed"
                 self.errors.note("queues", text)
+
+
+def last_of(records: Iterable[R]) -> Iterable[R]:
+    """Of those that are the same one, the last."""
+    return {(each.KIND, each.key): each for each in records}.values()
 
 
 def carry_out(broker: Broker, plan: Plan, expect: Callable[[], Callable[[], None]]) -> bytes:
@@ -264,6 +281,16 @@ def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:
     for queue in plan.queues:
         yield {"what": "queue", "name": f"{queue.vhost} {queue.name}", "change": ADDED}
     for binding in plan.bindings:
-        ends = f"{binding.source} -> {binding.destination}"
-        name = f"{binding.vhost} {ends} {binding.routing_key}".rstrip()
-        yield {"what": "binding", "name": name, "change": ADDED}
+        yield {"what": "binding", "name": title_of(binding), "change": ADDED}
+
+
+def left_out(plan: Plan) -> Iterator[dict[str, str]]:
+    """A row for each thing that will not be there, though the document has it."""
+    for binding, why in plan.left_out:
+        yield {"what": "binding", "name": title_of(binding), "change": f"left out: {why}"}
+
+
+def title_of(binding: BindingDefinition) -> str:
+    """For people."""
+    ends = f"{binding.source} -> {binding.destination}"
+    return f"{binding.vhost} {ends} {binding.routing_key}".rstrip()

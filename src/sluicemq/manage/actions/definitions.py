@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.importing import Planner, carry_out, differences
+from sluicemq.chain.importing import Planner, carry_out, differences, left_out
 from sluicemq.manage.command import SOFTWARE, CommandRefused
 from sluicemq.manage.exporting import document_of
 from sluicemq.model.document import parse_definitions
@@ -36,12 +36,12 @@ def import_definitions(task: Task, given: Given) -> None:
         return
     plan = Planner(broker, parse_definitions(text, vhost)).run()
     if given.flag("dry_run"):
-        task.finish([*differences(broker, plan)])
+        task.finish([*differences(broker, plan), *left_out(plan)])
         return
     if broker.store.sealed:
         raise CommandRefused(broker.store.sealed, SOFTWARE)
     plan.parameters.append(imported)
-    task.record([carry_out(broker, plan, task.expect)])
+    task.record([carry_out(broker, plan, task.expect)], [*left_out(plan)])
 
 
 ACTIONS: Final[dict[str, Action]] = {

@@ -34,7 +34,7 @@ COMMANDS: Final = (
         columns={
             "what": "what it is",
             "name": "its name, with its virtual host before it",
-            "change": "added or changed",
+            "change": "added or changed; or left out, and why",
         },
     ),
 )
