@@ -17,6 +17,10 @@ from sluicemq.amqp.types import TABLE_DEPTH_MAX, decode_table
 from sluicemq.errors import Corrupt
 from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from sluicemq.model.durable import DurableDefinitions, packed, unpacked
+from sluicemq.model.permissions import Permission, TopicPermission
+from sluicemq.model.record import Record
+from sluicemq.model.users import User
+from sluicemq.model.vhosts import VhostDefinition
 from unit.amqp.strategies import raw_texts, tables
 
 names = st.sampled_from("abc")
@@ -31,7 +35,17 @@ queues = st.builds(
 bindings = st.builds(
     BindingDefinition, names, names, st.sampled_from(["queue", "exchange"]), raw_texts, tables
 )
+texts = st.text(max_size=5)
+limits = st.dictionaries(st.sampled_from(["max-connections", "max-queues"]), st.integers(-1, 3))
+records: st.SearchStrategy[Record] = st.one_of(
+    st.builds(VhostDefinition, names, texts, st.lists(texts).map(tuple), st.none() | texts, limits),
+    st.builds(User, names, texts, texts, st.lists(texts).map(tuple), limits),
+    st.builds(Permission, names, names, texts, texts, texts),
+    st.builds(TopicPermission, names, names, names, texts, texts),
+)
 steps: st.SearchStrategy[Step] = st.one_of(
+    records.map(lambda each: lambda all_: all_.put(each)),
+    records.map(lambda each: lambda all_: all_.drop(each.KIND, each.key)),
     exchanges.map(lambda each: lambda all_: all_.add_exchange(each)),
     names.map(lambda each: lambda all_: all_.delete_exchange("/", each)),
     st.tuples(st.integers(1, 4), queues).map(lambda each: lambda all_: all_.add_queue(*each)),
@@ -42,7 +56,12 @@ steps: st.SearchStrategy[Step] = st.one_of(
 
 def contents(definitions: DurableDefinitions) -> tuple[object, ...]:
     """repr tells 1 from True and 1.0."""
-    parts = (definitions.exchanges, definitions.queues, definitions.bindings)
+    parts = (
+        definitions.exchanges,
+        definitions.queues,
+        definitions.bindings,
+        *definitions.records.values(),
+    )
     return tuple(repr(sorted(each.items())) for each in parts)
 
 
@@ -57,6 +76,34 @@ def test_journal_and_checkpoint_say_the_same(changes: list[Step], deleted: list[
             twin.delete_queue(queue_id)
         assert contents(twin) == contents(there)
         assert contents(DurableDefinitions(there.encode())) == contents(there)
+
+
+def test_with_a_vhost_all_goes_that_is_in_it_and_with_a_user_what_it_may_do() -> None:
+    """Queues are deleted one by one before."""
+    there = DurableDefinitions()
+    for vhost in "ab":
+        there.put(VhostDefinition(vhost), User(vhost))
+        for user in "ab":
+            there.put(Permission(user, vhost, "", "", ""))
+            there.put(TopicPermission(user, vhost, "x", "", ""))
+        there.add_exchange(ExchangeDefinition("x", durable=True, vhost=vhost))
+        there.add_binding(BindingDefinition("x", "y", "exchange", vhost=vhost))
+    twin = DurableDefinitions(there.encode())
+    twin.apply(there.drop("vhost", "a"))
+    twin.apply(there.drop("user", "b"))
+    assert contents(twin) == contents(there)
+    assert [*there.permissions] == [("a", "b")]
+    assert [*there.topic_permissions] == [("a", "b", "x")]
+    assert [*there.exchanges] == [("b", "x")]
+    assert [each.vhost for each in there.bindings.values()] == ["b"]
+    assert ([*there.vhosts], [*there.users]) == (["b"], ["a"])
+
+
+def test_several_records_are_one_change() -> None:
+    """The first user has a virtual host and permissions, or is not there."""
+    there, twin = DurableDefinitions(), DurableDefinitions()
+    twin.apply(there.put(VhostDefinition("v"), User("u"), Permission("u", "v", "", "", "")))
+    assert contents(twin) == contents(there)
 
 
 @given(tables)
