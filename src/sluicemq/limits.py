@@ -123,6 +123,10 @@ TRANSACTION_BATCH_BYTES: Final = 1 << 20
 """Publishes of a transaction are joined to batches of at most this size, as a busy socket would
 have brought them."""
 
+RETURN_BYTES: Final = 100
+"""What it takes to remember how often a message has come back, where there is a delivery limit: a
+place in a table, and its key."""
+
 DEAD_LETTERS_MAX: Final = 1024
 DEAD_LETTER_BYTES_MAX: Final = 4 << 20
 """Messages of a queue, and their bytes, that are being dead-lettered at a time; the others wait in

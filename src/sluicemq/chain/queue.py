@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.checkpoints import Flush, Flushed
+from sluicemq.chain.delivery_counts import counted
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_store import (
     BodiesRead,
@@ -34,7 +35,7 @@ from sluicemq.queues.commands import (
     Serve,
     SetTarget,
 )
-from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Effect, Remove, Write
+from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Effect, Got, Remove, Write
 from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
@@ -261,6 +262,11 @@ class ClassicShell(Queue):
             return
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
+            if effect.returned is not None:
+                effect.contents = counted(effect.contents, effect.address, effect.returned)
+        elif isinstance(effect, Got):
+            if effect.returned is not None and effect.content is not None:
+                [effect.content] = counted([effect.content], effect.address, effect.returned)
         elif isinstance(effect, Deleted):
             self.go(effect)
             return

@@ -202,6 +202,7 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-max-length-bytes": _non_negative,
     "x-max-priority": _priorities,
     "x-overflow": _overflow,
+    "x-delivery-limit": _non_negative,
     "x-queue-mode": _queue_mode,
     "x-queue-version": _queue_version,
     "x-single-active-consumer": _boolean,
@@ -214,7 +215,6 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
 }
 
 NOT_FOR_CLASSIC: Final = (
-    "x-delivery-limit",
     "x-dead-letter-strategy",
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",

@@ -45,12 +45,13 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.queues.limits import REJECTED, Limits
+from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.paging import Backing
 from sluicemq.queues.priorities import PriorityBacking
+from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class ClassicQueue(QueueMachine):
         self.deleted = False
         self.settings = settings
         self.limits = Limits(self)
-        self.limits.configure(settings)
+        self.returns: Returns | None = None
+        self.configure(settings)
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """See QueueMachine."""
@@ -117,7 +119,7 @@ class ClassicQueue(QueueMachine):
         elif isinstance(command, Cancel):
             self.cancel(command, effects)
         elif isinstance(command, Down):
-            self.down(command.channel)
+            self.down(command.channel, effects)
         elif isinstance(command, Inspect):
             self.serve(effects)
             depth = self.depth
@@ -127,11 +129,23 @@ class ClassicQueue(QueueMachine):
             effects.append(Purged(command.channel, self.purge(effects)))
             self.answer_gets(effects)
         elif isinstance(command, Configure):
-            self.settings = command.settings
-            self.limits.configure(command.settings)
-            self.backing.lazy = command.settings.lazy
+            self.configure(command.settings)
         else:
             self.delete(command, effects)
+
+    def configure(self, settings: QueueSettings) -> None:
+        """These hold from now on. What was counted for a delivery limit counts on for another."""
+        self.settings = settings
+        self.limits.configure(settings)
+        self.backing.lazy = settings.lazy
+        limit = settings.delivery_limit
+        if self.returns is not None and limit is None:
+            self.returns.forget([*self.returns.counts], self.depth)
+            self.returns = None
+        elif self.returns is not None and limit is not None:
+            self.returns.limit = limit
+        elif limit is not None:
+            self.returns = Returns(limit)
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store at the tail; confirm now what needs no write. A deleted queue accepts and drops:
@@ -222,6 +236,7 @@ class ClassicQueue(QueueMachine):
             depth.ready_bytes -= size
             lot = 0
             positions = range(chunk.position + start + index, chunk.position + end, step)
+            returned = self.returned(positions) if chunk.redelivered else None
             if consumer.no_ack:
                 self.release_chunk(chunk, contents, positions, effects)
             else:
@@ -237,6 +252,7 @@ class ClassicQueue(QueueMachine):
                     chunk.number,
                     chunk.redelivered,
                     consumer.take(len(contents), cost_each),
+                    returned,
                 )
             )
 
@@ -278,6 +294,8 @@ class ClassicQueue(QueueMachine):
             indexed = index.acknowledge(positions)
         if durable or ids is not None:
             effects.append(Remove(positions, durable, indexed, ids))
+        if self.returns is not None:
+            self.returns.forget(positions, self.depth)
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
@@ -292,7 +310,7 @@ class ClassicQueue(QueueMachine):
                     self.limits.buried(lot, start, end)
                 self.acknowledge(lot, start, end, effects)
             elif command.outcome == REQUEUE:
-                self.give_back(lot, start, end)
+                self.come_back(lot, start, end, effects)
             else:
                 self.limits.reject(lot, start, end, REJECTED, effects)
             self.credit(lot, end - start)
@@ -324,6 +342,21 @@ class ClassicQueue(QueueMachine):
         if lot.consumer is not None:
             lot.consumer.prefetch.give(count)
             lot.consumer.limiter.give(count)
+
+    def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
+        """Messages are not wanted where they were delivered; some have come back too often."""
+        if self.returns is None:
+            self.give_back(lot, start, end)
+            return
+        for first, last, too_often in self.returns.come_back(lot, start, end, self.depth):
+            if too_often:
+                self.limits.reject(lot, first, last, DELIVERY_LIMIT, effects)
+            else:
+                self.give_back(lot, first, last)
+
+    def returned(self, positions: range) -> list[int] | None:
+        """How often messages that are delivered again have come back, where that is counted."""
+        return None if self.returns is None else self.returns.of(positions)
 
     def give_back(self, lot: Lot, start: int, end: int) -> None:
         """Unsettled messages become ready again, at their positions."""
@@ -361,6 +394,7 @@ class ClassicQueue(QueueMachine):
         contents = [chunk.contents[chunk.start]]
         position = chunk.position + chunk.start
         positions = range(position, position + 1)
+        returned = self.returned(positions) if chunk.redelivered else None
         size = len(contents[0])
         self.depth.ready -= 1
         self.depth.ready_bytes -= size
@@ -378,6 +412,7 @@ class ClassicQueue(QueueMachine):
             chunk.number,
             chunk.redelivered,
             self.depth.ready,
+            returned,
         )
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
@@ -407,7 +442,7 @@ class ClassicQueue(QueueMachine):
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
 
-    def down(self, channel: Actor) -> None:
+    def down(self, channel: Actor, effects: list[Effect]) -> None:
         """A channel died: its consumers go, its lots come back in order."""
         for consumer in self.consumers.all():
             if consumer.channel is channel:
@@ -417,7 +452,7 @@ class ClassicQueue(QueueMachine):
             lot = self.lots.pop(number)
             if not self.deleted:
                 for start, end in lot.open_parts():
-                    self.give_back(lot, start, end)
+                    self.come_back(lot, start, end, effects)
 
     def purge(self, effects: list[Effect]) -> int:
         """Drop the ready messages; returns how many."""
@@ -440,6 +475,8 @@ class ClassicQueue(QueueMachine):
         depth.footprint = sum(
             lot.footprint([body for body in lot.contents if body is not None]) for lot in out
         )
+        if self.returns is not None:
+            depth.footprint += self.returns.keep_out(self.lots.values())
         counts = self.durable and not self.deleted
         depth.persistent = sum(lot.left for lot in kept) if counts else 0
         return count
@@ -535,6 +572,8 @@ class ClassicQueue(QueueMachine):
         for positions in lost:
             self.depth.ready -= len(positions)
             self.backing.index.acknowledge(positions)
+            if self.returns is not None:
+                self.returns.forget(positions, self.depth)
         return lost
 
     def recover(self, marks: Sequence[Mark], expiring: bool) -> None:

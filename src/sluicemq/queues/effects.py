@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 class Deliver:
     """Messages for a consumer. `lot` is 0 when no acknowledgement is due; `cost` is what the
-    delivery takes from the consumer's window."""
+    delivery takes from the consumer's window; `returned`: how often each message has come back, in
+    a queue that counts it."""
 
     __slots__ = (
         "address",
@@ -27,6 +28,7 @@ class Deliver:
         "lot",
         "number",
         "redelivered",
+        "returned",
     )
 
     def __init__(
@@ -38,6 +40,7 @@ class Deliver:
         number: int,
         redelivered: bool,
         cost: int,
+        returned: list[int] | None = None,
     ) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
@@ -47,6 +50,7 @@ class Deliver:
         self.number = number
         self.redelivered = redelivered
         self.cost = cost
+        self.returned = returned
 
 
 class Confirm:
@@ -149,9 +153,19 @@ class Cancelled:
 
 
 class Got:
-    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left."""
+    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left;
+    `returned` as in Deliver."""
 
-    __slots__ = ("address", "channel", "content", "lot", "number", "ready", "redelivered")
+    __slots__ = (
+        "address",
+        "channel",
+        "content",
+        "lot",
+        "number",
+        "ready",
+        "redelivered",
+        "returned",
+    )
 
     def __init__(
         self,
@@ -162,6 +176,7 @@ class Got:
         number: int,
         redelivered: bool,
         ready: int,
+        returned: list[int] | None = None,
     ) -> None:
         self.channel = channel
         self.content = content
@@ -170,6 +185,7 @@ class Got:
         self.number = number
         self.redelivered = redelivered
         self.ready = ready
+        self.returned = returned
 
 
 class Inspected:

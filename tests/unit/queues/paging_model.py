@@ -74,6 +74,7 @@ class Message:
     persistent: bool
     id: int
     redelivered: bool = False
+    expiry: int = 0
 
 
 def turn_of(message: Message) -> tuple[int, int]:
@@ -400,6 +401,7 @@ class Bench:
         self.turn()
         self.work_to_the_end()
         assert not self.flush_upto, "the checkpoint waits for ever"
+        self.back_from_the_broker()
         old = self.backing
         states = old.index.states()
         marks = self.machine.marks()
@@ -410,8 +412,11 @@ class Bench:
         self.new_queue()
         for state in states:
             self.backing.index.adopt(state)
-        self.machine.recover([self.weighed(mark) for mark in marks], expiring=False)
+        self.machine.recover([self.weighed(mark) for mark in marks], any(m.expiry for m in self.ready))
         self.turn()
+
+    def back_from_the_broker(self) -> None:
+        """What it had out itself is there again; nothing here."""
 
     def weighed(self, mark: Mark) -> Mark:
         """With the bytes of what is there: what is transient has gone."""

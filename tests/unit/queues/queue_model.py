@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 OVERHEAD = 96
+RETURN = 100
 COST_BYTES = 4096
 
 Expected = tuple[object, ...]
@@ -25,6 +26,8 @@ class Message:
     persistent: bool
     copies: int
     redelivered: bool = False
+    returns: int = 0
+    """How often it has come back."""
 
     @property
     def footprint(self) -> int:
@@ -110,25 +113,37 @@ class ModelQueue:
     out: dict[int, Out] = field(default_factory=dict)
     rings: dict[int, list[ModelConsumer]] = field(default_factory=dict)
     """By priority; the first of a ring is asked first."""
+    highest: int = 0
+    """The priority that counts as the highest one."""
+    delivery_limit: int | None = None
     single_active: bool = False
     waiting: list[ModelConsumer] = field(default_factory=list)
     """Behind the single active one, in the order in which they came."""
-    published: int = 0
+    published: dict[int, int] = field(default_factory=dict)
+    """Messages by priority."""
     deleted: bool = False
     stored: set[int] = field(default_factory=set)
     """Positions of the messages that were written to disk."""
 
-    def publish(self, contents: list[bytes], kind: tuple[bytes, int, bool, int]) -> None:
+    def next_position(self, priority: int) -> int:
+        """Each priority has positions of its own."""
+        priority = min(priority, self.highest)
+        return (priority << 48) + self.published.get(priority, 0)
+
+    def publish(
+        self, contents: list[bytes], kind: tuple[bytes, int, bool, int], priority: int
+    ) -> None:
         """`kind`: address, channel number, persistent, copies."""
         for content in contents:
+            position = self.next_position(priority)
             if not self.deleted:
                 address, number, persistent, copies = kind
-                self.ready.append(
-                    Message(self.published, content, address, number, persistent, copies)
-                )
+                self.ready.append(Message(position, content, address, number, persistent, copies))
                 if persistent and self.durable:
-                    self.stored.add(self.published)
-            self.published += 1
+                    self.stored.add(position)
+            level = position >> 48
+            self.published[level] = self.published.get(level, 0) + 1
+        self.ready.sort(key=turn_of)
 
     def serve(self) -> list[Expected]:
         """Give the head to whoever's turn it is, until nobody wants it."""
@@ -143,7 +158,7 @@ class ModelQueue:
                 consumer.held += 1
                 consumer.channel.held += 1
                 self.out[message.position] = Out(message, consumer.channel, consumer)
-            given.append(("deliver", consumer.name, *shown(message), not consumer.no_ack))
+            given.append(("deliver", consumer.name, *self.shown(message), not consumer.no_ack))
         return given
 
     def next_consumer(self) -> ModelConsumer | None:
@@ -196,7 +211,7 @@ class ModelQueue:
         message = self.ready.pop(0)
         if not no_ack:
             self.out[message.position] = Out(message, channel, None)
-        return ("got", channel.name, (*shown(message), not no_ack), len(self.ready))
+        return ("got", channel.name, (*self.shown(message), not no_ack), len(self.ready))
 
     def settle(self, positions: list[int], requeue: bool) -> None:
         for position in positions:
@@ -208,10 +223,12 @@ class ModelQueue:
                 self.back(out.message)
 
     def back(self, message: Message) -> None:
-        """To its old place."""
+        """To its old place, unless it has been there too often."""
         message.redelivered = True
-        self.ready.append(message)
-        self.ready.sort(key=lambda ready: ready.position)
+        message.returns += 1
+        if self.delivery_limit is None or message.returns <= self.delivery_limit:
+            self.ready.append(message)
+            self.ready.sort(key=turn_of)
 
     def down(self, channel: ModelChannel) -> None:
         for consumer in [*self.waiting, *self.consumers()]:
@@ -238,12 +255,22 @@ class ModelQueue:
             "unacked_bytes": sum(len(message.content) for message in out),
             "persistent": sum(message.persistent and self.durable for message in both),
             "consumers": len(self.consumers()) + len(self.waiting),
-            "footprint": sum(message.footprint for message in both),
+            "footprint": sum(message.footprint + self.remembered(message) for message in both),
             "ram_messages": len(self.ready),
             "ram_unacked": len(out),
         }
 
+    def remembered(self, message: Message) -> int:
+        """Bytes for the number of its returns."""
+        return RETURN if message.returns and self.delivery_limit is not None else 0
 
-def shown(message: Message) -> tuple[object, ...]:
-    """What a consumer can see of a message."""
-    return (message.content, message.address, message.number, message.redelivered)
+    def shown(self, message: Message) -> tuple[object, ...]:
+        """What a consumer can see of a message."""
+        returns = 0 if self.delivery_limit is None else message.returns
+        seen = (message.content, message.address, message.number)
+        return (*seen, message.redelivered, returns)
+
+
+def turn_of(message: Message) -> tuple[int, int]:
+    """Sort key: higher priorities come first."""
+    return -(message.position >> 48), message.position

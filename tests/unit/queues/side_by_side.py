@@ -45,6 +45,13 @@ from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
 
 UNKNOWN_LOT = 10**6
+
+
+def turn(position: int) -> tuple[int, int]:
+    """Sort key: higher priorities come first."""
+    return -(position >> 48), position
+
+
 Channel = tuple[Actor, Limiter, ModelChannel]
 
 
@@ -54,7 +61,11 @@ class Pair:
     def __init__(self, model: ModelQueue, scheduler: Scheduler) -> None:
         self.model = model
         self.actor = Actor(scheduler)
-        settings = QueueSettings(single_active_consumer=model.single_active)
+        settings = QueueSettings(
+            single_active_consumer=model.single_active,
+            max_priority=model.highest,
+            delivery_limit=model.delivery_limit,
+        )
         self.real = ClassicQueue(
             model.title, model.durable, self.actor, new_index(), 4096, settings
         )
@@ -73,15 +84,24 @@ class Pair:
 class SideBySide:
     """Two queues, three channels with consumers on both. Each command is told to a queue and to
     its model. With `long_turns` a queue serves at `end_turns` only, else after each command.
-    `single_active` is said of the transient queue.
+    `single_active` is said of the transient queue, the others of the durable one.
     """
 
-    def __init__(self, window: int, long_turns: bool, single_active: bool) -> None:
+    def __init__(
+        self,
+        window: int,
+        long_turns: bool,
+        single_active: bool,
+        highest: int,
+        delivery_limit: int | None,
+    ) -> None:
         self.sound = True
         """False: something was found; the rest means nothing."""
         self.window = window
         self.long_turns = long_turns
         self.single_active = single_active
+        self.highest = highest
+        self.delivery_limit = delivery_limit
         self.scheduler = Scheduler()
         self.keeper = GateKeeper(FakeClock())
         self.serial = 0
@@ -102,6 +122,9 @@ class SideBySide:
         title = f"queue '{name}' in vhost '/'"
         model = ModelQueue(f"{name} {self.serial}", name == "durable", title)
         model.single_active = self.single_active and not model.durable
+        if model.durable:
+            model.highest = self.highest
+            model.delivery_limit = self.delivery_limit
         pair = Pair(model, self.scheduler)
         self.of_actor[pair.actor] = pair
         for channel in self.channels:
@@ -166,7 +189,7 @@ class SideBySide:
                 shown.append(self.shown_one(pair, effect))
         kinds = [isinstance(effect, Deliver) for effect in effects]
         assert kinds == sorted(kinds, reverse=True), "deliveries come first"
-        delivered.sort(key=lambda entry: pair.positions[entry[2]])  # type: ignore[index]
+        delivered.sort(key=lambda entry: turn(pair.positions[entry[2]]))  # type: ignore[index]
         return delivered + shown
 
     def delivered(self, pair: Pair, deliver: Deliver) -> list[Expected]:
@@ -180,6 +203,7 @@ class SideBySide:
         pair.unwritten.append((model.channel.name, deliver.cost))
         self.remember(pair, deliver.lot, positions)
         assert (deliver.lot == 0) == consumer.no_ack
+        counts = deliver.returned or [0] * len(deliver.contents)
         return [
             (
                 "deliver",
@@ -188,9 +212,10 @@ class SideBySide:
                 deliver.address,
                 deliver.number,
                 deliver.redelivered,
+                returns,
                 deliver.lot != 0,
             )
-            for content in deliver.contents
+            for content, returns in zip(deliver.contents, counts, strict=True)
         ]
 
     def remember(self, pair: Pair, lot: int, positions: list[int]) -> None:
@@ -217,7 +242,8 @@ class SideBySide:
                 return ("got", name, None, 0)
             self.remember(pair, effect.lot, [pair.positions[effect.content]])
             seen = (effect.content, effect.address, effect.number, effect.redelivered)
-            return ("got", name, (*seen, effect.lot != 0), effect.ready)
+            (returns,) = effect.returned or [0]
+            return ("got", name, (*seen, returns, effect.lot != 0), effect.ready)
         if isinstance(effect, Inspected):
             return ("inspected", effect.ready, effect.consumers)
         if isinstance(effect, Purged):
@@ -272,6 +298,7 @@ class SideBySide:
         says_even: bool,
         kind: tuple[bytes, int, bool, int],
         confirming: bool,
+        priority: int,
     ) -> None:
         pair = self.pairs[name]
         if count > 6:
@@ -280,11 +307,12 @@ class SideBySide:
         for index in range(count):
             self.serial += 1
             contents.append(self.serial.to_bytes(8).ljust(sizes[index % len(sizes)], b"."))
-            pair.positions[contents[-1]] = pair.model.published + index
+            pair.positions[contents[-1]] = pair.model.next_position(priority) + index
         address, number, persistent, copies = kind
         even = says_even and len(set(map(len, contents))) == 1
         size = sum(map(len, contents))
         batch = Batch(address, contents, size, even, persistent, number, copies)
+        batch.priority = priority
         sender = self.channels[0][0]
         first_seq = self.serial if confirming else 0
         expected: list[Expected] = []
@@ -292,7 +320,7 @@ class SideBySide:
             expected.append(("write", batch, confirming))
         elif confirming:
             expected.append(("confirm", sender, first_seq, count))
-        pair.model.publish(contents, kind)
+        pair.model.publish(contents, kind, priority)
         self.apply(pair, Publish(batch, sender, first_seq), expected)
 
     def consume(

@@ -20,6 +20,7 @@ queues = st.sampled_from(["durable", "durable", "durable", "transient"])
 channels = st.integers(0, 2)
 choices = st.integers(0, 30)
 rarely = st.integers(0, 7).map(lambda n: n == 7)
+priorities = st.sampled_from([0, 0, 1, 2, 9])
 windows = st.sampled_from([3, 20, 5000])
 consumers = st.tuples(
     queues, channels, st.sampled_from([0, 0, 0, 5, -1]), st.sampled_from([0, 0, 1, 2, 5])
@@ -40,6 +41,8 @@ class QueueLife(RuleBasedStateMachine):
         window=windows,
         long_turns=st.booleans(),
         single_active=st.booleans(),
+        highest=st.sampled_from([0, 0, 2]),
+        delivery_limit=st.sampled_from([None, None, 0, 2]),
         some=st.lists(consumers, min_size=1, max_size=5),
     )
     def start(
@@ -47,12 +50,14 @@ class QueueLife(RuleBasedStateMachine):
         window: int,
         long_turns: bool,
         single_active: bool,
+        highest: int,
+        delivery_limit: int | None,
         some: list[tuple[str, int, int, int]],
     ) -> None:
-        self.both = SideBySide(window, long_turns, single_active)
+        self.both = SideBySide(window, long_turns, single_active, highest, delivery_limit)
         for name, channel, priority, prefetch in some:
             self.both.consume(name, channel, False, False, priority, prefetch)
-        self.both.publish("durable", 5, [8], True, PLAIN, False)
+        self.both.publish("durable", 5, [8], True, PLAIN, False, 0)
 
     @invariant()
     def both_are_the_same(self) -> None:
@@ -64,9 +69,9 @@ class QueueLife(RuleBasedStateMachine):
     def end_turns(self) -> None:
         self.both.end_turns()
 
-    @rule(name=queues, count=st.integers(1, 8))
-    def publish(self, name: str, count: int) -> None:
-        self.both.publish(name, count, [8], True, PLAIN, False)
+    @rule(name=queues, count=st.integers(1, 8), priority=priorities)
+    def publish(self, name: str, count: int, priority: int) -> None:
+        self.both.publish(name, count, [8], True, PLAIN, False, priority)
 
     @rule(one=consumers)
     def consume(self, one: tuple[str, int, int, int]) -> None:
@@ -120,6 +125,7 @@ class QueueLifeAndDeath(QueueLife):
             st.integers(1, 3),
         ),
         confirming=st.booleans(),
+        priority=priorities,
     )
     def publish_any(
         self,
@@ -129,8 +135,9 @@ class QueueLifeAndDeath(QueueLife):
         says_even: bool,
         kind: tuple[bytes, int, bool, int],
         confirming: bool,
+        priority: int,
     ) -> None:
-        self.both.publish(name, count, sizes, says_even, kind, confirming)
+        self.both.publish(name, count, sizes, says_even, kind, confirming, priority)
 
     @rule(one=consumers, no_ack=st.booleans(), exclusive=st.booleans())
     def consume_any(self, one: tuple[str, int, int, int], no_ack: bool, exclusive: bool) -> None:

@@ -3,10 +3,11 @@
 They show its rules one by one. Messages are called 1, 2, 3 ... as they are published; `3*` is
 message 3 marked as redelivered. Commands, each one turn of the queue:
 
-    queue NAME [transient] [single-active]  the last one named is meant when `on` is absent
+    queue NAME [transient] [single-active] [max-priority=N] [delivery-limit=N]
+                                            the last one named is meant when `on` is absent
     channel NAME [window=COST]
     consume TAG CHANNEL [on=QUEUE] [no-ack] [exclusive] [priority=N] [prefetch=N]
-    publish N [on=QUEUE] [size=BYTES,...] [persistent] [confirm=FIRST]
+    publish N [on=QUEUE] [size=BYTES,...] [persistent] [confirm=FIRST] [priority=N]
     ack FIRST[-LAST] ... | requeue FIRST[-LAST] ...
     get CHANNEL [on=QUEUE] [no-ack]
     limit CHANNEL N                         basic.qos with global true
@@ -180,6 +181,8 @@ class Interpreter:
         words = spans(numbers)
         if deliver.redelivered:
             words = " ".join(f"{word}*" for word in words.split())
+        if deliver.returned:
+            words += f" returned {' '.join(map(str, deliver.returned))}"
         of = f" of {queue.name}" * (len(self.queues) > 1)
         return f"{deliver.consumer.tag} <- {words}{of}"
 
@@ -189,11 +192,13 @@ class Interpreter:
         number = int.from_bytes(got.content[:8])
         if got.lot:
             queue.out[number] = (got.lot, 0)
-        return f"got {number}{'*' * got.redelivered}, {got.ready} left"
+        returned = f" returned {got.returned[0]}" if got.returned else ""
+        return f"got {number}{'*' * got.redelivered}{returned}, {got.ready} left"
 
-    def do_queue(self, plain: list[str], _: dict[str, str]) -> list[str]:
+    def do_queue(self, plain: list[str], options: dict[str, str]) -> list[str]:
         [self.queue] = plain[:1]
-        settings = QueueSettings(single_active_consumer="single-active" in plain)
+        numbers = {key.replace("-", "_"): int(value) for key, value in options.items()}
+        settings = QueueSettings(single_active_consumer="single-active" in plain, **numbers)
         durable = "transient" not in plain
         self.queues[self.queue] = Queue(self.queue, durable, self.scheduler, settings)
         return []
@@ -234,6 +239,7 @@ class Interpreter:
         size = sum(map(len, contents))
         even = len(sizes) == 1
         batch = Batch(b"\x00\x01q", contents, size, even, "persistent" in plain, 1, 1)
+        batch.priority = int(options.get("priority", 0))
         return self.apply(Publish(batch, bystander(), int(options.get("confirm", 0))))
 
     def do_ack(self, plain: list[str], options: dict[str, str], requeue: bool = False) -> list[str]:

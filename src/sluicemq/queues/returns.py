@@ -1,0 +1,68 @@
+"""How often each message of a queue with a delivery limit has come back from its consumers.
+
+It is kept by position, beside the messages: paging does not touch it, and other queues know nothing
+of it. It is in RAM only, so a restart begins to count anew.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicemq.limits import RETURN_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.machine import Depth
+
+Stretch: TypeAlias = tuple[int, int, bool]
+"""Contents [start, end), and whether they have come back too often."""
+
+
+class Returns:
+    """`limit`: what has come back more often is not delivered again."""
+
+    __slots__ = ("counts", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.counts: dict[int, int] = {}
+        """By position; there is none for what has never come back."""
+
+    def come_back(self, lot: Lot, start: int, end: int, depth: Depth) -> list[Stretch]:
+        """Contents [start, end) of a lot have: the same in stretches."""
+        counts = self.counts
+        before = len(counts)
+        for position in lot.positions[start:end]:
+            counts[position] = counts.get(position, 0) + 1
+        depth.footprint += (len(counts) - before) * RETURN_BYTES
+        if self.limit >= 1 and len(counts) - before == end - start:
+            return [(start, end, False)]  # each for the first time
+        over = [counts[position] > self.limit for position in lot.positions[start:end]]
+        stretches: list[Stretch] = []
+        for too_often, some in groupby(over):
+            stretches.append((start, start + sum(1 for _ in some), too_often))
+            start = stretches[-1][1]
+        return stretches
+
+    def of(self, positions: Sequence[int]) -> list[int]:
+        """How often each has; 0: never, or it was before a restart."""
+        return [self.counts.get(position, 0) for position in positions]
+
+    def forget(self, positions: Iterable[int], depth: Depth) -> None:
+        """They have left the queue for good."""
+        counts = self.counts
+        if counts:
+            before = len(counts)
+            for position in positions:
+                counts.pop(position, None)
+            depth.footprint -= (before - len(counts)) * RETURN_BYTES
+
+    def keep_out(self, lots: Iterable[Lot]) -> int:
+        """Only what is out is left. Returns the bytes that takes."""
+        parts = (lot.positions[start:end] for lot in lots for start, end in lot.open_parts())
+        left = {position for positions in parts for position in positions}
+        self.counts = {at: count for at, count in self.counts.items() if at in left}
+        return len(self.counts) * RETURN_BYTES
