@@ -1,4 +1,4 @@
-"""Goal: nothing is lost when driver, workers, broker die. Method: a short run of `killing.py`.
+"""Goal: nothing is lost when driver, workers, broker die. Method: a short run of `killing.py`."""
 
 from __future__ import annotations
 
