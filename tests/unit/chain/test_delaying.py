@@ -254,6 +254,71 @@ def test_a_confirmed_message_outlives_the_broker() -> None:
     assert again.node.broker.accounted_bytes == 0
 
 
+def test_wherever_the_broker_dies_while_a_message_moves_on_it_is_not_lost() -> None:
+    """Killed after each job of the disk in turn, from the time at which the message is due."""
+    jobs = 0
+    survived = True
+    while survived:
+        broker = Broker()
+        client = opened(broker)
+        declare(client)
+        publish(client, b"late", 1000)
+        publish(client, b"large" * 10_000, 1000)
+        broker.wait()
+        survived = move_on(broker, jobs)
+        again = Broker(files=broker.world.disk.files.crash())
+        again.world.clock.time_ns = broker.world.clock.time_ns
+        client = opened(again)
+        pass_ms(again, 1000)
+        assert set(got(client)) == {b"late", b"large" * 10_000}, jobs
+        jobs += 1
+    assert jobs > 1
+
+
+def move_on(broker: Broker, jobs: int) -> bool:
+    """The time has come; so many jobs are done. False: there were no more."""
+    clock = broker.world.clock
+    clock.time_ns += 2 * 10**9
+    disk = broker.world.disk
+    for _ in range(50):
+        for timer in [timer for timer in clock.timers if timer[0] <= clock.time_ns]:
+            clock.timers.remove(timer)
+            timer[1].post(timer[2])
+        while broker.node.run(1000):
+            pass
+        if disk.jobs and not jobs:
+            return True
+        if disk.jobs:
+            disk.finish()
+            jobs -= 1
+        clock.time_ns += 10**9
+    return False
+
+
+def test_what_a_full_queue_refuses_is_kept_on_disk_and_offered_again() -> None:
+    broker = Broker()
+    client = opened(broker)
+    full: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    client.call(
+        1,
+        m.ExchangeDeclare("x", DELAYED, durable=True, arguments={"x-delayed-type": "direct"}),
+        m.QueueDeclare("q", durable=True, arguments=full),
+        m.QueueBind("q", "x", "k"),
+    )
+    for number in range(3):
+        publish(client, b"%d" % number, 10)
+    pass_ms(broker, 10_000)
+    broker.wait()
+    broker = Broker(files=broker.world.disk.files.crash())
+    client = opened(broker)
+    pass_ms(broker, 10_000)
+    for number in range(3):
+        assert got(client) == [b"%d" % number]
+        pass_ms(broker, 10_000)
+    assert got(client) == []
+    assert broker.node.broker.accounted_bytes == 0
+
+
 def test_nothing_comes_back_that_was_delivered_before_a_restart() -> None:
     broker = Broker()
     client = opened(broker)
