@@ -165,8 +165,8 @@ class NetConfig(Section):
     product_name: str = declared(
         "SluiceMQ",
         "text",
-        "What the broker calls itself to clients. Some act upon it: with `RabbitMQ` Celery limits"
-        " its workers by `basic.qos` of the whole channel.",
+        "What the broker calls itself to clients. Some act upon it: with `RabbitMQ`, and a"
+        " version from 3.3 on, Celery limits its workers by `basic.qos` of the whole channel.",
         keys=("product.name", "product_name"),
     )
     product_version: str | None = declared(

@@ -14,10 +14,11 @@ from typing import Any, Final, NamedTuple
 
 from sluicemq.config import SECTIONS, Config
 from sluicemq.errors import Refused
-from sluicemq.options import Option, names_of, options_of
+from sluicemq.options import Option, names_of, options_of, size_of
 
 ENVIRONMENT_PREFIX: Final = "SLUICEMQ_"
-ONE_LOOPBACK_USER: Final = "loopback_users."
+ONE_NAME: Final = re.compile(r"(loopback_users|default_user_tags)\.(.+)")
+"""`loopback_users.guest = true`, another of RabbitMQ's ways to write a list."""
 ONE_OF_SEVERAL: Final = re.compile(r"(auth_mechanisms|ssl_options\.(?:ciphers|versions))\.[0-9]+")
 """`auth_mechanisms.1 = PLAIN`, RabbitMQ's way to write a list."""
 LISTENERS: Final = ("listeners.tcp.", "listeners.ssl.")
@@ -28,17 +29,6 @@ KEY_PARTS_MAX: Final = 20
 """Dots in a key: the longest there is has four."""
 
 DIGITS: Final = re.compile("[0-9]{1,18}")
-SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
-UNITS: Final[dict[str, int]] = {
-    "": 1,
-    "b": 1,
-    **{
-        prefix + ending: base**power
-        for power, prefix in enumerate("kmgtp", start=1)
-        for ending, base in (("", 1024), ("b", 1000), ("ib", 1024))
-    },
-}
-"""RabbitMQ's: kB is 1000 bytes, k and kiB are 1024."""
 
 
 class Entry(NamedTuple):
@@ -197,10 +187,8 @@ def _targets() -> dict[str, Target]:
 
 
 def _find(entry: Entry, targets: Mapping[str, Target]) -> Target:
-    numbered = ONE_OF_SEVERAL.fullmatch(entry.key)
-    key = numbered[1] if numbered else entry.key
-    if entry.key.startswith(ONE_LOOPBACK_USER):
-        key = "loopback_users"
+    one = ONE_OF_SEVERAL.fullmatch(entry.key) or ONE_NAME.fullmatch(entry.key)
+    key = one[1] if one else entry.key
     target = targets.get(key)
     if target is None:
         raise Refused(f"{entry.origin}: {entry.key} is not an option{_nearest(key, targets)}")
@@ -222,8 +210,8 @@ def _values(
     if entry.key.startswith(LISTENERS) and isinstance(value, str) and ":" in value:
         host, _, value = value.rpartition(":")
         yield "host", host.strip("[]")
-    elif entry.key.startswith(ONE_LOOPBACK_USER):
-        value = _with_loopback_user(entry, so_far.get("loopback_users", ()))
+    elif one := ONE_NAME.fullmatch(entry.key):
+        value = _with_name(entry, one[2], so_far.get(target.field, ()))
     elif ONE_OF_SEVERAL.fullmatch(entry.key):
         value = [*so_far.get(target.field, ()), *_names(value)]
     elif target.field == "connection_max" and value == "infinity":
@@ -238,14 +226,13 @@ def _values(
     yield target.field, parsed
 
 
-def _with_loopback_user(entry: Entry, users: Sequence[str]) -> list[str]:
+def _with_name(entry: Entry, name: str, names: Sequence[str]) -> list[str]:
     """`loopback_users.guest = false`, the form in most rabbitmq.conf files."""
-    user = entry.key.removeprefix(ONE_LOOPBACK_USER)
     written = str(entry.value).lower()
     if written not in ("true", "false"):
         raise Refused(f"{entry.origin}: {entry.key} = {entry.value}: must be true or false")
-    others = [name for name in users if name != user]
-    return [*others, user] if written == "true" else others
+    others = [other for other in names if other != name]
+    return [*others, name] if written == "true" else others
 
 
 def _refusal(entry: Entry, option: Option) -> Refused:
@@ -278,10 +265,7 @@ def _count(value: object) -> int:
 def _bytes(value: object) -> int:
     if not isinstance(value, str):
         return _count(value)
-    found = SIZE.fullmatch(value)
-    if not found or found[2].lower() not in UNITS:
-        raise ValueError(value)
-    return int(found[1]) * UNITS[found[2].lower()]
+    return size_of(value)
 
 
 def _fraction(value: object) -> float:

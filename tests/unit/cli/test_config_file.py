@@ -59,6 +59,9 @@ default_user = app
 default_pass = 'a#b'
 default_vhost = one\#two
 loopback_users.guest = false
+default_user_tags.management = true
+default_user_tags.policymaker = true
+default_permissions.read = ^app
 handshake_timeout = 5000
 max_message_size = 1M
 """
@@ -74,6 +77,8 @@ def test_rabbitmq_conf_is_read_with_its_units_comments_and_quotes(tmp_path: Path
     auth = config.auth
     assert (auth.default_user, auth.default_pass, auth.default_vhost) == ("app", "a#b", "one#two")
     assert auth.loopback_users == ()
+    assert auth.default_user_tags == ("management", "policymaker")
+    assert auth.default_permissions_read == "^app"
     assert (config.net.handshake_timeout_ms, config.net.max_message_size) == (5000, 1024 * 1024)
 
 
