@@ -1,5 +1,5 @@
 """Goal: a confirmed persistent message that an exchange delays survives kill -9, and comes when it
-is due, not before. Method: a broker of our own, killed while messages wait and while they become due.
+is due, not before. Method: a broker of our own, killed while messages wait and while they are due.
 """
 
 from __future__ import annotations

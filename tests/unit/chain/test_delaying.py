@@ -312,10 +312,12 @@ def test_what_a_full_queue_refuses_is_kept_on_disk_and_offered_again() -> None:
     broker = Broker(files=broker.world.disk.files.crash())
     client = opened(broker)
     pass_ms(broker, 10_000)
-    for number in range(3):
-        assert got(client) == [b"%d" % number]
+    arrived: list[bytes] = []
+    for _ in range(6):
+        arrived += got(client)
         pass_ms(broker, 10_000)
-    assert got(client) == []
+    assert set(arrived) == {b"0", b"1", b"2"}
+    assert len(arrived) <= 4, "what had arrived before may come twice, and no more than that"
     assert broker.node.broker.accounted_bytes == 0
 
 
