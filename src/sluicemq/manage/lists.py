@@ -103,6 +103,11 @@ def activity_status(consumption: Consumption) -> str:
     return "cancelled" if subscription.consumer.cancelled else "waiting"
 
 
+def tls_fact(reader: Reader, name: str) -> str:
+    """Something TLS has agreed on; nothing without TLS."""
+    return (reader.peer.tls or {}).get(name, "")
+
+
 def uncommitted(channel: Channel) -> tuple[int, int]:
     """Publishes and acknowledgements that wait for a commit."""
     transaction = channel.publishing.transaction
@@ -188,6 +193,11 @@ CONNECTION_COLUMNS: Final[dict[str, Callable[[Reader], object]]] = {
     "channels": lambda reader: len(reader.channels),
     "protocol": lambda _: "AMQP 0-9-1",
     "auth_mechanism": lambda reader: reader.handshake.mechanism,
+    "ssl": lambda reader: reader.peer.tls is not None,
+    "ssl_protocol": lambda reader: tls_fact(reader, "ssl_protocol"),
+    "ssl_cipher": lambda reader: tls_fact(reader, "ssl_cipher"),
+    "peer_cert_subject": lambda reader: tls_fact(reader, "peer_cert_subject"),
+    "peer_cert_issuer": lambda reader: tls_fact(reader, "peer_cert_issuer"),
     "user": lambda reader: reader.user,
     "vhost": lambda reader: reader.handshake.vhost,
     "timeout": lambda reader: reader.handshake.heartbeat,
