@@ -137,7 +137,7 @@ class ClassicQueue(QueueMachine):
         """These hold from now on. What was counted for a delivery limit counts on for another."""
         self.settings = settings
         self.limits.configure(settings)
-        self.backing.lazy = settings.lazy
+        self.backing.become(settings.lazy)
         limit = settings.delivery_limit
         if self.returns is not None and limit is None:
             self.returns.forget([*self.returns.counts], self.depth)
@@ -514,6 +514,8 @@ class ClassicQueue(QueueMachine):
         """Page out what the target does not permit: pending acknowledgements and ready messages,
         what grows faster first (spec 4.9)."""
         backing = self.backing
+        if backing.converting:
+            backing.convert(store_is_full)
         target = backing.target
         if target is None or self.deleted:
             return

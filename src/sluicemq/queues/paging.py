@@ -183,6 +183,24 @@ class Backing(Loading):
 
     # -- out of RAM
 
+    def become(self, lazy: bool) -> None:
+        """Lazy or not, for what is there too. What is on disk comes back when it is wanted."""
+        self.converting = lazy and (self.converting or not self.lazy) and self.length() > 0
+        self.lazy = lazy
+
+    def convert(self, store_is_full: Callable[[], bool]) -> None:
+        """Page out what was there before the queue became lazy, as far as the store takes it."""
+        if isinstance(self.index.job, IndexRead):
+            return  # delta keeps its beginning until that is over
+        target, self.target = self.target, 0
+        self.alphas_to_betas(self.length(), store_is_full)
+        self.target = target
+        while self.q3.chunks:
+            self._page(Q3, self.q3.take_last(self.q3.count))
+        while self.q2.chunks:
+            self._page(Q2, self.q2.take_first(self.q2.count))
+        self.converting = bool(self.q1.chunks or self.q4.chunks)
+
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
         """q1's oldest, then q4's newest (spec 4.9). Returns what is left of the quota."""
         while quota > 0 and self.q1.chunks and not self._enough() and not store_is_full():

@@ -34,6 +34,9 @@ class Places:
         self.betas_min = index.entry_count
         self.durable = durable
         self.lazy = False
+        """What comes is paged out at once."""
+        self.converting = False
+        """It has become lazy, and not all of what was there before is paged out."""
         self.q1, self.q2 = SubQueue(Q1), SubQueue(Q2)
         self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
         self.delta = Delta()

@@ -44,7 +44,7 @@ class PriorityBacking:
         """The highest position that was given to a consumer, and one."""
         self.bounds: dict[int, int] = {}
         """What the checkpoint under way waits for ends here, by level."""
-        self._lazy = False
+        self.lazy = False
         self._target: int | None = None
 
     def level(self, priority: int) -> Backing:
@@ -53,7 +53,7 @@ class PriorityBacking:
         if level is None:
             level = Backing(self.depth, self.index, self.io_batch, self.durable)
             level.next_position = first_of_priority(priority)
-            level.lazy = self._lazy
+            level.lazy = self.lazy
             level.target = self._target
             self.levels[priority] = level
             self.levels = dict(sorted(self.levels.items()))
@@ -75,16 +75,22 @@ class PriorityBacking:
 
     # -- settings
 
-    @property
-    def lazy(self) -> bool:
+    def become(self, lazy: bool) -> None:
         """See Backing; all levels are alike."""
-        return self._lazy
-
-    @lazy.setter
-    def lazy(self, lazy: bool) -> None:
-        self._lazy = lazy
+        self.lazy = lazy
         for level in self.levels.values():
-            level.lazy = lazy
+            level.become(lazy)
+
+    @property
+    def converting(self) -> bool:
+        """See Backing."""
+        return any(level.converting for level in self.levels.values())
+
+    def convert(self, store_is_full: Callable[[], bool]) -> None:
+        """See Backing; the lowest first."""
+        for level in self.levels.values():
+            if level.converting:
+                level.convert(store_is_full)
 
     @property
     def target(self) -> int | None:
@@ -315,7 +321,7 @@ class PriorityBacking:
         }
         given = (level.next_position - first_of_priority(p) for p, level in levels.items())
         return {
-            "mode": "lazy" if self._lazy else "default",
+            "mode": "lazy" if self.lazy else "default",
             "priority_lengths": lengths,
             "q1": sum(level.q1.count for level in levels.values()),
             "q2": sum(level.q2.count for level in levels.values()),

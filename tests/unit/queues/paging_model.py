@@ -212,8 +212,6 @@ class Bench:
         self.removals: list[Remove] = []
         self.sound = True
         """False: something was found; the rest means nothing."""
-        self.was_eager = not lazy
-        """It was not lazy at some time."""
         self.new_queue()
 
     def new_queue(self) -> None:
@@ -225,7 +223,7 @@ class Bench:
         else:
             self.backing = WatchedBacking(depth, index, self.durable)
         self.backing.watch(self.moves)
-        self.backing.lazy = self.lazy
+        self.backing.become(self.lazy)
         self.machine.backing = self.backing
         self.channels = [bystander(), bystander()]
         self.consumers: list[Consumer] = []
@@ -384,8 +382,8 @@ class Bench:
         self.turn()
 
     def set_lazy(self, lazy: bool) -> None:
-        self.lazy = self.backing.lazy = lazy
-        self.was_eager |= not lazy
+        self.lazy = lazy
+        self.backing.become(lazy)
         self.turn()
 
     def restart(self) -> None:

@@ -251,6 +251,34 @@ def test_large_bodies_come_back_a_load_at_a_time() -> None:
         bench.drain()
 
 
+@pytest.mark.parametrize("highest", [0, 2])
+def test_a_queue_that_becomes_lazy_pages_out_what_is_there_and_one_that_is_not_any_more_keeps_it(
+    highest: int,
+) -> None:
+    with tiny():
+        bench = Bench(highest=highest)
+        for priority in range(3):
+            bench.publish(6, priority + 1, priority > 0, 2, priority)
+        bench.give_credit(0)
+        bench.set_lazy(True)
+        assert bench.machine.depth.ram_messages > 0, "the message store takes nothing"
+        assert bench.backing.converting
+        bench.give_credit(4)
+        for _ in range(12):
+            bench.turn()
+            check(bench)
+        assert not bench.backing.converting
+        bench.work_to_the_end()
+        bench.publish(6, 0, True, 1, 1)
+        bench.work_to_the_end()
+        assert bench.backing.delta.count == len(bench.ready) == 42
+        assert bench.machine.depth.ram_messages == bench.machine.depth.footprint == 0
+        bench.set_lazy(False)
+        bench.publish(6, 0, True, 1, 2)
+        assert bench.machine.depth.ram_messages == 6
+        bench.drain()
+
+
 def purge_around_what_is_out() -> None:
     """Half of what is out comes back and is paged out: delta reaches over the other half, which is
     on disk too."""
