@@ -24,8 +24,8 @@ HEAD = """\
 Written by `tools/generate_cli_docs.py` from the commands themselves; do not edit it here.
 
 Every command and group has `--help`. Exit codes: 0 done; 1 what was run has failed (lost messages,
-a broken promise, a damaged file); 2 refused (a wrong option or value, no broker on that port), with
-the reason in one message on standard error.
+a broken promise, a damaged file); 2 refused (a wrong option or value), with the reason in one
+message on standard error. `sluicemq ctl` has rabbitmqctl's: see [ctl.md](ctl.md).
 """
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.access import begin
-from sluicemq.chain.broker import Broker
+from sluicemq.chain.broker import Broker, ignore
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
@@ -64,6 +64,10 @@ class Node:
         self.broker.disk_written = self.monitor.disk_written
         self.timeouts = ConsumerTimeouts(self.broker, config.channel.consumer_timeout)
         self.started_ms = world.clock.wall_ms()
+        self.urls: list[str] = []
+        """Where clients reach it; set by its World's owner."""
+        self.stop: Callable[[], None] = ignore
+        """Ends it in order; set likewise."""
         if not recovery.is_new:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
 

@@ -5,11 +5,24 @@ The options themselves are in config.py and tls_config.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, TypeGuard, cast
+from typing import Any, Final, TypeGuard, cast
 
 from sluicemq.errors import Refused
+
+SIZE: Final = re.compile("([0-9]{1,18}) *([A-Za-z]*)")
+UNITS: Final[dict[str, int]] = {
+    "": 1,
+    "b": 1,
+    **{
+        prefix + ending: base**power
+        for power, prefix in enumerate("kmgtp", start=1)
+        for ending, base in (("", 1024), ("b", 1000), ("ib", 1024))
+    },
+}
+"""RabbitMQ's: kB is 1000 bytes, k and kiB are 1024."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,3 +126,11 @@ def names_of(section: str, field_name: str, option: Option) -> Sequence[str]:
     """Every name a user may write for an option, ours last."""
     ours = f"{section}.{field_name}"
     return (*option.keys, ours)
+
+
+def size_of(text: str) -> int:
+    """A size in bytes, such as 100MB or 1GiB; ValueError when it is none."""
+    found = SIZE.fullmatch(text)
+    if not found or found[2].lower() not in UNITS:
+        raise ValueError(text)
+    return int(found[1]) * UNITS[found[2].lower()]

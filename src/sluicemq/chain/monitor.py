@@ -67,6 +67,8 @@ class Monitor(Actor):
         system_total = self.memory.total_bytes()
         limit = self.config.limit_bytes(system_total)
         total = self.config.total_memory_available_override_value or system_total
+        self.total_bytes = total
+        """What this process may use."""
         self.alarm = MemoryAlarm(limit, self.config.clear_ratio)
         self.disk_alarm = DiskAlarm(config.storage.disk_free_limit_bytes(total))
         self.resident_bytes = self.memory.resident_bytes()
@@ -99,6 +101,19 @@ class Monitor(Actor):
             self.look_at_disk()
         else:
             assert isinstance(message, LookAtDisk)  # one that a newer one has replaced
+
+    # what the operator sets while it runs
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Another memory limit."""
+        self.alarm.limit_bytes = limit_bytes
+        self.compare()
+        self.retarget()
+
+    def set_disk_limit(self, limit_bytes: int) -> None:
+        """Another limit of what must be free on the disk."""
+        self.disk_alarm.limit_bytes = limit_bytes
+        self.look_at_disk()
 
     # memory
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from sluicemq.cli.control_client import ask
-from sluicemq.cli.formats import FORMATTERS, write
+from sluicemq.cli.formats import FORMATTERS, Row, write
 from sluicemq.manage.command import (
     NO_INPUT,
     NO_OUTPUT,
@@ -23,7 +23,7 @@ from sluicemq.manage.command import (
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.model.definitions import DEFAULT_VHOST
 
-OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "formatter")
+OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "bare", "formatter")
 """Options every command has: not for the broker."""
 
 
@@ -78,6 +78,9 @@ def output(command: Callable[..., None]) -> Callable[..., None]:
     command = click.option(
         "-q", "--quiet", is_flag=True, help="No word about an empty list, only rows."
     )(command)
+    command = click.option("--no-table-headers", "bare", is_flag=True, help="No header line.")(
+        command
+    )
     return click.option(
         "--formatter",
         type=click.Choice(FORMATTERS),
@@ -146,7 +149,8 @@ def option_of(option: Option) -> Callable[[Callable[..., None]], Callable[..., N
     flags = option.flags or (f"--{option.name.replace('_', '-')}",)
     if isinstance(option.default, bool):
         return click.option(*flags, option.name, is_flag=True, help=option.help)
-    kind: Any = click.Choice(option.choices) if option.choices else type(option.default or "")
+    kind: Any = str if option.default is None else type(option.default)
+    kind = click.Choice(option.choices) if option.choices else kind
     return click.option(
         *flags,
         option.name,
@@ -185,11 +189,15 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
     for name, path in outputs.items():
         write_file(path, rows[0][name])
     if spec.columns is not None and (rows or not spec.says):
-        columns = columns_asked(spec, wanted.get("columns"))
-        formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
-        write(rows, columns, formatter, not own["silent"], sys.stdout)
-        if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
-            click.echo("(none)")
+        print_rows(rows, columns_asked(spec, wanted.get("columns")), own)
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, Any]) -> None:
+    """As the options of `output` say."""
+    formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
+    write(rows, columns, formatter, not (own["silent"] or own["bare"]), sys.stdout)
+    if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
+        click.echo("(none)")
 
 
 def content_of(path: str) -> str:
@@ -216,8 +224,14 @@ def write_file(path: str, text: str) -> None:
 def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
     """Those that were named, or those that are shown when none are."""
     assert spec.columns is not None
-    for column in named or ():
+    named = split_columns(named or ())
+    for column in named:
         if column not in spec.columns:
             text = f"{spec.name} has no column {column}; it has: {' '.join(spec.columns)}"
             raise CommandRefused(text, USAGE)
     return named or list(spec.shown or spec.columns)
+
+
+def split_columns(named: Iterable[str]) -> list[str]:
+    """rabbitmqctl takes commas between them, too."""
+    return [column for each in named for column in each.split(",") if column]

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
 
-from sluicemq.cli.commands import Ctl, in_vhost, output, reach
+from sluicemq.cli.commands import (
+    OWN_OPTIONS,
+    Ctl,
+    in_vhost,
+    output,
+    print_rows,
+    reach,
+    split_columns,
+)
 from sluicemq.cli.control_client import ask
 from sluicemq.cli.formats import escaped, plain, write
 from sluicemq.manage.command import USAGE, CommandRefused
@@ -35,8 +43,9 @@ def ctl() -> None:
     """
 
 
-def _checked(command: str, columns: Sequence[str]) -> Sequence[str]:
+def _checked(command: str, named: Sequence[str]) -> Sequence[str]:
     known = COLUMNS[command]
+    columns = split_columns(named)
     for column in columns:
         if column not in known:
             text = f"{command} has no column {column}; it has: {' '.join(known)}"
@@ -47,29 +56,32 @@ def _checked(command: str, columns: Sequence[str]) -> Sequence[str]:
 def _list_command(name: str, help_line: str) -> click.Command:
     """One list_* command; they differ by name and columns only."""
 
-    def run(
-        columns: tuple[str, ...],
-        port: int,
-        timeout: float,
-        formatter: str | None,
-        quiet: bool,
-        silent: bool,
-        **arguments: Any,
-    ) -> None:
+    def run(columns: tuple[str, ...], offline: bool = False, **given: Any) -> None:
+        own = {key: given.pop(key) for key in OWN_OPTIONS}
         chosen = _checked(name, columns)
-        wanted = {**arguments, "columns": list(dict.fromkeys(chosen))}
-        rows = ask(port, name, wanted, timeout)
-        formatter = formatter or ("table" if sys.stdout.isatty() else "tsv")
-        write(rows, chosen, formatter, not silent, sys.stdout)
-        if not rows and sys.stdout.isatty() and not (quiet or silent):
-            click.echo("(none)")
+        wanted = {**given, "columns": list(dict.fromkeys(chosen))}
+        rows = ask(own["port"], name, wanted, own["timeout"])
+        print_rows([] if offline else rows, chosen, own)
 
+    if name == "list_queues":
+        run = _states(run)
     if name in PER_VHOST:
         run = in_vhost(run)
     run = click.argument("columns", nargs=-1, metavar="[COLUMN]...")(output(reach(run)))
     default = " ".join(DEFAULTS[name])
     text = f"{help_line}\n\nWithout columns: {default}.\n\nColumns: {', '.join(COLUMNS[name])}."
     return click.command(name, help=text, short_help=help_line)(run)
+
+
+def _states(command: Callable[..., None]) -> Callable[..., None]:
+    """For scripts that were made for clusters: there is one node, and all its queues are there."""
+    for flag in ("--online", "--local"):
+        command = click.option(
+            flag, is_flag=True, expose_value=False, help="All queues: there is one node."
+        )(command)
+    return click.option(
+        "--offline", is_flag=True, help="None: a queue is there as long as the broker is."
+    )(command)
 
 
 for _name, _help in LISTS.items():

@@ -83,7 +83,8 @@ class Host:
         self.control: ControlServer
         self.port = 0
         """Of AMQP; of AMQP over TLS when there is nothing else."""
-        self.urls: list[str] = []
+        self.urls = self.node.urls
+        self.node.stop = self.stopped.set
         self.wake()
 
     def wake(self) -> None:

@@ -73,6 +73,7 @@ def status(node: Node) -> Row:
             "uptime_seconds": (broker.world.clock.wall_ms() - node.started_ms) // 1000,
             "vhosts": len(broker.vhosts),
         },
+        "Listeners": {f"listener {index}": url for index, url in enumerate(node.urls, 1)},
         "Memory": memory(node),
         "Disk": storage_view.disk(node.monitor, node.config.storage.data_dir),
         "Alarms": dict(broker.alarms.reasons) or {"none": ""},

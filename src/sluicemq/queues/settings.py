@@ -54,6 +54,8 @@ NO_SETTINGS: Final = QueueSettings()
 
 def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -> QueueSettings:
     """From the arguments of a declaration (x-...) and the definition of the policy that holds."""
+    if not arguments and not policy:
+        return NO_SETTINGS
     overflow = _either(arguments, policy, "overflow")
     return QueueSettings(
         message_ttl_ms=_smaller(arguments, policy, "message-ttl"),

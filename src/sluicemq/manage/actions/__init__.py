@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.manage.actions import definitions, operations, permissions, policies, users, vhosts
+from sluicemq.manage.actions import (
+    definitions,
+    node,
+    operations,
+    permissions,
+    policies,
+    users,
+    vhosts,
+)
 
 if TYPE_CHECKING:
     from sluicemq.manage.task import Action
 
 ACTIONS: Final[dict[str, Action]] = {
     **definitions.ACTIONS,
+    **node.ACTIONS,
     **operations.ACTIONS,
     **permissions.ACTIONS,
     **policies.ACTIONS,

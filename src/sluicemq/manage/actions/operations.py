@@ -1,23 +1,23 @@
-"""Queues and connections, and the broker as a whole."""
+"""Queues and connections."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.accounts import close
 from sluicemq.errors import ChannelViolation
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
 from sluicemq.queues.commands import Delete, Purge
 from sluicemq.queues.effects import Deleted, Purged, Refuse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sluicemq.chain.queue import Queue
+    from sluicemq.chain.reader import Reader
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
-
-
-def ping(task: Task, _: Given) -> None:
-    """That it answers is the answer."""
-    task.finish()
 
 
 def queue_of(task: Task, given: Given) -> Queue:
@@ -54,8 +54,49 @@ def delete_queue(task: Task, given: Given) -> None:
     queue_of(task, given).post(Delete(task, given.flag("if_unused"), given.flag("if_empty")))
 
 
+def reason_of(given: Given) -> str:
+    """What the clients are told."""
+    return " ".join(given.texts("explanation")) or "Closed by the operator"
+
+
+def close_connection(task: Task, given: Given) -> None:
+    name = given.text("connection")
+    found = [each for each in task.broker.connections.values() if each.name == name]
+    if not found:
+        raise CommandRefused(f"there is no connection {name}", UNAVAILABLE)
+    close(found, reason_of(given))
+    task.finish()
+
+
+def close_all_connections(task: Task, given: Given) -> None:
+    """Those in the handshake are in no virtual host yet."""
+    vhost = task.vhost(given)
+    close_some(
+        task,
+        given,
+        (
+            reader
+            for reader in task.broker.connections.values()
+            if given.flag("global") or reader.vhost is vhost
+        ),
+    )
+
+
+def close_all_user_connections(task: Task, given: Given) -> None:
+    close_some(task, given, task.broker.access.sessions.get(given.text("username"), {}))
+
+
+def close_some(task: Task, given: Given, readers: Iterable[Reader]) -> None:
+    """At most as many as there may be; says how many."""
+    chosen = [*islice(readers, given.number("limit", 0) or None)]
+    close(chosen, reason_of(given))
+    task.finish([{"closed": len(chosen)}])
+
+
 ACTIONS: Final[dict[str, Action]] = {
-    "ping": ping,
     "purge_queue": purge_queue,
     "delete_queue": delete_queue,
+    "close_connection": close_connection,
+    "close_all_connections": close_all_connections,
+    "close_all_user_connections": close_all_user_connections,
 }

@@ -6,12 +6,8 @@ from typing import Final
 
 from sluicemq.manage.command import Argument, Command, Option
 
-COMMANDS: Final = (
-    Command(
-        "ping",
-        "Say whether the broker answers.",
-        says="Will ping the broker. This only checks if it runs and answers",
-    ),
+REASON: Final = Argument("explanation", many=True)
+QUEUE_COMMANDS: Final = (
     Command(
         "purge_queue",
         "Drop the messages of a queue that wait for delivery.",
@@ -31,3 +27,95 @@ COMMANDS: Final = (
         per_vhost=True,
     ),
 )
+
+CONNECTION_COMMANDS: Final = (
+    Command(
+        "close_connection",
+        "Close a connection, named as list_connections names it; its client hears EXPLANATION.",
+        (Argument("connection"), REASON),
+        says="Closing connection {connection} ...",
+    ),
+    Command(
+        "close_all_connections",
+        "Close the connections of a virtual host, or all.",
+        (REASON,),
+        (
+            Option("global", "Those of all virtual hosts.", False),
+            Option("limit", "At most so many; 0: all.", 0),
+        ),
+        says='Closing all connections in vhost "{vhost}" ...',
+        columns={"closed": "how many connections are being closed"},
+        per_vhost=True,
+    ),
+    Command(
+        "close_all_user_connections",
+        "Close the connections of a user.",
+        (Argument("username"), REASON),
+        says='Closing connections of user "{username}" ...',
+        columns={"closed": "how many connections are being closed"},
+    ),
+)
+
+BROKER_COMMANDS: Final = (
+    Command(
+        "ping",
+        "Say whether the broker answers.",
+        says="Will ping the broker. This only checks if it runs and answers ...",
+    ),
+    Command("await_startup", "Wait until the broker answers, which it does when it is ready."),
+    Command("stop", "Stop the broker in order.", says="Stopping and halting the broker ..."),
+    Command(
+        "alarms",
+        "List the alarms that are raised.",
+        columns={
+            "resource": "memory, disk or storage_failed",
+            "scope": "local: of this node",
+            "reason": "the figures, or what has failed",
+        },
+    ),
+    Command(
+        "check_alarms",
+        "Exit with 70 when an alarm is raised.",
+        says="Asking the broker to report any resource alarms ...",
+    ),
+    Command(
+        "check_local_alarms",
+        "The same: there is one node.",
+        says="Asking the broker to report any local resource alarms ...",
+    ),
+    Command(
+        "set_vm_memory_high_watermark",
+        "Set the memory limit: FRACTION of the system's, or absolute SIZE (100MB). Until the"
+        " broker stops.",
+        (Argument("fraction"), Argument("size", optional=True)),
+        says="Setting the memory limit to {fraction} {size} ...",
+    ),
+    Command(
+        "set_disk_free_limit",
+        "Set the limit of free disk space: SIZE (1GB), or mem_relative FRACTION of the memory."
+        " Until the broker stops.",
+        (Argument("limit"), Argument("fraction", optional=True)),
+        says="Setting the limit of free disk space to {limit} {fraction} ...",
+    ),
+    Command(
+        "environment",
+        "List the options in force.",
+        columns={"name": "its section and name", "value": "its value"},
+    ),
+    Command(
+        "cluster_status",
+        "List the nodes: there is one.",
+        columns={
+            "node": "its name",
+            "running": "whether it runs",
+            "version": "of SluiceMQ",
+            "listeners": "where it listens",
+            "alarms": "those that are raised",
+            "partitions": "none",
+        },
+    ),
+    Command("trace_on", "Not there: it tells where to look instead."),
+    Command("trace_off", "Not there either."),
+)
+
+COMMANDS: Final = (*QUEUE_COMMANDS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)

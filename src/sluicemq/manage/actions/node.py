@@ -1,0 +1,149 @@
+"""The broker as a whole: alarms, limits, options, its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq import __version__
+from sluicemq.config import SECTIONS
+from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.options import options_of, size_of
+
+if TYPE_CHECKING:
+    from sluicemq.manage.command import Given
+    from sluicemq.manage.task import Action, Task
+    from sluicemq.manage.views import Row
+
+ABSOLUTE: Final = "absolute"
+RELATIVE: Final = "mem_relative"
+
+
+def ping(task: Task, _: Given) -> None:
+    """That it answers is the answer."""
+    task.finish()
+
+
+def stop(task: Task, _: Given) -> None:
+    """The answer goes out before the socket is closed."""
+    task.finish()
+    task.node.stop()
+
+
+def alarm_rows(task: Task) -> list[Row]:
+    """Those that are raised."""
+    reasons = task.broker.alarms.reasons
+    return [
+        {"resource": resource, "scope": "local", "reason": reason}
+        for resource, reason in reasons.items()
+    ]
+
+
+def alarms(task: Task, _: Given) -> None:
+    task.finish(alarm_rows(task))
+
+
+def check_alarms(task: Task, _: Given) -> None:
+    raised = [f"{row['resource']}: {row['reason']}" for row in alarm_rows(task)]
+    if raised:
+        raise CommandRefused("\n".join(["alarms are raised:", *raised]), SOFTWARE)
+    task.finish()
+
+
+def set_vm_memory_high_watermark(task: Task, given: Given) -> None:
+    """As the configuration does; publishers hear at once."""
+    text = given.text("fraction")
+    monitor = task.node.monitor
+    if text == ABSOLUTE:
+        limit_bytes = size(given.text("size", ""))
+    else:
+        fraction = number(text)
+        if not 0 <= fraction <= 1:
+            raise CommandRefused("The threshold should be a fraction between 0.0 and 1.0", DATA)
+        limit_bytes = int(fraction * monitor.total_bytes)
+    monitor.set_limit(limit_bytes)
+    task.finish()
+
+
+def set_disk_free_limit(task: Task, given: Given) -> None:
+    """As above."""
+    text = given.text("limit")
+    monitor = task.node.monitor
+    if text == RELATIVE:
+        fraction = number(given.text("fraction", ""))
+        if fraction < 0:
+            raise CommandRefused("the limit cannot be negative", DATA)
+        limit_bytes = int(fraction * monitor.total_bytes)
+    else:
+        limit_bytes = size(text)
+    monitor.set_disk_limit(limit_bytes)
+    task.finish()
+
+
+def number(text: str) -> float:
+    """Of a fraction; it is finite."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not -1.0 < value < 1e6:
+        raise CommandRefused(f"Bad argument: {text or 'nothing'} is no fraction", DATA)
+    return value
+
+
+def size(text: str) -> int:
+    """In bytes."""
+    try:
+        return size_of(text)
+    except ValueError as error:
+        raise CommandRefused(f"Bad argument: {text or 'nothing'} is no size", DATA) from error
+
+
+def environment(task: Task, _: Given) -> None:
+    """Secrets are not shown."""
+    rows: list[Row] = []
+    for section, kind in SECTIONS.items():
+        values = getattr(task.node.config, section)
+        for each, option in options_of(kind):
+            value: Any = "(hidden)" if option.secret else getattr(values, each.name)
+            value = list(value) if isinstance(value, tuple) else value
+            rows.append({"name": f"{section}.{each.name}", "value": value})
+    task.finish(rows)
+
+
+def cluster_status(task: Task, _: Given) -> None:
+    task.finish(
+        [
+            {
+                "node": task.node.urls[0] if task.node.urls else "sluicemq",
+                "running": True,
+                "version": __version__,
+                "listeners": [*task.node.urls],
+                "alarms": [*task.broker.alarms.reasons],
+                "partitions": [],
+            }
+        ]
+    )
+
+
+def no_tracing(_: Task, __: Given) -> None:
+    raise CommandRefused(
+        "there is no firehose tracer here; list_channels, list_consumers and `sluicemq ctl chain`"
+        " show what moves and what is held up",
+        UNAVAILABLE,
+    )
+
+
+ACTIONS: Final[dict[str, Action]] = {
+    "ping": ping,
+    "await_startup": ping,
+    "stop": stop,
+    "alarms": alarms,
+    "check_alarms": check_alarms,
+    "check_local_alarms": check_alarms,
+    "set_vm_memory_high_watermark": set_vm_memory_high_watermark,
+    "set_disk_free_limit": set_disk_free_limit,
+    "environment": environment,
+    "cluster_status": cluster_status,
+    "trace_on": no_tracing,
+    "trace_off": no_tracing,
+}
