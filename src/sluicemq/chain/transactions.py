@@ -168,6 +168,7 @@ class Transaction:
         if not method.exchange:
             names[method.routing_key] = None
         there = [queues[name] for name in names if name in queues]
+        there += [queues[name] for name in held.names if name in queues.holding]
         return [(queue, *publishing.link(queue)) for queue in there]
 
     def answers(self) -> list[bytes]:

@@ -428,6 +428,20 @@ def test_messages_that_come_through_another_exchange_are_delayed_too() -> None:
     assert got(client) == [b"b"]
 
 
+def test_a_transaction_delays_from_its_commit_on() -> None:
+    broker = Broker()
+    client = opened(broker)
+    declare(client)
+    client.call(1, m.TxSelect())
+    publish(client, b"late", 1000)
+    pass_ms(broker, 5000)
+    assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
+    pass_ms(broker, 999)
+    assert got(client) == []
+    pass_ms(broker, 1)
+    assert got(client) == [b"late"]
+
+
 def test_a_consumer_gets_them_as_they_become_due() -> None:
     broker = Broker()
     client = opened(broker)
