@@ -305,11 +305,15 @@ class Limits:
                 if lot.sizes is not None:
                     return
                 self.send(number, reason, effects)
-            elif lot is not None:  # the exchange was taken away meanwhile
-                queue.acknowledge(lot, 0, len(lot.contents), effects)
-                del queue.lots[number]
+            elif lot is not None:
+                self.drop(number, effects)
             self.doomed.popleft()
         self.look()
+
+    def drop(self, number: int, effects: list[Effect]) -> None:
+        """The exchange was taken away while a lot waited to go there."""
+        lot = self.queue.lots.pop(number)
+        self.queue.acknowledge(lot, 0, len(lot.contents), effects)
 
     def buried(self, lot: Lot, start: int, end: int) -> None:
         """These are safe elsewhere. Called before they are settled."""

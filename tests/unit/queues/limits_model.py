@@ -1,0 +1,253 @@
+"""The bench of a queue that pages, with a clock, limits, and a publisher for dead letters of which
+the test says when it is done. What leaves the head must be too old or too much, and in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, Serve, Settle, Tick
+from sluicemq.queues.effects import DeadLetter, Effect, Got
+from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
+from sluicemq.queues.settings import QueueSettings
+
+from .paging_model import Bench, Held, Message, tiny
+
+DYING = 5
+
+
+@contextmanager
+def tiny_limits() -> Iterator[None]:
+    """Few dead letters at a time, little work in a turn."""
+    with (
+        tiny(),
+        patch("sluicemq.queues.limits.DEAD_LETTERS_MAX", DYING),
+        patch("sluicemq.queues.limits.LIMIT_CHUNKS", 3),
+    ):
+        yield
+
+
+class Buried:
+    """Among the effects: these positions have left the head, into that lot if any."""
+
+    channel = None
+
+    def __init__(self, positions: list[int], reason: str, lot: int, now_ms: int) -> None:
+        self.positions = positions
+        self.reason = reason
+        self.lot = lot
+        self.now_ms = now_ms
+
+
+class WatchedLimits(Limits):
+    """Tells what leaves, where it leaves among the other effects."""
+
+    def bury(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
+        first = chunk.position + chunk.start
+        lot = self.queue.next_lot if self.dead_letters else 0
+        taken = super().bury(chunk, count, reason, effects)
+        if taken:
+            positions = list(range(first, first + taken))
+            effects.append(Buried(positions, reason, lot, self.now_ms))  # type: ignore[arg-type]
+        return taken
+
+    def drop(self, number: int, effects: list[Effect]) -> None:
+        super().drop(number, effects)
+        effects.append(Buried([], REJECTED, number, self.now_ms))  # type: ignore[arg-type]
+
+
+class LimitedBench(Bench):
+    """`settings` hold from the beginning, for every queue."""
+
+    def __init__(self, durable: bool, lazy: bool, highest: int, settings: QueueSettings) -> None:
+        self.settings = settings
+        self.now_ms = 1_000_000
+        self.dying: list[DeadLetter] = []
+        super().__init__(durable, lazy, highest)
+
+    def new_queue(self) -> None:
+        super().new_queue()
+        self.dying = []
+        self.machine.limits = WatchedLimits(self.machine)
+        self.configure(self.settings)
+
+    def configure(self, settings: QueueSettings) -> None:
+        """A policy has changed."""
+        self.settings = replace(settings, lazy=self.lazy)
+        ClassicQueue.apply(self.machine, Configure(self.settings), [])
+
+    # -- time
+
+    def pass_time(self, ms: int) -> None:
+        self.now_ms += ms
+        self.turn()
+
+    def apply(self, command: Command) -> None:
+        """As the queue actor does it."""
+        if isinstance(command, Publish):
+            ttl_ms = self.settings.message_ttl_ms
+            command.expiry = 0 if ttl_ms is None else self.now_ms + ttl_ms
+            for content in [] if self.deleted else command.batch.contents:
+                self.by_content[content].expiry = command.expiry
+        elif self.machine.limits.restless:
+            super().apply(Tick(self.now_ms))
+            if isinstance(command, Serve):
+                return
+        super().apply(command)
+
+    def turn(self) -> None:
+        super().turn()
+        for _ in range(1000):
+            if not self.machine.limits.more:
+                return
+            super().turn()
+        raise AssertionError("there is always more to do")
+
+    def work_on_disk(self) -> None:
+        for chunk in self.machine.limits.bodies_wanted():
+            assert chunk.id_base is not None
+            ids = [position + chunk.id_base for position in chunk.positions()]
+            self.reads.append((chunk, range(ids[0], ids[-1] + 1)))
+        super().work_on_disk()
+
+    # -- what leaves
+
+    def make_real(self, effects: list[Effect]) -> None:
+        some: list[Effect] = []
+        for effect in effects:
+            if isinstance(effect, DeadLetter):
+                self.dying.append(effect)
+            elif isinstance(effect, Buried):
+                super().make_real(some)
+                some = []
+                self.buried(effect)
+            else:
+                some.append(effect)
+        super().make_real(some)
+
+    def buried(self, effect: Buried) -> None:
+        if effect.reason == REJECTED:
+            for position in [p for p, held in self.out.items() if held.lot == effect.lot]:
+                self.gone(self.out.pop(position).message)
+            return
+        length = len(self.ready)
+        messages = self.ready[: len(effect.positions)]
+        assert [message.position for message in messages] == effect.positions
+        for index, message in enumerate(messages):
+            is_old = 0 < message.expiry <= effect.now_ms
+            if effect.reason == EXPIRED:
+                assert is_old, "it has not expired"
+            else:
+                assert effect.reason == MAX_LENGTH
+                assert self.settings.max_length is not None
+                assert length - index > self.settings.max_length, "it was not too much"
+        del self.ready[: len(messages)]
+        for index, message in enumerate(messages):
+            if effect.lot:
+                self.out[message.position] = Held(message, self.actor, effect.lot, index)
+            else:
+                self.gone(message)
+
+    def reject(self, choice: int, length: int) -> None:
+        """Some of what is out at clients, for good."""
+        self.settle_as(choice, length, REJECT)
+
+    def settle(self, choice: int, length: int, requeue: bool) -> None:
+        self.settle_as(choice, length, int(requeue))
+
+    def settle_as(self, choice: int, length: int, outcome: int) -> None:
+        own = {p: held for p, held in self.out.items() if held.channel is self.actor}
+        self.out = {p: held for p, held in self.out.items() if p not in own}
+        if outcome != REJECT:
+            super().settle(choice, length, bool(outcome))
+            self.out |= own
+            return
+        positions = sorted(self.out)[choice % max(1, len(self.out)) :][:length]
+        rejected = {position: self.out.pop(position) for position in positions}
+        self.out |= own
+        dead_letters = self.machine.limits.dead_letters
+        for position, held in rejected.items():
+            if dead_letters:
+                self.out[position] = held
+            else:
+                self.gone(held.message)
+        parts = [(held.lot, held.index, held.index + 1) for held in rejected.values()]
+        before = self.machine.next_lot
+        super().apply(Settle(parts, REJECT))
+        for number, lot in self.machine.lots.items():
+            if number >= before:
+                for index, position in enumerate(lot.positions):
+                    self.out[position] = Held(self.out[position].message, self.actor, number, index)
+        self.turn()
+
+    def arrive(self, choice: int) -> None:
+        """One of the broker's own publishes is safe."""
+        if self.dying:
+            self.arrived(self.dying.pop(choice % len(self.dying)))
+        self.turn()
+
+    def arrived(self, effect: DeadLetter) -> None:
+        end = effect.start + len(effect.contents)
+        for position in [p for p, held in self.out.items() if held.lot == effect.lot]:
+            held = self.out.pop(position)
+            if not self.deleted:
+                assert held.message.content == effect.contents[held.index], "another body"
+                assert effect.reason in (EXPIRED, MAX_LENGTH, REJECTED)
+                self.gone(held.message)
+        self.apply(Settle([(effect.lot, effect.start, end)], ACK))
+
+    def give(self, channel: object, lot: int, contents: list[bytes], redelivered: bool) -> None:
+        for content in contents:
+            expiry = self.by_content[content].expiry
+            assert not expiry or expiry >= self.machine.limits.now_ms, "delivered after its time"
+        super().give(channel, lot, contents, redelivered)  # type: ignore[arg-type]
+
+    def got(self, effect: Got) -> None:
+        if effect.content is None and self.ready:
+            assert self.is_due(self.ready[0])
+            assert not self.machine.limits.has_room()
+            self.gets -= 1
+            return
+        super().got(effect)
+
+    # -- what must hold
+
+    def is_due(self, message: Message) -> bool:
+        return 0 < message.expiry <= self.now_ms
+
+    def check_limits(self) -> None:
+        """When nothing is waited for, nothing is too old or too much."""
+        limits = self.machine.limits
+        at_broker = [held for held in self.out.values() if held.channel is self.actor]
+        assert limits.dying == sum(len(effect.contents) for effect in self.dying)
+        doomed = sum(self.machine.lots[number].left for number, _ in limits.doomed)
+        assert len(at_broker) == limits.dying + doomed
+        assert limits.dying < DYING + max([6, *(len(e.contents) for e in self.dying)])
+        if self.lane or self.reads or self.deleted or not limits.has_room():
+            return
+        assert not doomed, "a rejected message waits for nothing"
+        if self.ready:
+            assert not self.is_due(self.ready[0]), "the head is too old"
+        if self.settings.max_length is not None:
+            assert len(self.ready) <= self.settings.max_length, "there is too much"
+
+    def back_from_the_broker(self) -> None:
+        for position in [p for p, held in self.out.items() if held.channel is self.actor]:
+            self.back(self.out.pop(position).message)
+
+    def drain(self) -> None:
+        for _ in range(1000):
+            while self.dying:
+                self.arrive(0)
+            if not (self.lane or self.reads):
+                break
+            self.work()
+            self.read_bodies()
+            self.sync_journal()
+        self.configure(QueueSettings())
+        super().drain()
