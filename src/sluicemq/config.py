@@ -529,6 +529,35 @@ class AuthConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DefinitionsConfig(Section):
+    """What a broker takes over when it starts ([ctl.md](ctl.md#definitions)): virtual hosts, users,
+    queues and all that, before it listens."""
+
+    load: str | None = declared(
+        None,
+        "text",
+        "A file of definitions, RabbitMQ's JSON. With one, the first user and virtual host are not"
+        " made: it says who may do what. A broker that cannot take all of it over does not start.",
+        keys=("load_definitions", "definitions.local.path", "management.load_definitions"),
+        default_words="none",
+    )
+    skip_if_unchanged: bool = declared(
+        False,
+        "switch",
+        "Whether to leave it alone when it is the one that was taken over last: what has been"
+        " changed since stays changed.",
+        keys=("definitions.skip_if_unchanged",),
+    )
+    import_backend: str = declared(
+        "local_filesystem",
+        "choice",
+        "Where definitions come from.",
+        keys=("definitions.import_backend",),
+        choices=("local_filesystem",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All of it. Made once, never changed."""
 
@@ -539,6 +568,7 @@ class Config:
     storage: StorageConfig = field(default_factory=StorageConfig)
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
+    definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
 
     @classmethod
     def tiny(cls) -> Config:
@@ -572,5 +602,6 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "storage": StorageConfig,
     "channel": ChannelConfig,
     "auth": AuthConfig,
+    "definitions": DefinitionsConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

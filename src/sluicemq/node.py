@@ -72,8 +72,9 @@ class Node:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
 
     def begin(self, definitions: DurableDefinitions) -> None:
-        """The first user and virtual host of a node that has none."""
-        begin(definitions, self.config.auth, self.hashed)
+        """The first user and virtual host of a node that has none, and is told of none."""
+        if self.config.definitions.load is None:
+            begin(definitions, self.config.auth, self.hashed)
 
     def hashed(self, password: str) -> str:
         """As it is kept."""

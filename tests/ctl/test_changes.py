@@ -130,3 +130,22 @@ def test_refusals_have_rabbitmqctls_exit_codes(tmp_path: Path) -> None:
         assert json.loads(ctl(target, "export_definitions", "-")) == json.loads(file.read_text())
         assert ctl(target, "import_definitions", str(file), "--dry-run", "-q") == ""
     assert attempt(target, "ping").returncode == 69
+
+
+def test_a_broker_starts_with_definitions(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(DOCUMENT))
+    load = f"load_definitions={file}"
+    with broker.serving(tmp_path, load) as target:
+        assert ctl(target, "list_users", "-s") == "worker\t[]\n"
+        assert len(ctl(target, "list_queues", "-p", "team", "-s").splitlines()) == 50
+        ctl(target, "clear_policy", "-p", "team", "short")
+    with broker.serving(tmp_path, load, "definitions.skip_if_unchanged=true") as target:
+        assert ctl(target, "list_policies", "-p", "team", "-s") == ""
+    file.write_text('{"queues": [{"name": 5}]}')
+    errors = tmp_path / "stderr.txt"
+    process = broker.start(tmp_path, load, errors=errors)
+    assert process.wait(20) == 2
+    assert process.stdout is not None
+    process.stdout.close()
+    assert "queues[0]: name must be a text" in errors.read_text()

@@ -22,6 +22,7 @@ from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
 from sluicemq.host.net import Connection, HostNet, TlsConnection
 from sluicemq.host.reload import merged, summary
+from sluicemq.host.start_definitions import load_definitions
 from sluicemq.host.tls import TlsSettings
 from sluicemq.kernel.world import World
 from sluicemq.limits import TURNS_PER_POLL
@@ -105,6 +106,7 @@ class Host:
 
     async def start(self) -> None:
         """Listen for clients and for `sluicemq ctl`."""
+        await load_definitions(self.node)
         net, tls = self.config.net, self.config.tls
         if net.tcp_listener != "none":
             await self.listen("amqp", Connection, net.host, net.port)

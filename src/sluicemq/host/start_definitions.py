@@ -1,0 +1,35 @@
+"""Definitions that a broker takes over when it starts, before it listens."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import Refused
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.task import Answer, start
+
+if TYPE_CHECKING:
+    from sluicemq.node import Node
+
+
+async def load_definitions(node: Node) -> None:
+    """All of the configured file, durably. Refused when that cannot be."""
+    config = node.config.definitions
+    if config.load is None:
+        return
+    try:
+        text = Path(config.load).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"definitions.load: {error}") from error
+    answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    given = {"file": text, "skip_if_unchanged": config.skip_if_unchanged}
+    start(node, ACTIONS, "import_definitions", given, answered.set_result)
+    answer = await answered
+    if answer.error:
+        raise Refused(f"definitions.load: {config.load} cannot be taken over:\n{answer.error}")
+    for row in answer.rows:
+        text = f"definitions: {row['what']} {row['name']}: {row['change']}"
+        node.world.log.write("warning", text)
+    node.world.log.write("info", f"definitions {config.load} are taken over")
