@@ -258,6 +258,7 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
 def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition:
     """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
     vhost = channel.vhost
+    vhost.check_alive()
     arguments = method.arguments
     default_type = channel.broker.definitions.vhosts[vhost.name].default_queue_type
     if default_type is not None and "x-queue-type" not in arguments:

@@ -175,6 +175,9 @@ def test_nothing_is_declared_in_a_vhost_that_is_being_deleted() -> None:
     assert [answer.error for answer in answers] == [""]
     definitions = bench.node.broker.definitions
     assert [*bench.node.broker.vhosts] == ["/"]
+    for method in late:
+        with pytest.raises((ChannelViolation, ConnectionViolation)):
+            METHODS[type(method)](channel, method)
     assert (definitions.queues, definitions.exchanges, definitions.bindings) == ({}, {}, {})
     assert bench.refused("u", "v").reply_text == "NOT_ALLOWED - vhost v not found"
 
@@ -254,6 +257,34 @@ def test_what_was_answered_is_there_after_a_crash(
     assert facts(survivor) in ([after] if last else [before, after])
     again = Broker(TINY, survivor.world.disk.files.crash())
     assert facts(again) == facts(survivor)
+
+
+def test_a_default_queue_type_is_for_queues_that_can_have_it() -> None:
+    bench = Bench()
+    bench.do("add_vhost", vhost="w", default_queue_type="stream")
+    permission = {"configure": ".*", "write": ".*", "read": ".*"}
+    bench.do("set_permissions", username="u", vhost="w", **permission)
+    client = bench.connect("u", "w")
+    client.open(1)
+    for name, durable, auto_delete, arguments in (
+        ("lasting", True, False, {}),
+        ("passing", False, False, {}),
+        ("unused", True, True, {}),
+        ("chosen", True, False, {"x-queue-type": "classic"}),
+    ):
+        declare = m.QueueDeclare(
+            queue=name, durable=durable, auto_delete=auto_delete, arguments=arguments
+        )
+        assert isinstance(client.call(1, declare)[0], m.QueueDeclareOk)
+        assert isinstance(client.call(1, declare)[0], m.QueueDeclareOk)
+    queues = bench.node.broker.vhosts["w"].queues
+    types = {name: queue.definition.type for name, queue in queues.items()}
+    assert types == {
+        "lasting": "stream",
+        "passing": "classic",
+        "unused": "classic",
+        "chosen": "classic",
+    }
 
 
 def test_a_crash_while_a_vhost_is_deleted_leaves_one_that_is_whole() -> None:
