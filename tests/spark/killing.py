@@ -45,7 +45,7 @@ RATE = 500
 """Messages a second; a confirmed one costs a sync."""
 
 START_S = 60.0
-WORK_S = (0.3, 2.5)
+WORK_S = (0.5, 4.0)
 """How long everybody lives between two kills."""
 
 VICTIMS = ("broker", "python", "driver", "python", "broker", "python")

@@ -34,7 +34,9 @@ from sluicemq.queues.commands import (
     Publish,
     Serve,
     SetTarget,
+    Written,
 )
+from sluicemq.queues.deduplication import deduplication_of
 from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Effect, Got, Remove, Write
 from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
@@ -143,6 +145,7 @@ class ClassicShell(Queue):
         settings = settings_of(definition.arguments, {})
         self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
         self.replicator: Replicator = Alone(self.machine)
+        self.deduplication = deduplication_of(definition.arguments)
         self.upkeep = Upkeep(self)
         self.configure(self.policy)
         self.removed: StoreRemove | None = None
@@ -168,11 +171,19 @@ class ClassicShell(Queue):
             else:
                 self.upstream[publish.sender] = message.inflow
             message.inflow.settle(count, batch.size)
-            self.replicator.submit(publish, self.effects)
+            if self.deduplication is not None and not self.machine.deleted:
+                now_ms = self.broker.world.clock.wall_ms()
+                self.deduplication.publish(
+                    publish, now_ms, self.machine, self.replicator.submit, self.effects
+                )
+            else:
+                self.replicator.submit(publish, self.effects)
         elif isinstance(message, COMMANDS):
             if self.machine.limits.restless:
                 self.upkeep.tick()
             self.replicator.submit(message, self.effects)
+            if self.deduplication is not None and isinstance(message, Written):
+                self.deduplication.written(message.receipts, self.effects)
             if isinstance(message, Down | Cancel):
                 self.consumer_left(message)
             if self.upkeep.expires_ms is not None and isinstance(message, USES):

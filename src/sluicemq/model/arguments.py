@@ -181,7 +181,7 @@ def _segment_bytes(value: object, arguments: Mapping[str, object]) -> str | None
     return complaint
 
 
-def _cluster_size(value: object, arguments: Mapping[str, object]) -> str | None:
+def _not_zero(value: object, arguments: Mapping[str, object]) -> str | None:
     complaint = _non_negative(value, arguments)
     return "{value_zero,0}" if complaint is None and value == 0 else complaint
 
@@ -210,8 +210,11 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-queue-master-locator": _text,
     "x-max-age": _age,
     "x-stream-max-segment-size-bytes": _segment_bytes,
-    "x-initial-cluster-size": _cluster_size,
+    "x-initial-cluster-size": _not_zero,
     "x-queue-leader-locator": _leader_locator,
+    "x-message-deduplication": _boolean,
+    "x-cache-size": _not_zero,
+    "x-cache-ttl": _timer,
 }
 
 NOT_FOR_CLASSIC: Final = (
@@ -242,6 +245,7 @@ NOT_FOR_STREAM: Final = (
     "x-max-in-memory-length",
     "x-max-in-memory-bytes",
     "x-quorum-initial-group-size",
+    "x-message-deduplication",
 )
 
 NOT_FOR: Final[dict[str, tuple[str, ...]]] = {
