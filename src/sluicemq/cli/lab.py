@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from rich.console import Console
@@ -17,6 +17,11 @@ from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.plan import QUEUE_TYPES, Plan, ack_interval_multiple, choose_limits
 from sluicemq.lab.scenarios import SCENARIOS, Scenario, scenario_named
+
+if TYPE_CHECKING:
+    from sluicemq.lab.engine import Engine
+
+ENGINES: Final = ("processes", "spark")
 
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
@@ -131,6 +136,18 @@ def lab() -> None:
     metavar="DIR",
     help="Where the measurements go [default: out/lab-SCENARIO-TIME].",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="processes",
+    show_default=True,
+    help="Where the workers run: here, or as the tasks of a Spark cluster.",
+)
+@click.option(
+    "--master",
+    metavar="URL",
+    help="The Spark master for --engine spark; it needs two slots a worker [default: local[*]].",
+)
 def run(
     scenario_word: str,
     targets: tuple[str, ...],
@@ -148,6 +165,8 @@ def run(
     record_rate: int,
     drain_timeout: float,
     out: Path | None,
+    engine: str,
+    master: str | None,
 ) -> None:
     """Run SCENARIO, by number or name, against a broker.
 
@@ -182,10 +201,22 @@ def run(
         drain_timeout_s=drain_timeout,
     )
     require("pyarrow", "lab")
-    sys.exit(run_plan(plan, Console()))
+    if master is not None and engine != "spark":
+        raise Refused("--master is for --engine spark")
+    sys.exit(run_plan(plan, Console(), engine, master or "local[*]"))
 
 
-def run_plan(plan: Plan, console: Console) -> int:
+def make_engine(name: str, master: str) -> Engine | None:
+    """None: the usual one."""
+    if name != "spark":
+        return None
+    require("pyspark", "spark")
+    from sluicemq.spark.lab_engine import SparkEngine  # noqa: PLC0415 (imports pyspark)
+
+    return SparkEngine(master)
+
+
+def run_plan(plan: Plan, console: Console, engine: str, master: str) -> int:
     """Run, show, and say how it went."""
     from sluicemq.lab.conductor import run_scenario  # noqa: PLC0415 (imports pyarrow)
     from sluicemq.lab.display import print_result  # noqa: PLC0415
@@ -193,13 +224,45 @@ def run_plan(plan: Plan, console: Console) -> int:
     from sluicemq.lab.summary import summarize  # noqa: PLC0415
 
     try:
-        result = run_scenario(plan, progress_for(console))
+        result = run_scenario(plan, progress_for(console), make_engine(engine, master))
     except BrokerError as error:
         raise click.ClickException(str(error)) from error
     print_result(result, summarize(result.directory, result.info), console)
     if result.failed or result.problems:
         return EXIT_FAILED
     return EXIT_INTERRUPTED if result.info["stopped"] else 0
+
+
+@lab.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--master", default="local[2]", show_default=True, metavar="URL", help="The Spark master."
+)
+@click.option(
+    "--memory", default="1g", show_default=True, metavar="SIZE", help="Memory of the Spark driver."
+)
+def watch(directory: Path, master: str, memory: str) -> None:
+    """Show throughput and latency of the run in DIRECTORY while it goes on.
+
+    A streaming query on Spark computes a line a second; it ends when the run does.
+    """
+    require("pyspark", "spark")
+    from sluicemq.lab.progress import ms_text  # noqa: PLC0415
+    from sluicemq.spark.lab_watch import WatchedSecond  # noqa: PLC0415 (imports pyspark)
+    from sluicemq.spark.lab_watch import watch as watch_run  # noqa: PLC0415
+    from sluicemq.spark.session import spark_session  # noqa: PLC0415
+
+    def show(each: WatchedSecond) -> None:
+        step = f"step {each.step + 1}" if each.step >= 0 else "draining"
+        click.echo(
+            f"{each.second + 1:>4} s  {step:<9} pub {each.written:>8,}/s  "
+            f"conf {each.confirmed:>8,}/s  del {each.delivered:>8,}/s  "
+            f"p50 {ms_text(each.p50_ns):>6}  p99 {ms_text(each.p99_ns):>6} ms  "
+            f"unconfirmed {each.unconfirmed:>7,}"
+        )
+
+    with spark_session(master, memory) as session:
+        watch_run(session, directory, show)
 
 
 @lab.command()

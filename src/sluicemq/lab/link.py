@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.client.session import BrokerError, ClientSession, CloseFinished, Opened
+from sluicemq.client.tls import TlsStream
 from sluicemq.lab.plan import NS
 from sluicemq.lab.target import Target
 
@@ -44,6 +46,7 @@ class Link:
         "is_ready",
         "session",
         "socket",
+        "tls",
         "unsent",
     )
 
@@ -61,6 +64,10 @@ class Link:
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.fd = self.socket.fileno()
+        self.tls: TlsStream | None = None
+        if target.context is not None:
+            address = target.address
+            self.tls = TlsStream(target.context, address.server_name or address.host)
         self.socket.connect_ex(target.socket_address)  # its outcome shows when writable
         poller.add(self)
 
@@ -93,8 +100,12 @@ class Link:
         now_ns = time.monotonic_ns()
         self._last_received_ns = now_ns
         session = self.session
-        if data:
-            session.receive_data(data)
+        if data and self.tls is not None:
+            said = self.decrypt(data)
+        else:
+            said = data
+        if said:
+            session.receive_data(said)
         while (event := session.next_event()) is not None:
             if isinstance(event, CloseFinished):
                 self.abandon()
@@ -113,6 +124,17 @@ class Link:
         self.on_input_end(now_ns)
         self.flush()
 
+    def decrypt(self, data: bytes) -> bytes:
+        """What TLS makes of it; its own answers are written."""
+        assert self.tls is not None
+        try:
+            said = self.tls.receive(data)
+        except ssl.SSLError as error:
+            raise BrokerError(f"no TLS with the broker: {error}") from error
+        if answer := self.tls.to_write():
+            self.write(answer)
+        return said
+
     def flush(self) -> None:
         """Write what the session has to say."""
         data = self.session.data_to_send()
@@ -120,7 +142,14 @@ class Link:
             self.transmit(data)
 
     def transmit(self, data: bytes) -> None:
-        """Write bytes; what does not fit now goes later."""
+        """Say something; what does not fit into the socket now goes later."""
+        if self.tls is not None:
+            data = self.tls.send(data)
+        if data:
+            self.write(data)
+
+    def write(self, data: bytes) -> None:
+        """To the socket."""
         if self.unsent:
             self.unsent += data
             return
@@ -140,7 +169,7 @@ class Link:
         data = self.unsent
         self.unsent = b""
         if data:
-            self.transmit(data)
+            self.write(data)
         if not self.unsent:
             self._poller.want_writable(self, False)
             self.flush()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Final
 
 from pyspark.sql import SparkSession
@@ -21,6 +23,7 @@ from sluicemq.errors import Refused
 JAVA_MIN: Final = 17
 JAVA_WANTED: Final = f"the pipeline on Spark needs Java {JAVA_MIN}+"
 JAVA_TIMEOUT_S: Final = 30
+MASTER_TIMEOUT_S: Final = 5
 
 LOG_LINES_SHOWN: Final = 20
 """Of Spark's log, when the session does not start."""
@@ -51,15 +54,22 @@ def spark_session(
         session.stop()
 
 
-def start_session(master: str, memory: str, raw_rows: int = 0) -> SparkSession:
-    """Start Spark. Its log goes to a nameless file, shown only when the start fails."""
+def start_session(
+    master: str,
+    memory: str,
+    raw_rows: int = 0,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> SparkSession:
+    """Start Spark. Its log goes to a nameless file, shown only when the start fails. `settings` are
+    Spark's, on top of ours."""
     java_version()
+    check_master(master)
     with tempfile.TemporaryFile() as log, warnings.catch_warnings():
         # Spark's remarks on pandas versions: no data goes through pandas here.
         warnings.simplefilter("ignore", FutureWarning)
         try:
             with _stderr_into(log):
-                session = _builder(master, memory, raw_rows).getOrCreate()
+                session = _builder(master, memory, raw_rows, settings).getOrCreate()
         except Exception as error:
             log.seek(0)
             tail = log.read().decode(errors="replace").splitlines()[-LOG_LINES_SHOWN:]
@@ -68,6 +78,17 @@ def start_session(master: str, memory: str, raw_rows: int = 0) -> SparkSession:
             ) from error
         session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def check_master(master: str) -> None:
+    """Refuse a standalone master that does not listen: Spark would try it for a minute."""
+    found = re.fullmatch(r"spark://([^:,/]+):(\d+)", master)
+    if found is None:
+        return
+    try:
+        socket.create_connection((found[1], int(found[2])), MASTER_TIMEOUT_S).close()
+    except OSError as error:
+        raise Refused(f"--master {master}: nobody answers there: {error}") from error
 
 
 def java_version() -> int:
@@ -102,7 +123,9 @@ def _java_command() -> str | None:
     return shutil.which("java")
 
 
-def _builder(master: str, memory: str, raw_rows: int) -> SparkSession.Builder:
+def _builder(
+    master: str, memory: str, raw_rows: int, more: Mapping[str, str]
+) -> SparkSession.Builder:
     builder = SparkSession.builder.master(master).appName("sluicemq lab report")
     settings = {
         "spark.driver.memory": memory,
@@ -117,7 +140,7 @@ def _builder(master: str, memory: str, raw_rows: int) -> SparkSession.Builder:
     if not master.startswith("local"):
         # Executors on other machines must reach the driver.
         del settings["spark.driver.bindAddress"], settings["spark.driver.host"]
-    for key, value in settings.items():
+    for key, value in (settings | dict(more)).items():
         builder = builder.config(key, value)
     return builder
 

@@ -31,6 +31,7 @@ def method(results: Analysis) -> str:
     notes = [
         *NOTES,
         *(_recorded(run) for run in results.runs),
+        *(_clocks(run) for run in results.runs if run.info.get("clocks")),
         "Latencies are kept in log-linear histograms, merged from seconds to steps to the run. A "
         f"percentile is off by {cost.percentile_error * 100:.1g}{formats.PERCENT} at most; the "
         "maximum is exact.",
@@ -40,6 +41,20 @@ def method(results: Analysis) -> str:
         f"<section><h2>How this was measured</h2><ul>{items}</ul>"
         f"<h3>Classes of steps</h3>{rules_table(RULES)}"
         f"<h3>The pipeline</h3><p>{_cost(cost)}</p></section>"
+    )
+
+
+def _clocks(run: RunResult) -> str:
+    """How wrong times may be that two machines have told."""
+    clocks = run.info["clocks"]
+    hosts = len({clock["host"] for clock in clocks})
+    error_us = max(clock["error_ns"] for clock in clocks) / 1000
+    drift_us = max(abs(clock["drift_ns"] or 0) for clock in clocks) / 1000
+    label = run.label[:1].upper() + run.label[1:]
+    return escape(
+        f"{label}: {len(clocks)} workers on {hosts} machines, whose clocks were asked for. Each is "
+        f"known within {error_us:,.0f} us and was off by {drift_us:,.0f} us more at the end; a "
+        "latency between two machines carries the error of both."
     )
 
 

@@ -1,0 +1,69 @@
+"""A standalone Spark cluster on loopback, from the jars that come with pyspark."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+HOME = Path(pyspark.__file__).parent
+JARS = f"{HOME}/jars/*"
+PACKAGE = "org.apache.spark.deploy"
+START_SECONDS = 60
+
+
+@contextmanager
+def daemon(kind: str, ready: str, log: Path, *arguments: str) -> Iterator[str]:
+    """A master or a worker; yields what `ready` matched in its log."""
+    command = ["java", "-Xmx256m", "-cp", JARS, f"{PACKAGE}.{kind}", "--host", "127.0.0.1"]
+    environment = os.environ | {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(HOME),
+        "SPARK_SCALA_VERSION": "2.13",  # else it is looked for in directories only sources have
+    }
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--webui-port", "0", *arguments],
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=log.parent,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while (found := re.search(ready, log.read_text())) is None:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def standalone_cluster(workers: int) -> Iterator[str]:
+    """A master and so many workers of one core; yields the master's URL."""
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        master = daemon(
+            "master.Master", r"spark://127\.0\.0\.1:\d+", home / "master.log", "--port", "0"
+        )
+        url = stack.enter_context(master)
+        for number in range(workers):
+            worker = daemon(
+                "worker.Worker",
+                "Successfully registered with master",
+                home / f"worker{number}.log",
+                *("--cores", "1", "--memory", "700m", "--work-dir", str(home / f"work{number}")),
+                url,
+            )
+            stack.enter_context(worker)
+        yield url

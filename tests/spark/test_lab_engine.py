@@ -1,0 +1,198 @@
+"""Goal: the lab measures the same wherever its workers run. Method: one scenario with processes, as
+barrier tasks on local[2], and on a standalone cluster of two workers; a worker killed in the
+middle; places that are too few, or not there. Watching: what it tells against the counters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lab_runs import Notes, rows, small_plan
+from sluicemq.errors import Refused
+from sluicemq.lab.conductor import run_scenario
+from sluicemq.lab.live import LiveRows
+from sluicemq.lab.measurements import RunInfo, read_run_info
+from sluicemq.lab.messages import Second
+from sluicemq.spark.lab_engine import SparkEngine
+from sluicemq.spark.lab_watch import WatchedSecond, watch
+from sluicemq.spark.session import check_master
+
+from .cluster import standalone_cluster
+
+LIMITS = "10%,100%"
+STEP_SECONDS = 2
+
+
+@pytest.fixture(scope="module")
+def here(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with processes."""
+    directory = tmp_path_factory.mktemp("here")
+    plan = small_plan(broker_url, directory, limits=LIMITS, step_seconds=STEP_SECONDS)
+    run_scenario(plan, Notes())
+    return directory
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    with standalone_cluster(2) as url:
+        yield url
+
+
+def lab_command(url: str, out: Path, master: str, *more: str) -> list[str]:
+    command = [sys.executable, "-m", "sluicemq", "lab", "run", "1", "--target", url]
+    command += ["--engine", "spark", "--master", master, "--scale", "0.05", "--steps", LIMITS]
+    return [*command, "--step-seconds", str(STEP_SECONDS), "--out", str(out), *more]
+
+
+def is_the_same_run(here: Path, there: Path) -> None:
+    """Counts are exact, and the schedule's; the workers' times are on one clock."""
+    ours, theirs = read_run_info(here), read_run_info(there)
+    assert (ours["engine"], theirs["engine"]) == ("processes", "spark")
+    assert counts(ours) == counts(theirs)
+    for table in ("published", "delivered"):
+        keys = {(row["publisher"], row["seq"]) for row in rows(there, table)}
+        assert keys == {(row["publisher"], row["seq"]) for row in rows(here, table)}
+    assert ours["clocks"] == []
+    assert sorted(clock["role"] for clock in theirs["clocks"]) == ["consumer", "publisher"]
+    wrong_ns = sum(clock["error_ns"] for clock in theirs["clocks"])
+    assert wrong_ns < 50_000_000
+    for row in rows(there, "delivered"):
+        assert row["delivered_ns"] >= row["written_ns"] - wrong_ns
+    assert {row["role"] for row in rows(there, "counters")} == {"publisher", "consumer"}
+
+
+def counts(info: RunInfo) -> dict[str, Any]:
+    steps = [(step["step"], step["intended"], step["abandoned"]) for step in info["steps"]]
+    return {**info["verification"], "steps": steps}
+
+
+def test_on_local_2(spark: SparkSession, broker_url: str, here: Path, tmp_path: Path) -> None:
+    plan = small_plan(broker_url, tmp_path, limits=LIMITS, step_seconds=STEP_SECONDS)
+    run_scenario(plan, Notes(), SparkEngine("local[2]"))
+    is_the_same_run(here, tmp_path)
+    assert spark.range(3).count() == 3, "a session that was there stays"
+
+
+def test_on_a_cluster_of_two(broker_url: str, here: Path, cluster: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        lab_command(broker_url, tmp_path / "run", cluster),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    is_the_same_run(here, tmp_path / "run")
+
+
+def lab_processes(parent_of: int) -> list[int]:
+    """Worker processes that some descendant of that process has started."""
+    parents: dict[int, int] = {}
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            if b"sluicemq.lab.process" in line:
+                found.append(int(entry.name))
+    return [pid for pid in found if descends(pid, parent_of, parents)]
+
+
+def descends(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        pid = parents.get(pid, 0)
+    return False
+
+
+def test_a_worker_that_dies_ends_the_run(broker_url: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = lab_command(broker_url, out, "local[2]", "--step-seconds", "60")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        deadline = time.monotonic() + 60
+        while not (out / "live").is_dir():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(lab_processes(process.pid)[0], signal.SIGKILL)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, said
+    assert "process died" in json.loads((out / "run.json").read_text())["stopped"]
+
+
+def test_too_few_slots_are_refused(spark: SparkSession, broker_url: str, tmp_path: Path) -> None:
+    del spark
+    plan = small_plan(broker_url, tmp_path, workers=2)
+    with pytest.raises(Refused, match="--workers: 2 workers of each role need 4 slots at once"):
+        run_scenario(plan, Notes(), SparkEngine("local[2]"))
+
+
+def test_a_master_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Refused, match=r"--master spark://127\.0\.0\.1:9: nobody answers"):
+        check_master("spark://127.0.0.1:9")
+
+
+def test_watching_a_run_tells_what_its_counters_say(spark: SparkSession, here: Path) -> None:
+    seen: list[WatchedSecond] = []
+    watch(spark, here, seen.append)
+    assert [each.second for each in seen] == list(range(len(seen)))
+    counted = rows(here, "counters")
+    for name in ("written", "confirmed", "delivered"):
+        expected = [
+            sum(row[name] for row in counted if row["second"] == each.second) for each in seen
+        ]
+        assert [getattr(each, name) for each in seen] == expected
+    assert all(each.p50_ns is not None and each.p99_ns is not None for each in seen[:4])
+
+
+def test_watching_tells_a_second_when_it_has_passed(spark: SparkSession, tmp_path: Path) -> None:
+    enough = threading.Event()
+
+    def go_on() -> None:
+        live = LiveRows(tmp_path)
+        for second in range(400):
+            for role in ("consumer", "publisher"):
+                row = dict.fromkeys(("index", "step", "confirmed", "unconfirmed"), 0)
+                row |= {"second": second, "written": second, "delivered": 1}
+                live.add(Second({"role": role, **row}, [10 * second, 10 * second + 2]))
+            live.write(second)
+            if enough.wait(0.1):
+                break
+        (tmp_path / "run.json").write_text("{}")
+
+    seen: list[WatchedSecond] = []
+
+    def show(each: WatchedSecond) -> None:
+        seen.append(each)
+        if len(seen) == 5:
+            assert not (tmp_path / "run.json").exists()
+            enough.set()
+
+    run = threading.Thread(target=go_on)
+    run.start()
+    watch(spark, tmp_path, show)
+    run.join()
+    assert enough.is_set()
+    assert [(each.second, each.written) for each in seen] == [(n, 2 * n) for n in range(len(seen))]
+    assert seen[4].p50_ns in (40, 42)
+
+
+def test_watching_nothing_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="no run has begun"):
+        watch(spark, tmp_path, print, start_timeout_s=0.1)
