@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from targets import configuration, connection, method, properties, session, storage, table
+from targets import (
+    configuration,
+    connection,
+    definitions,
+    method,
+    properties,
+    session,
+    storage,
+    table,
+)
 from targets.target import Target
 
 TARGETS: Final[dict[str, Target]] = {
@@ -17,6 +26,8 @@ TARGETS: Final[dict[str, Target]] = {
         session.TARGET,
         configuration.TOML,
         configuration.CONF,
+        definitions.DEFINITIONS,
+        definitions.DURABLE,
         storage.ENTRIES,
         storage.FILES,
     )

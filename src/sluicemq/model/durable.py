@@ -61,6 +61,17 @@ DELETED: Final = "_deleted"
 TOGETHER: Final = "together"
 
 
+BROKEN: Final = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What becomes of JSON that is none, or that says something else."""
+
+
 class DurableDefinitions:
     """All of them. The methods that change something return the change for the journal."""
 
@@ -96,7 +107,7 @@ class DurableDefinitions:
                 self.apply_one("queue", each)
             for each in all_of_them["bindings"]:
                 self.apply_one("binding", each)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except BROKEN as error:
             raise Corrupt(f"definitions that do not parse: {error}") from error
 
     def encode(self) -> bytes:
@@ -119,7 +130,7 @@ class DurableDefinitions:
         try:
             for kind, value in json.loads(change).items():
                 self.apply_one(kind, value)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except BROKEN as error:
             raise Corrupt(f"a change of the definitions that does not parse: {error}") from error
 
     def apply_one(self, kind: str, value: Any) -> None:
