@@ -63,8 +63,9 @@ PATTERN_BYTES_MAX: Final = 1024
 PATTERN_TIMEOUT_S: Final = 0.01
 """A match that takes longer is none: a sane one takes microseconds, and all clients wait for it."""
 
-POLICY_MATCHES: Final = 4000
-"""Names that are matched with patterns of policies in one go: some milliseconds."""
+POLICY_QUEUES: Final = 200
+"""Queues that are told of a policy in one go: everybody else waits behind them, some milliseconds.
+With many policies it is fewer, for each is tried in turn."""
 
 PATTERN_EXPANDED_MAX: Final = 10_000
 """Characters of one when its repetitions are written out, as its compiler does: `(a{99}){99}` is

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sluicemq.kernel.actor import Actor
-from sluicemq.limits import POLICY_MATCHES
+from sluicemq.limits import POLICY_QUEUES
 from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.queues.commands import PolicyChanged
 
@@ -44,7 +44,7 @@ class Policing(Actor):
         """The next part of a round."""
         assert isinstance(message, Round)
         vhost = message.vhost
-        share = max(1, POLICY_MATCHES // max(1, len(vhost.policies)))
+        share = max(1, POLICY_QUEUES // (1 + len(vhost.policies) // 10))
         part = [*islice(message.queues, share)]
         for queue in part:
             tell(queue)

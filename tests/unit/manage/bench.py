@@ -31,6 +31,7 @@ MS = 1_000_000
 class StillClock(Clock):
     def __init__(self) -> None:
         self.ns = 10_000 * MS
+        self.timers: list[tuple[Actor, object]] = []
 
     def now_ns(self) -> int:
         return self.ns
@@ -39,7 +40,8 @@ class StillClock(Clock):
         return self.ns // MS
 
     def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
-        """No timer ever comes."""
+        """It comes when the test says so."""
+        self.timers.append((actor, message))
 
 
 class SlowDisk(FakeDisk):
@@ -145,6 +147,13 @@ class Bench:
         self.settle()
         (answer,) = answers
         return answer
+
+    def fire(self) -> None:
+        """All timers there are."""
+        timers, self.clock.timers = self.clock.timers, []
+        for actor, message in timers:
+            actor.post(message)
+        self.settle()
 
     def begin(self, command: str, **arguments: object) -> list[Answer]:
         """The list gets the answer when it comes."""
