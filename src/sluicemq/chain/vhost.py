@@ -111,6 +111,8 @@ class VirtualHost:
             return
         queue = ClassicShell(self, definition, queue_id, found.index)
         queue.machine.recover(found.marks(), found.expiring)
+        if queue.machine.limits.restless:
+            queue.schedule()  # some of what is there may have to go
         self.add(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
