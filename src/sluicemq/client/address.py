@@ -5,17 +5,34 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
 
 AMQP_PORT: Final = 5672
 AMQPS_PORT: Final = 5671
 
 
+QUERY: Final = (
+    "auth_mechanism",
+    "cacertfile",
+    "certfile",
+    "keyfile",
+    "server_name_indication",
+    "verify",
+)
+"""What may follow the `?`, as in RabbitMQ's URI query parameters."""
+
+NO_FILES: Final = TlsFiles()
+MECHANISMS: Final = ("plain", "external")
+VERIFY: Final = ("verify_peer", "verify_none")
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`amqp://user:password@host:port/vhost`, parts as RabbitMQ has them; `amqps`: by TLS."""
+    """`amqp://user:password@host:port/vhost`, parts as RabbitMQ has them; `amqps`: by TLS, with
+    `?cacertfile=...&certfile=...&keyfile=...&verify=verify_peer` and so on."""
 
     host: str = "127.0.0.1"
     port: int = AMQP_PORT
@@ -23,6 +40,10 @@ class Address:
     password: str = "guest"
     virtual_host: str = "/"
     secure: bool = False
+    tls: TlsFiles = NO_FILES
+    server_name: str = ""
+    """Whom the broker's certificate must name, if not the host."""
+    mechanism: str = "PLAIN"
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -35,6 +56,7 @@ class Address:
         if parts.scheme not in ("amqp", "amqps") or not parts.hostname:
             shown = without_password(url)
             raise Refused(f"{shown!r} is not an AMQP URL: expected amqp://user:password@host:port")
+        query = read_query(url, parts.query)
         return cls(
             parts.hostname,
             port,
@@ -42,6 +64,14 @@ class Address:
             unquote(parts.password or "guest"),
             unquote(parts.path[1:]) or "/",
             parts.scheme == "amqps",
+            TlsFiles(
+                query.get("cacertfile"),
+                query.get("certfile"),
+                query.get("keyfile"),
+                query.get("verify") != "verify_none",
+            ),
+            query.get("server_name_indication", ""),
+            query.get("auth_mechanism", "plain").upper(),
         )
 
     def __str__(self) -> str:
@@ -49,6 +79,20 @@ class Address:
         scheme = "amqps" if self.secure else "amqp"
         vhost = self.virtual_host.lstrip("/")
         return f"{scheme}://{self.username}@{self.host}:{self.port}/{vhost}"
+
+
+def read_query(url: str, text: str) -> dict[str, str]:
+    """The options behind the `?`."""
+    query = dict(parse_qsl(text, keep_blank_values=True))
+    choices = {"auth_mechanism": MECHANISMS, "verify": VERIFY}
+    for key, value in query.items():
+        if key not in QUERY:
+            shown = without_password(url)
+            raise Refused(f"{shown!r}: {key} is not an option; there are {', '.join(QUERY)}")
+        if value not in choices.get(key, (value,)):
+            shown = without_password(url)
+            raise Refused(f"{shown!r}: {key} = {value}: must be {' or '.join(choices[key])}")
+    return query
 
 
 def without_password(url: str) -> str:

@@ -167,16 +167,19 @@ class ClientSession:
         return None
 
     def _on_start(self, method: ConnectionStart) -> None:
-        if b"PLAIN" not in method.mechanisms.split():
+        mechanism = self._address.mechanism
+        if mechanism.encode() not in method.mechanisms.split():
             raise BrokerError(
-                f"the broker offers no PLAIN login, only {method.mechanisms.decode()}"
+                f"the broker offers no {mechanism} login, only {method.mechanisms.decode()}"
             )
         self._server_properties = method.server_properties
         properties: Table = {"product": "SluiceMQ client", "capabilities": CAPABILITIES}
         if self._name:
             properties["connection_name"] = self._name
         response = f"\0{self._address.username}\0{self._address.password}".encode()
-        self.send(0, ConnectionStartOk(properties, "PLAIN", response, "en_US"))
+        if mechanism == "EXTERNAL":
+            response = b""  # the certificate has said it
+        self.send(0, ConnectionStartOk(properties, mechanism, response, "en_US"))
 
     def _on_tune(self, method: ConnectionTune) -> None:
         self._frame_max = min(method.frame_max or FRAME_MAX_BYTES, FRAME_MAX_BYTES)

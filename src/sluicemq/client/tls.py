@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ssl
 from dataclasses import dataclass
+from typing import Final
 
 from sluicemq.errors import Refused
+
+RECORD_BYTES: Final = 16_384
+"""Largest plaintext of one TLS record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,58 @@ class TlsFiles:
                 files = f"certfile = {self.certfile!r}, keyfile = {self.keyfile!r}"
                 raise Refused(f"{files} cannot be used: {error}") from error
         return made
+
+
+class TlsStream:
+    """A client's TLS without a socket, for loops of their own. Errors are ssl.SSLError."""
+
+    __slots__ = ("_incoming", "_object", "_outgoing", "_ready", "_waiting")
+
+    def __init__(self, context: ssl.SSLContext, server_name: str) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        self._ready = False
+        self._waiting = b""
+        """What is to be said when the handshake is done."""
+        self._shake_hands()
+
+    def receive(self, data: bytes) -> bytes:
+        """From the socket; returns what it says. `to_write` may have something now."""
+        self._incoming.write(data)
+        if not self._ready:
+            self._shake_hands()
+        parts = []
+        while self._ready:
+            try:
+                part = self._object.read(RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            if not part:
+                break
+            parts.append(part)
+        return b"".join(parts)
+
+    def send(self, data: bytes) -> bytes:
+        """What is to be written to the socket for `data`; nothing yet before the handshake."""
+        if not self._ready:
+            self._waiting += data
+            return self.to_write()
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._object.write(rest) :]
+        return self.to_write()
+
+    def to_write(self) -> bytes:
+        """Whatever is to be written to the socket."""
+        return self._outgoing.read()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._object.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        self._ready = True
+        waiting, self._waiting = self._waiting, b""
+        if waiting:
+            self._outgoing.write(self.send(waiting))

@@ -19,7 +19,7 @@ from sluicemq.amqp.events import Heartbeat, MethodFrame
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import ChannelOpenOk
-from sluicemq.client.address import Address
+from sluicemq.client.address import NO_FILES, Address
 from sluicemq.client.session import (
     HEARTBEAT_S,
     BrokerError,
@@ -149,7 +149,9 @@ class Wire:
         if not address.secure:
             return plain
         try:
-            return tls.context().wrap_socket(plain, server_hostname=address.host)
+            name = address.server_name or address.host
+            files = address.tls if tls == NO_FILES else tls
+            return files.context().wrap_socket(plain, server_hostname=name)
         except OSError as error:
             plain.close()
             raise BrokerError(f"no TLS with {address}: {error}") from error
