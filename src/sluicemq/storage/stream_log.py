@@ -43,9 +43,11 @@ class StreamCommit(DiskJob):
     """Makes a group durable. It may be submitted again after it has failed for want of space: it
     writes the same to the same places."""
 
-    def __init__(self, segment: Segment, position: int, chunks: list[StreamChunk]) -> None:
+    def __init__(self, segment: Segment, is_new: bool, chunks: list[StreamChunk]) -> None:
         self.segment = segment
-        self.position = position
+        self.is_new = is_new
+        """Does it begin the file?"""
+        self.position = segment.size
         """Where the first chunk goes."""
         self.chunks = chunks
         self.ends: list[int] = []
@@ -55,11 +57,6 @@ class StreamCommit(DiskJob):
         self.closing: Segment | None = None
         """The segment before, which gets its end."""
         self.ending = b""
-
-    @property
-    def is_new(self) -> bool:
-        """Does it begin a file?"""
-        return self.segment.end == self.segment.first
 
     @property
     def may_be_tried_again(self) -> bool:
@@ -186,11 +183,12 @@ class StreamLog:
         self.last_ms = max(self.last_ms, now_ms)
         segment = self.segments[-1] if self.segments else None
         closing: Segment | None = None
-        if segment is None or segment.is_closed or segment.size >= self.segment_bytes:
+        is_new = segment is None or segment.is_closed or segment.size >= self.segment_bytes
+        if segment is None or is_new:
             closing = segment if segment is not None and not segment.is_closed else None
             segment = Segment(self.queue_id, self.directory, first, self.new_file_id())
         room = min(self.group_bytes, self.segment_bytes - segment.size)
-        job = StreamCommit(segment, segment.size, self._chunks(first, room))
+        job = StreamCommit(segment, is_new, self._chunks(first, room))
         if closing is not None:
             job.closing, job.ending = closing, closing.ending()
         self._encode(job)

@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluicemq.cli.inspect import lines_of
@@ -108,7 +108,10 @@ class Bench:
         log = self.log
         first, end = log.first_offset, log.durable_end
         assert end >= self.safe
-        assert first <= end
+        assert first <= min(end, self.first_min)
+        firsts = [segment.first for segment in log.segments]
+        assert firsts == sorted(set(firsts))
+        assert log.bytes == sum(segment.size for segment in log.segments)
         for offset in {first, (first + end) // 2, max(first, end - 1), end}:
             chunks = self.read(offset)
             found = [each for chunk in chunks for each in chunk.contents]
@@ -167,6 +170,9 @@ def crash(bench: Bench, after: int, seed: int, power: bool) -> None:
 
 
 @given(scripts())
+@example(
+    [("append", [30] * 6), ("crash", (4, 1)), ("append", [30]), ("commit", None), ("bytes", 0)]
+)
 @settings(deadline=None, max_examples=150)
 def test_the_log_is_the_list(script: list[tuple[str, object]]) -> None:
     bench = Bench()
