@@ -1,4 +1,5 @@
-"""Write docs/cli.md from the commands themselves, so that no command or option goes undocumented.
+"""Write docs/cli.md from the commands themselves, so that no command or option goes undocumented,
+and the table of ctl's commands in docs/ctl.md.
 
 python tools/generate_cli_docs.py          write it
 python tools/generate_cli_docs.py --check  say whether it is fresh (exit code 1: it is not)
@@ -16,7 +17,11 @@ import click
 from sluicemq.cli.main import sluicemq
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+TARGET = DOCS / "cli.md"
+CTL = DOCS / "ctl.md"
+BEGIN = "<!-- commands: written by tools/generate_cli_docs.py -->\n"
+END = "<!-- end of commands -->"
 
 HEAD = """\
 # Command line
@@ -115,13 +120,35 @@ def document() -> str:
     return HEAD + "\n".join(line for each in found for line in command_lines(*each)) + "\n"
 
 
+def ctl_table() -> str:
+    """Every command of `sluicemq ctl`, and what it does."""
+    group = sluicemq.get_command(click.Context(sluicemq), "ctl")
+    assert isinstance(group, click.Group)
+    lines = ["", "| command | what it does |", "|---|---|"]
+    for path, command in commands(group, ""):
+        words = usage(path.strip(), command).replace(" [OPTIONS]", "").replace("|", "\\|")
+        lines.append(
+            f"| `{words}` | {(command.short_help or command.help or '').splitlines()[0]} |"
+        )
+    return "\n".join([*lines, "", ""])
+
+
+def ctl_page() -> str:
+    """docs/ctl.md with a fresh table."""
+    before, _, rest = CTL.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{ctl_table()}{END}{after}"
+
+
 def main(arguments: list[str]) -> int:
     """Write, or compare."""
+    pages = {TARGET: document(), CTL: ctl_page()}
+    stale = [page for page, text in pages.items() if page.read_text(encoding="utf-8") != text]
     if arguments == ["--check"]:
-        fresh = TARGET.read_text(encoding="utf-8") == document()
-        print(f"{TARGET.name} is {'fresh' if fresh else 'stale'}")
-        return 0 if fresh else 1
-    TARGET.write_text(document(), encoding="utf-8")
+        print(f"stale: {', '.join(page.name for page in stale)}" if stale else "fresh")
+        return 1 if stale else 0
+    for page in stale:
+        page.write_text(pages[page], encoding="utf-8")
     return 0
 
 
