@@ -1,11 +1,13 @@
 """Raw rows a second of the Spark pipeline, on synthetic runs of several sizes.
 
-    .venv/bin/python bench/pipeline.py [--rows 1e6,5e6,20e6] [--master local[2]] [--memory 2g]
+    .venv/bin/python bench/pipeline.py [--rows 1e6,5e6,20e6] [--master local[2]] [--memory 4g]
 
 Each run is written to a temporary directory (about 25 bytes a row) and analysed by a fresh process,
 so that every figure includes a cold JVM. `stage` is what the report states: from opening the run to
 the finished tables, without the session's start; `report` is writing page and plots. `CPU` is the
 JVM's CPU time for all of it: stage and session can only be compared on a machine that is idle.
+`duckdb` is the time DuckDB takes for the latency tables alone, with as many threads; what it finds
+is compared with the report's, and all ends when it differs by more than the report says.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from duckdb_tables import differences, tables
 from pyspark import SparkContext
 
 from sluicemq.spark.pipeline.build import build_report
@@ -32,7 +35,8 @@ STEPS = ((1, 10), (2, 20), (5, 50), (10, 100), (20, 200), (100, 1000))
 STEP_SECONDS = 20
 ROWS_A_MESSAGE = 2
 ROWS_PER_S_MIN = 1_000_000
-WIDTHS = (12, 9, 9, 9, 9, 12, 7)
+WIDTHS = (12, 9, 9, 9, 9, 12, 9, 10, 7)
+THREADS = 2
 
 
 def main() -> int:
@@ -40,7 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default="1e6,5e6,20e6", help="raw rows, comma-separated")
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--memory", default="2g", help="of the driver")
+    parser.add_argument("--memory", default="4g", help="of the driver")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -48,7 +52,7 @@ def main() -> int:
         print(json.dumps(measure(options.measure, options.master, options.memory)))
         return 0
     found = []
-    titles = ("raw rows", "session", "stage", "report", "CPU", "rows/s", "load")
+    titles = ("raw rows", "session", "stage", "report", "CPU", "rows/s", "duckdb", "differ", "load")
     print("".join(f"{title:>{width}}" for title, width in zip(titles, WIDTHS, strict=True)))
     for size in options.rows.split(","):
         found.append(measure_size(round(float(size)), options.master, options.memory))
@@ -65,7 +69,9 @@ def measure_size(rows: int, master: str, memory: str) -> dict[str, Any]:
         command = [sys.executable, __file__, "--measure", folder]
         command += ["--master", master, "--memory", memory]
         answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    figures: dict[str, Any] = json.loads(answer.stdout)
+        figures: dict[str, Any] = json.loads(answer.stdout)
+        found, figures["duckdb_seconds"] = tables(Path(folder), THREADS)
+        figures["compared"], figures["difference"] = differences(Path(folder), found)
     return figures
 
 
@@ -112,6 +118,8 @@ def row(figures: dict[str, Any]) -> str:
         f"{figures['raw_rows']:,}",
         *(f"{figures[name]:.1f} s" for name in names),
         f"{figures['rows_per_s']:,.0f}",
+        f"{figures['duckdb_seconds']:.1f} s",
+        f"{figures['difference']:.2%}",
         f"{figures['load']:.1f}",
     ]
     return "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))

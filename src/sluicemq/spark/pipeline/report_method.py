@@ -48,11 +48,12 @@ def _clocks(run: RunResult) -> str:
     """How wrong times may be that two machines have told."""
     clocks = run.info["clocks"]
     hosts = len({clock["host"] for clock in clocks})
+    places = "one machine" if hosts == 1 else f"{hosts} machines"
     error_us = max(clock["error_ns"] for clock in clocks) / 1000
     drift_us = max(abs(clock["drift_ns"] or 0) for clock in clocks) / 1000
     label = run.label[:1].upper() + run.label[1:]
     return escape(
-        f"{label}: {len(clocks)} workers on {hosts} machines, whose clocks were asked for. Each is "
+        f"{label}: {len(clocks)} workers on {places}, whose clocks were asked for. Each is "
         f"known within {error_us:,.0f} us and was off by {drift_us:,.0f} us more at the end; a "
         "latency between two machines carries the error of both."
     )
