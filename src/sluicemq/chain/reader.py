@@ -59,6 +59,12 @@ if TYPE_CHECKING:
 PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
 OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
 """Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
+STRANGERS: Final = (
+    (b"\x16\x03", ", but TLS, for which there is another port (listeners.ssl.default)"),
+    (b"GET ", ", but HTTP"),
+    (b"POST", ", but HTTP"),
+    (b"HEAD", ", but HTTP"),
+)
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
@@ -357,6 +363,8 @@ class Reader(FlowActor):
         if header == PROTOCOL or header in OLDER:
             self.say(self.handshake.start())
         else:
+            hint = next((text for start, text in STRANGERS if header.startswith(start)), "")
+            self.log("warning", f"this is not AMQP 0-9-1: {header!r}{hint}")
             self.writer.post(Frames(PROTOCOL))
             self.hang_up()
 

@@ -226,6 +226,7 @@ def serve(config: Config, directory: Path, read: Callable[[], Config]) -> int:
     gc.set_threshold(50_000, 20, 100)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(run_until_signal(config, directory, read))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code
 
