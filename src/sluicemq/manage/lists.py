@@ -136,6 +136,12 @@ def of_classic(
     return value(machine) if isinstance(machine, ClassicQueue) else otherwise
 
 
+def messages_in(queue: Queue) -> int:
+    """All; what readers of a stream have is still in it."""
+    depth = queue.machine.depth
+    return depth.ready if isinstance(queue.machine, Stream) else depth.ready + depth.unacked
+
+
 def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
     """What only streams have."""
     machine = queue.machine
@@ -157,7 +163,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "owner_pid": lambda queue: queue.definition.owner or "",
     "messages_ready": lambda queue: queue.machine.depth.ready,
     "messages_unacknowledged": lambda queue: queue.machine.depth.unacked,
-    "messages": lambda queue: queue.machine.depth.ready + queue.machine.depth.unacked,
+    "messages": messages_in,
     "messages_ram": lambda queue: (
         queue.machine.depth.ram_messages + queue.machine.depth.ram_unacked
     ),
