@@ -8,7 +8,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.amqp.frames import content_header
+from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue import TryAgain
 from sluicemq.chain.stream_queue import Hurry, LookAtAge, StreamShell
@@ -20,7 +20,7 @@ from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead
 
 from ..storage.files import DictFiles
-from .client import Broker, Client
+from .client import NO_PROPERTIES, Broker, Client
 
 STREAM = {"x-queue-type": "stream"}
 OFFSET = "x-stream-offset"
@@ -351,3 +351,31 @@ def test_a_policy_holds_at_once() -> None:
     first = queue.log.first_offset
     fill_segments(client, 40)
     assert queue.log.first_offset == first
+
+
+def test_messages_of_many_routing_keys_come_with_their_own() -> None:
+    broker, client = ready()
+    client.call(
+        1,
+        m.QueueBind(queue="s", exchange="amq.topic", routing_key="#"),
+        m.QueueDeclare(queue="c"),
+        m.QueueBind(queue="c", exchange="amq.topic", routing_key="#"),
+    )
+    keys = [f"a.{number % 7}" for number in range(50)]
+    client.send_bytes(
+        b"".join(
+            m.BasicPublish(exchange="amq.topic", routing_key=key).frame(1)
+            + content_frames(1, NO_PROPERTIES, key.encode(), 131072)
+            for key in keys
+        )
+    )
+    client.events()
+    consume(client, prefetch=100)
+    got = [
+        (chunk.address, content_body(content))
+        for chunk in broker.node.broker.stream_cache.chunks.values()
+        for content in chunk.contents
+    ]
+    assert got == [(b"\x09amq.topic\x03" + key.encode(), key.encode()) for key in keys]
+    assert len(offsets(client)) == 50
+    assert broker.node.broker.vhosts["/"].queues["c"].machine.depth.ready == 50
