@@ -4,6 +4,7 @@ them. A broker of our own as a process, ended by SIGTERM or SIGKILL, begins agai
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import time
@@ -356,6 +357,44 @@ def test_a_clean_stop_forgets_nothing_over_many_restarts(life: Life) -> None:
     assert fetch_all(channel, "q") == expected
 
 
+PAGING = [
+    "vm_memory_high_watermark.absolute=200MiB",
+    "vm_memory_high_watermark_paging_ratio=0.01",
+    "memory_monitor_interval=50",
+]
+
+
+@either_end
+def test_priorities_survive_again_and_again(life: Life, end: int) -> None:
+    """Of each priority, in order; what was published later too. Nearly all is paged out, journal
+    files and segments are tiny."""
+    life.settings = [*PAGING, "storage.journal_file_size_limit=65536"]
+    life.settings += ["storage.queue_index_segment_entry_count=64"]
+    dice = random.Random(end)
+    options = {"durable": True, "arguments": {"x-max-priority": 3}}
+    channel = life.start()
+    channel.queue_declare("q", **options)
+    expected: list[tuple[int, bytes]] = []
+    for turn in range(3):
+        for number in range(80):
+            body = b"%d.%03d" % (turn, number) + b"x" * (LARGE if number % 7 == 0 else 500)
+            priority = dice.randrange(5)
+            properties = pika.BasicProperties(delivery_mode=2, priority=priority)
+            publish(channel, "q", body, properties=properties)
+            expected.append((-min(priority, 3), body))
+        expected.sort()
+        for _ in range(50):
+            got = fetch(channel, "q", auto_ack=True)
+            assert got is not None
+            assert got[0] == expected.pop(0)[1]
+        consume(life.channel(), "q").wait(20)  # they come back
+        settle(life.opened[0])
+        channel = life.again(end)
+        channel.queue_declare("q", **options)
+        assert depth(channel, "q") == len(expected)
+    assert fetch_all(channel, "q") == [body for _, body in expected]
+
+
 def test_killed_again_and_again(life: Life) -> None:
     """With tiny journal files: rotation, checkpoints and message files come into it. What was
     confirmed is there; what was acknowledged long enough ago is not."""
@@ -379,13 +418,6 @@ def test_killed_again_and_again(life: Life) -> None:
         channel = life.again(signal.SIGKILL)
         assert depth(channel, "q") == len(expected)
     assert fetch_all(channel, "q") == expected
-
-
-PAGING = [
-    "vm_memory_high_watermark.absolute=200MiB",
-    "vm_memory_high_watermark_paging_ratio=0.01",
-    "memory_monitor_interval=50",
-]
 
 
 def paged_out(life: Life, channel: BlockingChannel, count: int, size: int) -> list[bytes]:
