@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -84,6 +85,23 @@ def test_half_a_handshake_is_not_waited_for(pki: Pki, tmp_path: Path) -> None:
             assert 0.4 < time.monotonic() - begun < 4
         with Peer(target.over_tls(pki.context())) as idle:
             assert idle.verdict(4) == "end"
+
+
+def test_those_who_fail_give_their_place_back(pki: Pki, tmp_path: Path) -> None:
+    """Of three places, after twenty bad handshakes and resets."""
+    limits = ("net.half_open_max=3", "net.half_open_per_address_max=3")
+    with broker.serving(tmp_path, *pki.settings(*limits)) as target:
+        for number in range(20):
+            made = socket.create_connection((target.host, target.tls_port or 0), 5)
+            if number % 2:
+                made.sendall(b"AMQP\0\0\x09\x01 is not TLS")
+                made.recv(100)
+            else:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            made.close()
+            time.sleep(0.02)
+        with Peer(target.over_tls(pki.context())) as peer:
+            peer.log_in()
 
 
 def test_certificates_are_read_again(tmp_path: Path) -> None:

@@ -58,12 +58,16 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is not one by class
-        self.address = str(transport.get_extra_info("peername")[0])
-        if not self.net.node.admits(self.address):
+        there = transport.get_extra_info("peername")  # None: it is gone already
+        self.address = str(there[0]) if there else ""
+        try:
+            self.net.set_options(transport.get_extra_info("socket"))
+        except OSError:
+            there = None
+        if not there or not self.net.node.admits(self.address):
             self.transport.abort()
             return
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
-        self.net.set_options(transport.get_extra_info("socket"))
         self.number = self.net.add(self)
         self.begin()
 

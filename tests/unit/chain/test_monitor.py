@@ -149,7 +149,7 @@ class FakeBroker:
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
 
-    def all_queues(self) -> Iterable[FakeQueue]:
+    def all_with_messages(self) -> Iterable[FakeQueue]:
         return self.queues.values()
 
     @property
@@ -278,6 +278,21 @@ def test_the_disk_is_looked_at_more_often_the_fuller_it_is(
     bench.broker.world.disk.files.free = DISK_LIMIT + spare_bytes
     bench.monitor.look_at_disk()
     assert pauses(bench)[-1] == pause_ms
+
+
+def test_the_disk_is_looked_at_after_a_write_too(bench: Bench) -> None:
+    """A fast publisher does not wait for the next regular look; nor does the answer to it."""
+    broker = bench.broker
+    bench.wait(1)
+    looks = len(pauses(bench))
+    bench.monitor.disk_written()
+    assert broker.alarms.reasons == {}
+    assert len(pauses(bench)) == looks, "a clock for each write"
+    broker.world.disk.files.free = 0
+    bench.monitor.disk_written()
+    assert list(broker.alarms.reasons) == [DISK]
+    broker.world.disk.files.free = None
+    bench.monitor.disk_written()
 
 
 def test_refused_writes_raise_the_disk_alarm_and_there_is_one_clock_for_it(bench: Bench) -> None:
