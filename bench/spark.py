@@ -1,0 +1,281 @@
+"""Spark's source and sink against a plain pika loop and our own client, in one run.
+
+    python bench/spark.py [--messages 200000] [--minutes 0] [--broker sluicemq|rabbitmq]
+
+Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
+in turn. The source reads a full queue into Spark's `noop` sink; its rate is over the time of the
+triggers that had rows. `--minutes` adds a long run at a steady rate and shows what memory does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import brokers
+import pika
+from pyspark.sql import DataFrame, SparkSession
+
+from sluicemq.client.address import Address
+from sluicemq.client.blocking import connect
+from sluicemq.client.consuming import Subscription
+from sluicemq.client.messages import BasicProperties, content, publish_frame
+from sluicemq.client.publishing import Publisher
+from sluicemq.client.wire import Wire
+from sluicemq.spark.session import spark_session
+
+QUEUE: Final = "bench"
+BODY: Final = b"x" * 1024
+PREFETCH: Final = 50_000
+BATCH: Final = 25_000
+WINDOW: Final = 2000
+PIKA_MESSAGES: Final = 20_000
+STEADY_RATE: Final = 5000
+
+
+class Bench:
+    """One broker, one Spark session."""
+
+    def __init__(self, url: str, spark: SparkSession, messages: int) -> None:
+        self.url = url
+        self.spark = spark
+        self.messages = messages
+        self.triggers: list[dict[str, int]] = []
+
+    def fill(self, count: int) -> float:
+        """Publish transient messages with our client; a second's worth."""
+        wire = Wire(Address.parse(self.url), 30.0, "bench fill")
+        publisher = Publisher(wire, WINDOW)
+        properties = BasicProperties(delivery_mode=1).encode()
+        message = publish_frame("", QUEUE, False) + content(properties, BODY, wire.frame_max)
+        began = time.perf_counter()
+        for at in range(0, count, 1000):
+            publisher.publish([message] * min(1000, count - at))
+        publisher.settle()
+        rate = count / (time.perf_counter() - began)
+        wire.close()
+        return rate
+
+    def empty(self) -> None:
+        with connect(self.url) as client:
+            client.delete_queue(QUEUE)
+            client.declare_queue(QUEUE, durable=False)
+
+    # Reading
+
+    def read_client(self) -> float:
+        self.fill(self.messages)
+        wire = Wire(Address.parse(self.url), 30.0, "bench consumer")
+        began = time.perf_counter()
+        subscription = Subscription(wire, QUEUE, PREFETCH)
+        left = self.messages
+        while left > 0:
+            for event in subscription.poll(1.0):
+                left -= len(event.tags)
+                subscription.acknowledge(event.tags[0], event.tags[-1])
+        rate = self.messages / (time.perf_counter() - began)
+        wire.close()
+        return rate
+
+    def read_pika(self) -> float:
+        self.fill(PIKA_MESSAGES)
+        connection = pika.BlockingConnection(pika.URLParameters(self.url))
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=1000)
+        began = time.perf_counter()
+        for method, _, _ in channel.consume(QUEUE):
+            if method.delivery_tag % 100 == 0:
+                channel.basic_ack(method.delivery_tag, multiple=True)
+            if method.delivery_tag == PIKA_MESSAGES:
+                break
+        rate = PIKA_MESSAGES / (time.perf_counter() - began)
+        connection.close()
+        return rate
+
+    def stream(self, **options: Any) -> DataFrame:
+        reader = self.spark.readStream.format("amqp").options(uri=self.url, prefetch=PREFETCH)
+        return reader.options(maxMessagesPerBatch=BATCH, **options).load(queue=QUEUE)
+
+    def read_spark(self, **options: Any) -> float:
+        self.fill(self.messages)
+        with tempfile.TemporaryDirectory() as checkpoint:
+            writer = self.stream(**options).writeStream.format("noop").trigger(availableNow=True)
+            query = writer.option("checkpointLocation", checkpoint).start()
+            query.awaitTermination()
+            progress = query.recentProgress
+        busy = [p for p in progress if p["numInputRows"]]
+        self.triggers += [p["durationMs"] | {"rows": p["numInputRows"]} for p in busy]
+        rows = sum(p["numInputRows"] for p in busy)
+        assert rows == self.messages, rows
+        return rows / sum(p["durationMs"]["triggerExecution"] for p in busy) * 1000
+
+    # Writing
+
+    def write_client(self) -> float:
+        return self.fill(self.messages)
+
+    def write_pika(self) -> float:
+        connection = pika.BlockingConnection(pika.URLParameters(self.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        count = PIKA_MESSAGES // 10
+        began = time.perf_counter()
+        for _ in range(count):
+            channel.basic_publish("", QUEUE, BODY)
+        rate = count / (time.perf_counter() - began)
+        connection.close()
+        return rate
+
+    def write_spark(self, tasks: int = 1, **options: Any) -> float:
+        rows = self.spark.range(0, self.messages, numPartitions=tasks)
+        frame = rows.selectExpr("repeat('x', 1024) as body", "1 as delivery_mode")
+        writer = frame.write.format("amqp").mode("append").options(uri=self.url, routingKey=QUEUE)
+        began = time.perf_counter()
+        writer.options(mandatory="false", **options).save()
+        return self.messages / (time.perf_counter() - began)
+
+
+def best(work: Callable[[], float], bench: Bench, repeats: int) -> float:
+    """The highest rate, each run on an empty queue."""
+    rates = []
+    for _ in range(repeats):
+        bench.empty()
+        rates.append(work())
+    return max(rates)
+
+
+def table(title: str, rows: dict[str, float], raw: str) -> None:
+    """Rates, and what part of our client's each is."""
+    print(f"\n| {title} | rows/s | of our client |\n|---|---|---|")
+    for name, rate in rows.items():
+        print(f"| {name} | {rate:,.0f} | {rate / rows[raw]:.2f} |")
+
+
+def trigger_table(triggers: list[dict[str, int]]) -> None:
+    """Medians of what a micro-batch costs beside its rows."""
+    parts = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
+    full = [t for t in triggers if t["rows"] >= BATCH // 2]
+    print(
+        f"\nA micro-batch of {statistics.median(t['rows'] for t in full):,.0f} rows, ms (median):"
+    )
+    for part in (*parts, "triggerExecution"):
+        print(f"  {part:18} {statistics.median(t.get(part, 0) for t in full):.0f}")
+
+
+def resident_mib() -> dict[str, int]:
+    """By program, of all processes below this one."""
+    found: dict[str, int] = {"java": 0, "python": 0}
+    parents = {int(p.name): p for p in Path("/proc").iterdir() if p.name.isdigit()}
+    ours = {os.getpid()}
+    for pid in sorted(parents):
+        try:
+            fields = (parents[pid] / "stat").read_text()
+            status = (parents[pid] / "status").read_text()
+        except OSError:
+            continue
+        if pid in ours or int(fields.rpartition(")")[2].split()[1]) in ours:
+            ours.add(pid)
+            kib = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")]
+            kind = "java" if "(java)" in fields else "python"
+            if "sluicemq\0serve" not in (parents[pid] / "cmdline").read_text():
+                found[kind] += int(kib[0]) // 1024 if kib else 0
+    return found
+
+
+def long_run(bench: Bench, minutes: float) -> None:
+    """A steady flow; memory of driver, planner and workers each tenth of the time."""
+    bench.empty()
+    stopping = threading.Event()
+
+    def publish() -> None:
+        wire = Wire(Address.parse(bench.url), 30.0, "bench steady")
+        publisher = Publisher(wire, WINDOW)
+        properties = BasicProperties(delivery_mode=1).encode()
+        message = publish_frame("", QUEUE, False) + content(properties, BODY, wire.frame_max)
+        while not stopping.wait(0.1):
+            publisher.publish([message] * (STEADY_RATE // 10))
+        wire.close()
+
+    thread = threading.Thread(target=publish)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = bench.stream().writeStream.format("noop").trigger(processingTime="1 second")
+        query = writer.option("checkpointLocation", checkpoint).start()
+        thread.start()
+        rows = 0
+        seen = -1
+        print(f"\nMemory over {minutes:g} minutes at {STEADY_RATE:,} rows/s, MiB:")
+        until = time.monotonic() + minutes * 60
+        while time.monotonic() < until:
+            time.sleep(min(minutes * 6, max(0.0, until - time.monotonic())))
+            for progress in query.recentProgress:
+                if progress["batchId"] > seen:
+                    seen = progress["batchId"]
+                    rows += progress["numInputRows"]
+            left = (until - time.monotonic()) / 60
+            print(f"  {minutes - left:5.1f} min {resident_mib()} batch {seen}", flush=True)
+        stopping.set()
+        thread.join()
+        query.stop()
+    print(f"  {rows:,} rows in the progress kept")
+
+
+@contextmanager
+def serving(kind: str, home: Path) -> Iterator[str]:
+    """A broker; its URL."""
+    port = brokers.free_port()
+    start = brokers.rabbitmq if kind == "rabbitmq" else brokers.sluicemq
+    with start(port, home):
+        yield f"amqp://guest:guest@127.0.0.1:{port}/"
+
+
+def main() -> None:
+    """Everything, in turn."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
+    given = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serving(given.broker, Path(home)) as url,
+        spark_session("local[2]", "2g", 10**9) as spark,
+    ):
+        bench = Bench(url, spark, given.messages)
+        slim = {"includeProperties": "false"}
+        reading = {
+            "pika, ack each 100": bench.read_pika,
+            "our client": bench.read_client,
+            "Spark source": bench.read_spark,
+            "Spark source, includeProperties = false": lambda: bench.read_spark(**slim),
+        }
+        plain = {"idempotencyHeaders": "false"}
+        writing = {
+            "pika, each confirmed": bench.write_pika,
+            "our client, window 2000": bench.write_client,
+            "Spark sink, 1 task": bench.write_spark,
+            "Spark sink, 2 tasks": lambda: bench.write_spark(2),
+            "Spark sink, 1 task, no headers": lambda: bench.write_spark(**plain),
+        }
+        for title, cases, raw in (
+            ("source", reading, "our client"),
+            ("sink", writing, "our client, window 2000"),
+        ):
+            table(title, {n: best(w, bench, given.repeats) for n, w in cases.items()}, raw)
+            sys.stdout.flush()
+        trigger_table(bench.triggers)
+        if given.minutes:
+            long_run(bench, given.minutes)
+
+
+if __name__ == "__main__":
+    main()
