@@ -26,7 +26,8 @@ from sluicemq.model.document_fields import Errors, Fields, json_of, objects
 from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.passwords import DEFAULT_ALGORITHM, check_hash
 from sluicemq.model.permissions import Permission, TopicPermission
-from sluicemq.model.policies import ALL, OperatorPolicy, Policy
+from sluicemq.model.policies import OperatorPolicy, Policy
+from sluicemq.model.policy_scopes import ALL
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import USER_LIMITS, VHOST_LIMITS, VhostDefinition, check_limits
 

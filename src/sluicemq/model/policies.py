@@ -13,18 +13,10 @@ from typing import Any, ClassVar, Final
 from sluicemq.errors import Refused
 from sluicemq.model.patterns import Pattern
 from sluicemq.model.policy_keys import check_definition
+from sluicemq.model.policy_scopes import ALL, APPLY_TO, EXCHANGES, QUEUES, QUEUES_OF_TYPE
 from sluicemq.model.record import Record
 from sluicemq.model.terms import term
 
-ALL: Final = "all"
-EXCHANGES: Final = "exchanges"
-QUEUES: Final = "queues"
-QUEUES_OF_TYPE: Final = {
-    "classic": "classic_queues",
-    "quorum": "quorum_queues",
-    "stream": "streams",
-}
-APPLY_TO: Final = (QUEUES, EXCHANGES, ALL, *QUEUES_OF_TYPE.values())
 PRIORITY_MAX: Final = (1 << 63) - 1
 
 MIRRORS: Final = (

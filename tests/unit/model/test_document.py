@@ -33,71 +33,74 @@ def refused(**sections: object) -> list[str]:
     return told.value.errors
 
 
+WRITTEN: dict[str, Any] = {
+    "rabbit_version": "3.10.8",
+    "users": [
+        {
+            "name": "u",
+            "password_hash": HASH,
+            "hashing_algorithm": "rabbit_password_hashing_sha256",
+            "tags": ["management"],
+            "limits": {"max-connections": 3},
+        }
+    ],
+    "vhosts": [
+        {
+            "name": "v",
+            "limits": [["max-connections", 7]],
+            "metadata": {"description": "d", "tags": ["a"], "default_queue_type": "stream"},
+        }
+    ],
+    "permissions": [{"user": "u", "vhost": "v", "configure": "", "write": ".*", "read": "^a"}],
+    "parameters": [
+        {
+            "component": "operator_policy",
+            "name": "o",
+            "vhost": "v",
+            "value": {
+                "apply-to": "all",
+                "definition": [["max-length", 10], ["expires", 5]],
+                "pattern": "^p",
+                "priority": 1,
+            },
+        },
+        {
+            "component": "vhost-limits",
+            "name": "limits",
+            "vhost": "v",
+            "value": {"max-queues": 2},
+        },
+    ],
+    "policies": [
+        {
+            "vhost": "v",
+            "name": "p",
+            "pattern": "^q",
+            "apply-to": "queues",
+            "definition": {"max-length": 5},
+            "priority": 2,
+        }
+    ],
+    "queues": [
+        {
+            "name": "q",
+            "vhost": "v",
+            "type": "stream",
+            "durable": True,
+            "auto_delete": False,
+            "arguments": {},
+        }
+    ],
+    "exchanges": [
+        {"name": "x", "vhost": "v", "type": "topic", "durable": True, "auto_delete": False}
+    ],
+    "bindings": [],
+    "something_new": [{"name": 5}],
+}
+
+
 def test_what_rabbitmq_writes_is_understood() -> None:
-    found = parsed(
-        rabbit_version="3.10.8",
-        users=[
-            {
-                "name": "u",
-                "password_hash": HASH,
-                "hashing_algorithm": "rabbit_password_hashing_sha256",
-                "tags": ["management"],
-                "limits": {"max-connections": 3},
-            }
-        ],
-        vhosts=[
-            {
-                "name": "v",
-                "limits": [["max-connections", 7]],
-                "metadata": {"description": "d", "tags": ["a"], "default_queue_type": "stream"},
-            }
-        ],
-        permissions=[{"user": "u", "vhost": "v", "configure": "", "write": ".*", "read": "^a"}],
-        parameters=[
-            {
-                "component": "operator_policy",
-                "name": "o",
-                "vhost": "v",
-                "value": {
-                    "apply-to": "all",
-                    "definition": [["max-length", 10], ["expires", 5]],
-                    "pattern": "^p",
-                    "priority": 1,
-                },
-            },
-            {
-                "component": "vhost-limits",
-                "name": "limits",
-                "vhost": "v",
-                "value": {"max-queues": 2},
-            },
-        ],
-        policies=[
-            {
-                "vhost": "v",
-                "name": "p",
-                "pattern": "^q",
-                "apply-to": "queues",
-                "definition": {"max-length": 5},
-                "priority": 2,
-            }
-        ],
-        queues=[
-            {
-                "name": "q",
-                "vhost": "v",
-                "type": "stream",
-                "durable": True,
-                "auto_delete": False,
-                "arguments": {},
-            }
-        ],
-        exchanges=[
-            {"name": "x", "vhost": "v", "type": "topic", "durable": True, "auto_delete": False}
-        ],
-        bindings=[],
-        something_new=[{"name": 5}],
-    )
+    found = parsed(**WRITTEN)
     limits = {"max-connections": 7, "max-queues": 2}
     assert found.vhosts == [VhostDefinition("v", "d", ("a",), "stream", limits)]
     assert found.users == [User("u", HASH, tags=("management",), limits={"max-connections": 3})]

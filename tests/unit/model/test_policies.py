@@ -14,16 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Refused
-from sluicemq.model.policies import (
-    ALL,
-    EXCHANGES,
-    QUEUES,
-    OperatorPolicy,
-    Policies,
-    Policy,
-    merged,
-)
+from sluicemq.model.policies import OperatorPolicy, Policies, Policy, merged
 from sluicemq.model.policy_keys import OPERATOR_KEYS, check_definition
+from sluicemq.model.policy_scopes import ALL, EXCHANGES, QUEUES
 
 
 def refusal(definition: object, operator: bool = False) -> str:

@@ -10,7 +10,8 @@ from sluicemq.errors import Refused
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import json_of
 from sluicemq.model.parameters import IMPORTED, GlobalParameter, Parameter
-from sluicemq.model.policies import ALL, OperatorPolicy, Policy
+from sluicemq.model.policies import OperatorPolicy, Policy
+from sluicemq.model.policy_scopes import ALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

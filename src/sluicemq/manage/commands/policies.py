@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from sluicemq.manage.command import Argument, Command, Option
-from sluicemq.model.policies import ALL, APPLY_TO
+from sluicemq.model.policy_scopes import ALL, APPLY_TO
 
 COLUMNS: Final = {
     "vhost": "the virtual host it is for",
