@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import Forgotten, StoreQueueDeleted
 from sluicemq.chain.queue import Enqueue, FilesGone, Queue, QueueGone, TryAgain
+from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import (
     GROUP_WAIT_MS,
@@ -110,11 +111,14 @@ class StreamShell(Queue):
             self.written(message)
         elif isinstance(message, StreamRead):
             self.was_read(message)
+        elif isinstance(message, Grant):
+            message.outflow.refill(message.amount)
+            self.machine.window_opened(message.outflow)
         else:
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Timers, changes of settings, the end; grants."""
+        """Timers, changes of settings, the end."""
         if isinstance(message, Hurry):
             self.hurrying = False
             self.hurry = True
@@ -155,10 +159,10 @@ class StreamShell(Queue):
         message.inflow.settle(count, batch.size)
 
     def turn_ended(self) -> None:
-        """Write what is waited for, read what can be taken, deal it out, account the memory."""
+        """Deal out what can be taken, write and read what is waited for, account the memory."""
         machine = self.machine
-        self.commit()
         machine.apply(Serve(), self.effects)
+        self.commit()
         for job in machine.next_reads():
             self.broker.world.disk.submit(job, self, self.read_lane)
         effects = self.effects

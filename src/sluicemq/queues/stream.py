@@ -40,6 +40,7 @@ from sluicemq.queues.stream_start import AGO, FIRST, LAST, NEXT, OFFSET, Start, 
 from sluicemq.storage.queue_index import READ_TRIES
 
 if TYPE_CHECKING:
+    from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.storage.stream_log import StreamCommit, StreamLog
     from sluicemq.storage.stream_reads import StreamRead
@@ -62,6 +63,10 @@ class Stream(QueueMachine):
         self.next_lot = 1
         self.receipts: deque[tuple[int, Receipt]] = deque()
         """Who is to be told that everything before an offset is durable."""
+        self.moving: dict[StreamReader, None] = {}
+        """They may be able to take something; all others wait for room, data or the disk."""
+        self.at_end: dict[StreamReader, None] = {}
+        """They have room, and wait for what is published."""
         self.wanting: dict[StreamReader, None] = {}
         """They could take what is on disk, in line."""
         self.reading: dict[StreamRead, StreamReader] = {}
@@ -113,8 +118,7 @@ class Stream(QueueMachine):
         """Does somebody wait for what is not durable yet?"""
         if self.receipts:
             return True
-        end = self.log.durable_end
-        return any(reader.offset >= end for reader in self.readers.values())
+        return bool(self.at_end)
 
     def commit(self) -> StreamCommit | None:
         """The job that makes the next group durable, if there is something for one."""
@@ -123,6 +127,8 @@ class Stream(QueueMachine):
     def committed(self, job: StreamCommit, effects: list[Effect]) -> None:
         """It is durable: confirm, and let it be read."""
         self.log.committed(job)
+        self.moving.update(self.at_end)
+        self.at_end.clear()
         end = self.log.durable_end
         receipts = self.receipts
         while receipts and receipts[0][0] <= end:
@@ -169,6 +175,7 @@ class Stream(QueueMachine):
         self.next_lot += 1
         consumer.active = True
         self.readers[consumer] = reader
+        self.moving[reader] = None
         self.consumers.add(consumer)
         self.depth.consumers = self.consumers.count
         effects.append(Consumed(consumer))
@@ -199,7 +206,8 @@ class Stream(QueueMachine):
         if reader is None:
             return
         reader.let_go(self.cache)
-        self.wanting.pop(reader, None)
+        for line in (self.wanting, self.moving, self.at_end):
+            line.pop(reader, None)
         if not reader.held:
             del self.lots[reader.lot]
         self.consumers.remove(consumer)
@@ -221,7 +229,9 @@ class Stream(QueueMachine):
                 continue
             self.depth.unacked -= end - start
             reader.settled(end - start)
-            if not reader.held and reader.consumer.cancelled:
+            if not reader.consumer.cancelled:
+                self.moving[reader] = None
+            elif not reader.held:
                 del self.lots[lot]
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
@@ -247,23 +257,30 @@ class Stream(QueueMachine):
     # -- reading
 
     def serve(self, effects: list[Effect]) -> None:
-        """Give every reader what it can take and is in RAM. Who was first is last next time:
-        readers of one channel share its window."""
-        if self.log.durable_end == self.log.first_offset:
-            return
-        for reader in list(self.readers.values()):
-            self.serve_reader(reader, effects)
-        if len(self.readers) > 1:
-            consumer = next(iter(self.readers))
-            self.readers[consumer] = self.readers.pop(consumer)
+        """Give readers what they can take and is in RAM."""
+        moving = self.moving
+        if moving:
+            self.moving = {}
+            for reader in moving:
+                self.serve_reader(reader, effects)
+
+    def window_opened(self, window: Outflow) -> None:
+        """A channel has sent what was delivered to it. Who was first of its readers is last next
+        time, for they share the window."""
+        mine = [each for each in self.readers.values() if each.consumer.window is window]
+        if len(mine) > 1:
+            first = mine[0].consumer
+            self.readers[first] = self.readers.pop(first)
+        self.moving.update(dict.fromkeys([*mine[1:], *mine[:1]]))
 
     def serve_reader(self, reader: StreamReader, effects: list[Effect]) -> None:
         """Deliver until it has enough, or there is no more in RAM."""
         while reader.room(1) > 0:
             chunk = reader.next_chunk(self.cache, self.log.queue_id)
             if chunk is None:
-                behind = reader.timestamp_ms or reader.offset < self.log.durable_end
-                if behind and reader.job is None:
+                if not reader.timestamp_ms and reader.offset >= self.log.durable_end:
+                    self.at_end[reader] = None
+                elif reader.job is None:
                     self.wanting[reader] = None
                 return
             contents = chunk.with_offsets()
@@ -294,7 +311,9 @@ class Stream(QueueMachine):
             reader = next(iter(self.wanting))
             del self.wanting[reader]
             job = reader.next_read(self.log)
-            if job is not None:
+            if job is None:
+                self.at_end[reader] = None
+            else:
                 job.tries = reader.tries
                 reader.job = job
                 self.reading[job] = reader
@@ -307,6 +326,7 @@ class Stream(QueueMachine):
         reader.job = None
         if reader.consumer.cancelled:
             return
+        self.moving[reader] = None
         if not self.log.has(job.segment):
             reader.place = None  # dropped meanwhile: on with the first there is
         if job.failure is not None:
