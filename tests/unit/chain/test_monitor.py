@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sluicemq.chain.monitor import LookAtDisk, Monitor
+from sluicemq.chain.queue import ClassicShell
 from sluicemq.config import MIB, Config, MemoryConfig, StorageConfig
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
@@ -116,12 +117,12 @@ class FakeMachine:
         self.deleted = False
 
 
-class FakeQueue(Actor):
+class FakeQueue(ClassicShell):
     """Only posted to."""
 
     def __init__(self, messages: int) -> None:
-        super().__init__(Scheduler())
-        self.machine = FakeMachine(messages)
+        Actor.__init__(self, Scheduler())
+        self.machine = FakeMachine(messages)  # type: ignore[assignment]
 
     def told(self) -> list[float]:
         """The durations since the last question."""
