@@ -52,8 +52,8 @@ RUN_METHODS_MAX: Final = 1024
 first octets; the table is emptied when full."""
 
 VARIED_METHODS_MAX: Final = 4096
-"""Different basic.publish frames whose method a connection remembers, as many as a channel remembers
-routes; the table is emptied when full."""
+"""Different basic.publish frames whose method a connection remembers, as many as a channel
+remembers routes; the table is emptied when full."""
 
 # users and permissions
 
