@@ -304,6 +304,30 @@ def test_a_deleted_vhost_is_gone_with_all_that_was_in_it(account: Account) -> No
     assert missing.value.reply_code == 404
 
 
+def test_the_same_name_in_two_vhosts_is_two_queues(
+    account: Account, ctl: Ctl, connect: Connect
+) -> None:
+    other = Account(ctl, connect)
+    try:
+        channels = []
+        for each in (account, other):
+            each.allow(".*", ".*", ".*")
+            channels.append(each.channel())
+            channels[-1].queue_declare("q")
+            channels[-1].confirm_delivery()
+            channels[-1].queue_bind("q", "amq.fanout")
+        channels[0].basic_publish("amq.fanout", "", b"first")
+        assert channels[1].basic_get("q")[2] is None
+        assert channels[0].basic_get("q", auto_ack=True)[2] == b"first"
+        channels[0].queue_delete("q")
+        assert channels[1].queue_declare("q", passive=True).method.message_count == 0
+        account.vhost, there = other.vhost, account.vhost
+        denied(account.open)
+        account.vhost = there
+    finally:
+        other.close()
+
+
 def test_limits_of_a_vhost(account: Account) -> None:
     account.allow(".*", ".*", ".*")
     limits = '{"max-connections": 1, "max-queues": 1}'

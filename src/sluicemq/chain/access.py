@@ -1,7 +1,7 @@
 """Who may what: asked by handshakes and channels; what is changed holds from the next question on.
 
 The checks are RabbitMQ's, in its order and words. A publish asks once a Route: `changed` makes the
-routes of all virtual hosts stale, so that the next publish on each asks again.
+routes stale, so that the next publish on each asks again.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Access:
         self.sessions: dict[str, dict[Reader, None]] = {}
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
 
-    def changed(self) -> None:
-        """Users or permissions are not what they were."""
+    def changed(self, where: str | None = None) -> None:
+        """Users or permissions are not what they were, in one virtual host or in all."""
         self.epoch += 1
         self._patterns.clear()
-        for vhost in self.broker.vhosts.values():
+        for vhost in self.broker.vhosts.values() if where is None else (self.broker.vhosts[where],):
             vhost.topology.epoch += 1
 
     def refusal(self, name: str, password: str | None, from_loopback: bool) -> str:

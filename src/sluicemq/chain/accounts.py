@@ -29,7 +29,7 @@ def put(broker: Broker, record: Record) -> bytes:
     """A user or a permission, new or changed, that has been checked."""
     assert isinstance(record, User | Permission | TopicPermission)
     change = broker.definitions.put(record)
-    broker.access.changed()
+    broker.access.changed(None if isinstance(record, User) else record.vhost)
     return change
 
 
