@@ -12,12 +12,13 @@ from functools import cache
 from typing import Any, Final
 
 from sluicemq.chain.importing import Plan, Planner, carry_out, differences, left_out
-from sluicemq.config import Config, StorageConfig
+from sluicemq.config import Config
 from sluicemq.errors import Corrupt
 from sluicemq.manage.exporting import document_of
 from sluicemq.model.document import DefinitionsRefused, parse_definitions
 from sluicemq.model.durable import DurableDefinitions
 from targets.choices import Choices
+from targets.session import SMALL_FILES
 from targets.target import Target
 from unit.chain.client import Broker
 
@@ -78,7 +79,7 @@ def document_for(data: bytes) -> bytes:
 
 
 def new_broker() -> Broker:
-    return Broker(Config(storage=StorageConfig(reserve_bytes=0)))
+    return Broker(Config(storage=SMALL_FILES))
 
 
 @cache

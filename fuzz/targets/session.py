@@ -26,6 +26,10 @@ from targets.target import Target
 from unit.chain.client import Broker
 from wire.streams import frame, header
 
+SMALL_FILES: Final = StorageConfig(
+    reserve_bytes=0, journal_file_size_limit=1 << 16, msg_store_file_size_limit=1 << 16
+)
+"""The files of these worlds are in memory."""
 STEPS_MAX: Final = 60
 FRAME_MAX: Final = 4096
 QUEUES: Final = ("q1", "q2", "", "durable", "exclusive", "none", "amq.rabbitmq.reply-to", "amq.q")
@@ -196,7 +200,7 @@ class Session:
 
     def __init__(self, choices: Choices) -> None:
         self.choices = choices
-        self.broker = Broker(Config(storage=StorageConfig(reserve_bytes=0)))
+        self.broker = Broker(Config(storage=SMALL_FILES))
         self.clients = [Conversation(self.broker), Conversation(self.broker)]
         self.queues = set(QUEUES[:2])
         if choices.below(8):

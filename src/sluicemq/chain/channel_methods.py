@@ -509,13 +509,8 @@ def transaction_of(channel: Channel) -> Transaction:
     return transaction
 
 
-def ignored(_: Channel, __: Method) -> None:
-    """RabbitMQ takes no notice of these."""
-
-
 METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
     m.ChannelFlow: channel_flow,
-    m.ChannelFlowOk: ignored,
     m.AccessRequest: access_request,
     m.ExchangeDeclare: exchange_declare,
     m.ExchangeDelete: exchange_delete,
@@ -529,7 +524,6 @@ METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
     m.BasicQos: basic_qos,
     m.BasicConsume: basic_consume,
     m.BasicCancel: basic_cancel,
-    m.BasicCancelOk: ignored,
     m.BasicGet: basic_get,
     m.BasicAck: basic_ack,
     m.BasicReject: basic_reject,

@@ -106,6 +106,9 @@ class Handshake:
     def receive(self, method: Method) -> Method | None:
         """The answer to the client's method, if it gets one."""
         if type(method) is not self.awaits:
+            if self.is_tuned:
+                text = "unexpected method in connection state opening"
+                raise ConnectionViolation(504, text, method.class_id, method.method_id)
             raise HandshakeFailed(f"{method.NAME} where {self.awaits.NAME} is due")
         if isinstance(method, ConnectionStartOk):
             return self.start_ok(method)
@@ -114,6 +117,11 @@ class Handshake:
             return None
         assert isinstance(method, ConnectionOpen)
         return self.open(method)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Who has come so far hears what it does wrong."""
+        return self.awaits is ConnectionOpen
 
     def can(self, capability: str) -> bool:
         """Did the client announce it?"""

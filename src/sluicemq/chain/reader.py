@@ -21,6 +21,7 @@ from sluicemq.amqp.connection import (
     Publishes,
     VariedPublishes,
 )
+from sluicemq.amqp.frames import METHOD
 from sluicemq.amqp.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -34,6 +35,7 @@ from sluicemq.amqp.methods import (
     ConnectionUpdateSecret,
     ConnectionUpdateSecretOk,
 )
+from sluicemq.amqp.violations import unexpected_frame
 from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
@@ -304,6 +306,8 @@ class Reader(FlowActor):
             self.forget(number)
             channel.post(ChannelDown(ChannelCloseOk()))
         elif isinstance(method, ChannelCloseOk):
+            if not channel.closing:
+                self.violate(503, "unimplemented method", method)
             self.forget(number)
             channel.post(ChannelDown(None))
         else:
@@ -356,6 +360,8 @@ class Reader(FlowActor):
         elif isinstance(event, MethodFrame) and not event.channel:
             self.negotiate(event.method)
         else:
+            if self.handshake.is_tuned and isinstance(event, MethodFrame):
+                raise unexpected_frame(METHOD, event.raw[7:-1])
             raise HandshakeFailed("a frame of a channel before the connection is open")
 
     def greet(self, header: bytes) -> None:
@@ -496,7 +502,8 @@ class Reader(FlowActor):
         if self.phase >= CLOSING:
             return
         self.log("error", f"closing the connection: {violation}")
-        if self.phase == HANDSHAKE and violation.code in (501, 503, 504, 505):
+        untuned = self.phase == HANDSHAKE and not self.handshake.is_tuned
+        if untuned and violation.code in (501, 503, 504, 505):
             self.hang_up()
             return
         self.end_channels()
