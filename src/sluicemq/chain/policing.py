@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.model.policies import OperatorPolicy, Policy
@@ -70,7 +71,11 @@ def load_policies(broker: Broker) -> None:
     for kind in (Policy.KIND, OperatorPolicy.KIND):
         for policy in broker.definitions.records[kind].values():
             vhost = broker.vhosts[policy.vhost]
-            vhost.policies.put(policy)
+            try:
+                vhost.policies.put(policy)
+            except Refused as refused:  # another version's patterns may be others
+                text = f"policy '{policy.name}' in vhost '{vhost.name}' does not hold: {refused}"
+                broker.world.log.write("error", text)
             vhost.topology.policies_changed()
 
 

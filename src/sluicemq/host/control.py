@@ -48,12 +48,19 @@ class ControlServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client of the control socket."""
-        with suppress(ConnectionError, ValueError):
-            while line := await reader.readline():
+        with suppress(ConnectionError):
+            while line := await self.line(reader):
                 answer = await self.answer(line)
                 writer.write(json.dumps(answer.as_json()).encode() + b"\n")
                 await writer.drain()
         writer.close()
+
+    async def line(self, reader: asyncio.StreamReader) -> bytes:
+        """The next request; of one that is too long, something that is none."""
+        try:
+            return await reader.readline()
+        except ValueError:
+            return b"too long"
 
     async def answer(self, line: bytes) -> Answer:
         """What is asked for, or why not; of a change, when it is durable.

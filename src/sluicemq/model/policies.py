@@ -140,7 +140,7 @@ class Policies:
 
     def drop(self, kind: str, name: str) -> None:
         """It holds no more."""
-        del self._of_kind[kind][name]
+        self._of_kind[kind].pop(name, None)
         self._merged = {}
 
     def all_of(self, kind: str) -> list[Policy]:

@@ -5,9 +5,12 @@ Method: the node of bench.py; the same disk under a second node.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sluicemq.amqp.methods import ExchangeDeclare, QueueDeclare
+from sluicemq.chain.message_store import StoreDefinition
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.manage.command import UNAVAILABLE
 from sluicemq.model.durable import DurableDefinitions
@@ -174,3 +177,18 @@ def test_many_queues_are_told_in_parts(bench: Bench) -> None:
     parts = [after - before for before, after in zip([0, *told], told, strict=False)]
     assert max(parts) <= POLICY_QUEUES
     assert sum(1 for name, *_ in held(bench).values() if name == "p") == 3 * POLICY_QUEUES
+
+
+def test_a_policy_that_cannot_hold_any_more_does_not_keep_the_broker_from_starting(
+    bench: Bench,
+) -> None:
+    bench.do("set_policy", name="p", pattern="^q", definition='{"max-length": 5}')
+    definitions = bench.node.broker.definitions
+    broken = replace(definitions.policies["/", "p"], pattern="(")
+    bench.node.broker.store.post(StoreDefinition(definitions.put(broken), None))
+    bench.do("set_global_parameter", name="g", value="1")
+    restarted = Bench(bench)
+    assert held(restarted)["orders"] == ("", "", {})
+    restarted.do("set_policy", name="p", pattern="^o", definition='{"max-length": 5}')
+    assert held(restarted)["orders"] == ("p", "", {"max-length": 5})
+    restarted.do("clear_policy", name="p")
