@@ -6,6 +6,7 @@ coalesces as spec section 8.5 puts it; and a client's view of the frames against
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -122,6 +123,50 @@ def test_ranges_say_what_single_messages_would(schedule: list[tuple[int, int, in
                     model.reject(seq)
         assert unconfirmed.count == len(model.waiting)
         assert unconfirmed.smallest() == min(model.waiting, default=None)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.lists(st.integers(0, 6), max_size=3)), max_size=6),
+    st.randoms(use_true_random=False),
+)
+def test_each_queue_takes_as_many_of_the_first_as_it_likes(
+    batches: list[tuple[int, list[int]]], dice: random.Random
+) -> None:
+    """A queue rejects what is behind those it takes, then confirms these, at some time."""
+    unconfirmed, model = Unconfirmed(), Model()
+    first = 1
+    queues: list[list[tuple[str, int, int, int]]] = []
+    for count, takes in batches:
+        unconfirmed.expect(first, count, len(takes))
+        for seq in range(first, first + count):
+            model.expect(seq, len(takes))
+        for taken in (min(each, count) for each in takes):
+            rest = [("reject", first, taken, count - taken)] if taken < count else []
+            queues.append(rest + ([("confirm", first, 0, taken)] if taken else []))
+        first += count
+    while queues := [answers for answers in queues if answers]:
+        what, first, offset, count = dice.choice(queues).pop(0)
+        for seq in range(first + offset, first + offset + count):
+            model.reject(seq) if what == "reject" else model.confirm(seq)
+        if what == "reject":
+            unconfirmed.reject(first, count, offset)
+        else:
+            unconfirmed.confirm(first, count)
+        assert unconfirmed.count == len(model.waiting)
+        assert unconfirmed.smallest() == min(model.waiting, default=None)
+        if dice.random() < 0.3:
+            assert unconfirmed.drain() == model.drain()
+    assert unconfirmed.drain() == model.drain()
+    assert not unconfirmed.count
+
+
+def test_a_batch_that_was_divided_is_rejected_as_a_whole() -> None:
+    unconfirmed = Unconfirmed()
+    unconfirmed.expect(1, 5, 2)
+    unconfirmed.reject(1, 1, 2)  # two of its three messages were taken
+    unconfirmed.confirm(1, 2)
+    unconfirmed.confirm(1, 2)
+    assert unconfirmed.drain() == [(5, True, True)]
 
 
 def expecting(*batches: tuple[int, int]) -> Unconfirmed:
