@@ -10,6 +10,8 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
 from sluicemq.limits import EXPIRY_LOOK_MS, RETRY_REFUSED_MS
+from sluicemq.model.policies import EffectivePolicy
+from sluicemq.queues.commands import PolicyChanged
 
 from .client import PERSISTENT, Broker, Client
 from .test_transactions import found_after_a_crash
@@ -226,3 +228,36 @@ def test_many_more_than_may_be_under_way_arrive_in_order() -> None:
         assert isinstance(event, ContentMethod)
         found.append(event.content[event.content.index(b"\xce", 20) + 8 : -1])
     assert found == bodies
+
+
+def policy(broker: Broker, **definition: object) -> None:
+    given = {key.replace("_", "-"): value for key, value in definition.items()}
+    shell(broker, "q").post(PolicyChanged(EffectivePolicy("p", "", given)))
+    broker.run()
+
+
+def test_a_policy_holds_at_once() -> None:
+    broker = Broker()
+    client = client_of(broker)
+    declare(client, "q")
+    declare(client, "dead")
+    client.publish(1, "q", *[b"%d" % number for number in range(10)])
+    policy(broker, max_length=6)
+    assert ready(broker, "q") == 6
+    policy(broker, max_length=4, dead_letter_exchange="", dead_letter_routing_key="dead")
+    assert (ready(broker, "q"), ready(broker, "dead")) == (4, 2)
+    policy(broker, message_ttl=50)
+    pass_time(broker, 60)
+    assert ready(broker, "q") == 4, "they had come before"
+    client.publish(1, "q", b"new")
+    pass_time(broker, 60)
+    assert ready(broker, "q") == 5, "behind the others"
+    policy(broker, max_length=1)
+    assert ready(broker, "q") == 0, "the last one has expired long ago"
+    shell(broker, "q").post(PolicyChanged(None))
+    client.publish(1, "q", b"1", b"2")
+    pass_time(broker, 1000)
+    assert ready(broker, "q") == 2
+    policy(broker, expires=100)
+    pass_time(broker, 100)
+    assert "q" not in broker.node.broker.vhosts["/"].queues
