@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.errors import ChannelViolation, ConnectionViolation, Refused
 from sluicemq.limits import RIGHTS_MAX
 from sluicemq.model.definitions import EXCHANGE, QUEUE
+from sluicemq.model.patterns import NEVER, Pattern
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission, TopicPermission
 from sluicemq.model.users import IMPERSONATOR, User, password_fits
 from sluicemq.model.vhosts import MAX_CHANNELS, MAX_CONNECTIONS, VhostDefinition, limit_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         QueueDefinition,
     )
     from sluicemq.model.durable import DurableDefinitions
-    from sluicemq.model.patterns import Pattern
     from sluicemq.routing.topology import Topology
 
 DEFAULT_EXCHANGE: Final = "amq.default"
@@ -116,10 +116,17 @@ class Access:
         return record is None or self._matches(record, permission, routing_key)
 
     def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
-        """Compiled when it is needed first."""
+        """Compiled when it is needed first. One that was valid when it was set, to another version
+        of the library, and is not any more, allows nothing."""
         patterns = self._patterns.get(record.key)
         if patterns is None:
-            patterns = self._patterns[record.key] = record.patterns()
+            try:
+                patterns = record.patterns()
+            except Refused as refused:
+                text = f"user '{record.user}' in vhost '{record.vhost}' may nothing: {refused}"
+                self.broker.world.log.write("error", text)
+                patterns = dict.fromkeys((CONFIGURE, WRITE, READ), Pattern(NEVER))
+            self._patterns[record.key] = patterns
         return patterns[permission]
 
     def _matches(self, record: Permission | TopicPermission, permission: str, subject: str) -> bool:

@@ -22,6 +22,8 @@ from sluicemq.limits import (
 
 NOTHING: Final = "^$"
 """What the empty pattern of a permission means."""
+NEVER: Final = "(?!)"
+"""Not found anywhere."""
 
 
 class Pattern:

@@ -128,6 +128,18 @@ def test_a_catastrophic_pattern_holds_nobody_up() -> None:
     assert isinstance(bench.say(m.QueueDeclare(queue="a"))[0], m.QueueDeclareOk)
 
 
+def test_a_pattern_that_is_none_any_more_allows_nothing() -> None:
+    """After an upgrade: what the journal holds was valid once."""
+    bench = Bench()
+    access = bench.node.broker.access
+    access.definitions.put(Permission("u", "v", "(", ".*", ".*"))
+    access.changed("v")
+    assert "access to queue 'q'" in bench.closed(bench.say(m.QueueDeclare(queue="q")))
+    assert "access to exchange 'amq.default'" in bench.closed(bench.publish())
+    bench.allow()
+    assert isinstance(bench.say(m.QueueDeclare(queue="q"))[0], m.QueueDeclareOk)
+
+
 def test_log_ins() -> None:
     bench = Bench()
     assert bench.refused("nobody", "v").reply_code == 403
