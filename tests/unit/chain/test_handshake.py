@@ -201,3 +201,20 @@ def test_settings_are_offered_as_configured() -> None:
     tune = Handshake(config, True, access_of(config)).receive(start_ok())
     assert isinstance(tune, m.ConnectionTune)
     assert (tune.channel_max, tune.heartbeat) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("named", "from_loopback", "known"),
+    [("guest", True, True), ("guest", False, False), ("nobody", True, False), ("", True, False)],
+)
+def test_whom_a_certificate_names_must_be_a_user(
+    named: str, from_loopback: bool, known: bool
+) -> None:
+    """And may come from where it may come with a password."""
+    config = Config(auth=AuthConfig(auth_mechanisms=("EXTERNAL",)))
+    one = Handshake(config, from_loopback, access_of(config), named)
+    if known:
+        assert after(start_ok(b"", "EXTERNAL"), one=one).user == named
+    else:
+        with pytest.raises(ConnectionViolation, match="403 ACCESS_REFUSED"):
+            one.receive(start_ok(b"", "EXTERNAL"))
