@@ -75,6 +75,18 @@ def test_a_client_that_asks_and_does_not_read_is_not_read(over_tls: Target) -> N
         newcomer.log_in().open()
 
 
+def test_a_client_that_ends_its_half_is_let_go(over_tls: Target) -> None:
+    """With TLS's goodbye it gets ours; without one the socket ends as well."""
+    polite = Peer(over_tls).log_in().open()
+    assert isinstance(polite.socket, ssl.SSLSocket)
+    with polite.socket.unwrap() as plain:
+        plain.settimeout(5)
+        assert plain.recv(100) == b""
+    with Peer(over_tls) as rude:
+        rude.log_in().open().socket.shutdown(socket.SHUT_WR)
+        assert rude.verdict(5) == "end"
+
+
 def test_half_a_handshake_is_not_waited_for(pki: Pki, tmp_path: Path) -> None:
     settings = pki.settings("ssl_handshake_timeout=500", "handshake_timeout=500")
     with broker.serving(tmp_path, *settings) as target:

@@ -175,6 +175,7 @@ class TlsConnection(Connection):
         if said:
             super().data_received(said)
         if tls.ended:
+            self.transport.write(tls.goodbye())
             self.transport.close()
 
     def shake_hands(self) -> None:
