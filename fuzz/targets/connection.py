@@ -6,6 +6,7 @@ that the protocol header has come already, the others choose where the stream is
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from random import Random
 
@@ -30,7 +31,7 @@ from targets.target import Target
 from wire.streams import Story, cut_at, feed, flatten
 
 FRAME_MAX = 4096
-MESSAGE_MAX = 10_000
+MESSAGE_MAX = 1 << 20
 SHORT = 300
 """A stream of this size also comes octet by octet."""
 CODES = (501, 503, 505)
@@ -80,8 +81,33 @@ def check(data: bytes) -> None:
         assert violation.code in CODES
         assert len(violation.reply_text.encode()) <= 255
     check_silence(story)
+    if not data[0] & 1 and overflows(data[1:]):
+        kinds = [kind for kind, *_ in story]
+        assert "violation" in kinds or "too large" in kinds, "a body above its announced size"
     for event in events:
         check_event(event)
+
+
+def overflows(stream: bytes) -> bool:
+    """Does a body come that is longer than its header has said? Told without our codec, as far as
+    the frames go that are whole; what else is wrong there is a violation too."""
+    left: dict[int, int] = {}
+    pos = len(PROTOCOL_HEADER) if stream.startswith(PROTOCOL_HEADER) else 0
+    while len(stream) - pos >= 8:
+        kind, channel, size = struct.unpack_from(">BHI", stream, pos)
+        end = pos + 8 + size
+        if end > len(stream) or stream[end - 1] != 0xCE:
+            return False
+        if kind == 2 and size >= 14:
+            left[channel] = int.from_bytes(stream[pos + 11 : pos + 19])
+        elif kind == 3 and channel in left:
+            left[channel] -= size
+            if left[channel] < 0:
+                return True
+        elif kind == 1:
+            left.pop(channel, None)
+        pos = end
+    return False
 
 
 def check_silence(story: Story) -> None:
@@ -156,6 +182,13 @@ def seeds() -> Iterator[bytes]:
     yield b"\x42" + large
     yield b"\x02" + publish + m.BasicPublish("", "q").frame(2) + message[len(publish) :]
     header = message[len(publish) : frame_end(message, len(publish))]
+    halves = b"\x03\0\1\0\0\0\2bo\xce\x03\0\1\0\0\0\2dy\xce"
+    yield b"\x02" + (publish + header + halves) * 3 + message * 2
+    yield b"\x22" + message * 2 + publish + header + halves + message
+    longer = b"\x03\0\1\0\0\0\x0cbody\xce1234567\xce"
+    yield b"\x02" + message * 2 + (publish + header + longer) * 2
+    announced = header[:11] + (900_000).to_bytes(8) + header[19:]
+    yield b"\x02" + (publish + announced + b"\x03\0\1\0\0\0\1x\xce")
     for broken in (
         b"\x05\0\1\0\0\0\0\xce", b"\x01\0\1\0\0\0\x04\0\x3c\0\x63\xce", b"\x01\0\1\xff\xff\xff\xff",
         publish[:-1] + b"\xcd", publish + publish, header, publish + header + header,
