@@ -12,10 +12,10 @@ TARGET ?= session
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz interop torture check format generated serve java strace clean
+.PHONY: help setup demo test fuzz interop torture torture-spark check format generated serve java strace clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY)  ## make .venv with every pinned package and .venv/bin/sluicemq
 	@echo "$(BIN)/sluicemq is ready"
@@ -41,6 +41,9 @@ fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)
 
+torture-spark: java $(READY)  ## kill -9 driver, workers, broker under a streaming query; SEED=N
+	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing $(SEED:%=--seed %)
+
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -55,6 +58,7 @@ generated: $(READY)  ## write the generated code and documents anew
 	$(BIN)/python tools/generate_methods.py
 	$(BIN)/python tools/generate_configuration.py
 	$(BIN)/python tools/generate_cli_docs.py
+	$(BIN)/python tools/generate_spark_options.py
 
 serve: $(READY)  ## run the broker on 127.0.0.1:5672
 	@$(BIN)/sluicemq serve
