@@ -191,6 +191,14 @@ class Rights:
         """403 unless the user may."""
         self._check(permission, EXCHANGE, name or DEFAULT_EXCHANGE)
 
+    def check_any(self, kind: str, name: str) -> None:
+        """403 unless the user may do something with it: who may nothing must not find out whether
+        it is there (RabbitMQ 4.3, CVE-2026-57221)."""
+        shown = name or DEFAULT_EXCHANGE if kind == EXCHANGE else name
+        may = self.access.allows
+        if not any(may(self.user, self.vhost, each, shown) for each in (READ, WRITE, CONFIGURE)):
+            raise refused(f"{kind} '{shown}' in vhost '{self.vhost}'", self.user)
+
     def check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
         """403 unless the user may; `exchange` is a topic exchange."""
         allowed = self._remembered()

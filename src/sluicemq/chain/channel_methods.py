@@ -171,7 +171,9 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         method.arguments,
         channel.vhost.name,
     )
-    if not method.passive:
+    if method.passive:
+        channel.rights.check_any(EXCHANGE, method.exchange)
+    else:
         channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
     changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
     reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
@@ -219,6 +221,8 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
         return
     changes: list[bytes] = []
     if method.passive:
+        if name:
+            channel.rights.check_any(QUEUE, name)
         queue = queue_named(channel, name)
     else:
         definition = queue_asked_for(channel, method)

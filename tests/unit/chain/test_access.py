@@ -77,6 +77,26 @@ def test_what_was_allowed_is_not_any_more() -> None:
     assert "access to queue 'q'" in bench.closed(bench.say(m.QueueDeclare(queue="q")))
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_who_may_nothing_does_not_learn_what_is_there(there: bool) -> None:
+    bench = Bench()
+    if there:
+        bench.say(m.QueueDeclare(queue="q"), m.ExchangeDeclare(exchange="x"))
+    asked = {"queue": m.QueueDeclare(queue="q", passive=True)}
+    asked["exchange"] = m.ExchangeDeclare(exchange="x", passive=True)
+    bench.allow("^other$", "^other$", "^other$")
+    for kind, method in asked.items():
+        text = f"access to {kind} '{kind[0] if kind == 'queue' else 'x'}' in vhost 'v' refused"
+        assert text in bench.closed(bench.say(method))
+    for one in ("configure", "write", "read"):
+        bench.allow(**{"configure": "", "write": "", "read": "", one: ".*"})
+        for method in asked.values():
+            [answer] = bench.say(method)
+            assert isinstance(answer, m.ChannelClose) != there
+            if not there:
+                assert bench.closed([answer], 404)
+
+
 def test_what_was_refused_is_allowed_now() -> None:
     bench = Bench()
     bench.allow(configure="^a$")
