@@ -10,7 +10,8 @@ Knows nothing of the broker's inside: everything here comes from what clients se
                  a returned message only after its basic.return
     duplicates   seen again only when the holder gave it back or is gone, and flagged then; never
                  again after an acknowledgement that cannot have been lost
-    order        first deliveries to one consumer are in the order of their stream
+    order        first deliveries to one consumer are in the order of their stream; where there are
+                 priorities, those of one are
     prefetch     a consumer never holds more than its limit, nor does a channel
 
 A crash ends all connections at once. Of what was sent before it:
@@ -100,8 +101,8 @@ class Consumption:
         self.queue = queue
         self.limit = limit
         self.held = 0
-        self.last_of: dict[int, int] = {}
-        """stream -> sequence of the last first delivery."""
+        self.last_of: dict[tuple[int, int], int] = {}
+        """(stream, priority) -> sequence of the last first delivery."""
         holder.queues[queue] = None
 
 
@@ -134,6 +135,7 @@ class Sent:
         "confirmed",
         "mandatory",
         "persistent",
+        "priority",
         "returned",
         "safe",
         "spread",
@@ -141,9 +143,16 @@ class Sent:
     )
 
     def __init__(
-        self, targets: tuple[str, ...], mandatory: bool, spread: bool, persistent: bool, at: int
+        self,
+        targets: tuple[str, ...],
+        mandatory: bool,
+        spread: bool,
+        persistent: bool,
+        priority: int,
+        at: int,
     ) -> None:
         self.targets = targets
+        self.priority = priority
         self.persistent = persistent
         self.at = at
         self.behind: list[int] = []
@@ -193,6 +202,7 @@ class QueueHistory:
         "durable",
         "given_back_since",
         "given_back_unseen",
+        "highest",
         "name",
         "on_disk",
         "on_disk_at_crash",
@@ -204,6 +214,8 @@ class QueueHistory:
         self.name = name
         self.promise = kind
         self.durable = durable
+        self.highest = 0
+        """The priority that those above count as."""
         self.seen: dict[MessageId, list[Delivery]] = {}
         self.accepted: dict[int, int] = {}
         self.given_back_unseen = 0
@@ -272,11 +284,12 @@ class History:
         mandatory: bool = False,
         spread: bool = False,
         persistent: bool = True,
+        priority: int = 0,
     ) -> int:
         """A message is about to be sent; returns its sequence number, from 0."""
         self.published += 1
         sequence = len(stream.sent)
-        sent = Sent(targets, mandatory, spread, persistent, self.now())
+        sent = Sent(targets, mandatory, spread, persistent, priority, self.now())
         stream.sent.append(sent)
         for target in targets:
             stream.sent_to.setdefault(target, []).append(sequence)
@@ -375,9 +388,10 @@ class History:
         crashes = len(self.crashes)
         first_since = crossed and not any(each.crashes == crashes for each in before)
         if not redelivered or (first_since and not history.given_back_since):
-            last = by.last_of.get(number, -1)
+            row = number, min(sent.priority, history.highest)
+            last = by.last_of.get(row, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
-            by.last_of[number] = sequence
+            by.last_of[row] = sequence
         counted = by.limit >= 0 and not no_ack
         delivery = Delivery(message, by, NO_ACK if no_ack else OUT, counted, crashes)
         if no_ack:

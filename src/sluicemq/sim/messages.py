@@ -13,6 +13,7 @@ it is the one that was sent, to the last bit.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Final
 
 from sluicemq.amqp.frames import content_frames
@@ -25,19 +26,40 @@ HEAD: Final = struct.Struct(">IIHH")
 PATTERN: Final = bytes(n * 7 % 251 for n in range(1 << 16)) * 2
 
 TRANSIENT, PERSISTENT, TRANSIENT_NAMED, PERSISTENT_NAMED = range(4)
+FORMS: Final = 4
+"""So many kinds are there of each priority."""
+PRIORITIES: Final = (None, 1, 9)
 
-PROPERTIES: Final = (
-    BasicProperties().encode(),
-    BasicProperties(delivery_mode=2).encode(),
-    BasicProperties(delivery_mode=1, content_type="text/plain", headers={"x": 1}).encode(),
-    BasicProperties(delivery_mode=2, headers={"n": "ü"}, message_id="m").encode(),
+PROPERTIES: Final = tuple(
+    properties.encode()
+    for priority in PRIORITIES
+    for properties in (
+        BasicProperties(priority=priority),
+        BasicProperties(delivery_mode=2, priority=priority),
+        BasicProperties(
+            delivery_mode=1, content_type="text/plain", headers={"x": 1}, priority=priority
+        ),
+        BasicProperties(delivery_mode=2, headers={"n": "ü"}, message_id="m", priority=priority),
+    )
 )
 """Raw properties by kind."""
+
+DELIVERY_COUNT: Final = "x-delivery-count"
 
 
 def is_persistent(kind: int) -> bool:
     """Has it delivery mode 2?"""
-    return kind in (PERSISTENT, PERSISTENT_NAMED)
+    return kind % FORMS in (PERSISTENT, PERSISTENT_NAMED)
+
+
+def urgent(kind: int, nth: int) -> int:
+    """The same with the nth priority."""
+    return kind + FORMS * nth
+
+
+def priority_of(kind: int) -> int:
+    """What counts."""
+    return PRIORITIES[kind // FORMS] or 0
 
 
 def body_of(stream: int, sequence: int, kind: int, size: int) -> bytes:
@@ -66,6 +88,16 @@ def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
     if len(body) < HEAD.size:
         return None
     stream, sequence, kind, size = HEAD.unpack_from(body)
-    if kind >= len(PROPERTIES) or properties != PROPERTIES[kind]:
+    if kind >= len(PROPERTIES):
+        return None
+    if properties != PROPERTIES[kind] and without_count(properties) != PROPERTIES[kind]:
         return None
     return (stream, sequence) if body == body_of(stream, sequence, kind, size) else None
+
+
+def without_count(properties: bytes) -> bytes:
+    """As they were before the broker has added how often the message had come back."""
+    decoded = BasicProperties.decode(properties)
+    headers = dict(decoded.headers or {})
+    count = headers.pop(DELIVERY_COUNT, None)
+    return replace(decoded, headers=headers or None).encode() if count else properties

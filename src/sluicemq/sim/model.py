@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
     REQUEUE,
@@ -45,9 +46,11 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.paging import Backing
 from sluicemq.replication.replicator import Replicator
 from sluicemq.sim.history import History, promise
 from sluicemq.sim.messages import MessageId, id_of_content
+from sluicemq.storage.positions import first_of_priority, priority_at
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue import ClassicShell
@@ -60,6 +63,7 @@ ANSWERS: Final[dict[type, tuple[type, ...]]] = {
     Written: (Confirm,),
     Serve: (Deliver, Got, Remove),
     Settle: (Remove,),
+    Down: (Remove,),
     Get: (Deliver, Got, Refuse, Remove),
     Inspect: (Deliver, Got, Inspected, Remove),
     Purge: (Deliver, Got, Purged, Remove),
@@ -87,7 +91,16 @@ class Entry:
     """One message of the queue; `content` None: not seen yet. `size` is what the queue counts for
     it: the address is in that if its batch was ADDRESSED."""
 
-    __slots__ = ("address", "content", "delivered", "id", "persistent", "position", "size")
+    __slots__ = (
+        "address",
+        "content",
+        "delivered",
+        "id",
+        "persistent",
+        "position",
+        "returns",
+        "size",
+    )
 
     def __init__(
         self, content: bytes | None, position: int, address: bytes, persistent: bool
@@ -99,9 +112,12 @@ class Entry:
         self.address = address
         self.persistent = persistent
         self.delivered = False
+        self.returns = 0
 
     def __lt__(self, other: Entry) -> bool:
-        return self.position < other.position
+        """Is it its turn before that of the other?"""
+        here, there = priority_at(self.position), priority_at(other.position)
+        return here > there if here != there else self.position < other.position
 
 
 class ModelLot:
@@ -135,12 +151,18 @@ class Spy(Replicator):
         """Who published here, since somebody last cleared this."""
         self.handed_over = 0
         """So many bodies were handed to the message store since then, to have their RAM."""
-        backing = queue.machine.backing
-        self.next_position = backing.next_position
-        live = backing.index.live_in(0, backing.next_position)
-        self.ready = [Entry(None, at, b"", True) for positions in live for at in positions]
-        for entry in self.ready:
-            entry.delivered = entry.position < backing.delivered
+        self.highest = queue.settings.max_priority or 0
+        self.next_positions: dict[int, int] = {}
+        """By priority."""
+        self.ready: list[Entry] = []
+        for mark in queue.machine.marks():
+            self.next_positions[mark.priority] = mark.next
+            first = first_of_priority(mark.priority)
+            for positions in queue.machine.backing.index.live_in(first, mark.next):
+                for at in positions:
+                    entry = Entry(None, at, b"", True)
+                    entry.delivered = at < mark.delivered
+                    insort(self.ready, entry)
         self.recovered = bool(self.ready)
         self.there = {entry.position: entry for entry in self.ready}
         """All messages, ready or out, by position."""
@@ -253,15 +275,17 @@ class Spy(Replicator):
         batch = command.batch
         messages = apart(batch.address, batch.contents)
         ids = [id_of_content(content) for _, content in messages]
-        first = self.next_position
+        level = min(batch.priority, self.highest)
+        first = at = self.next_positions.get(level, first_of_priority(level))
         if not self.deleted:
             for message, (address, content) in zip(ids, messages, strict=True):
                 self.book.accept(self.name, message)
-                entry = Entry(content, self.next_position, address, batch.persistent)
+                entry = Entry(content, at, address, batch.persistent)
                 entry.size = kept_size(batch.address, address, content)
-                self.ready.append(entry)
+                insort(self.ready, entry)
                 self.there[entry.position] = entry
-                self.next_position += 1
+                at += 1
+            self.next_positions[level] = at
         writes = self.machine.durable and batch.persistent and not self.deleted
         if writes:
             (write,) = effects
@@ -270,7 +294,7 @@ class Spy(Replicator):
             wanted = command.first_seq > 0
             promise((write.receipt is not None) == wanted, self.name, "receipt of", ids)
             if write.receipt is not None:
-                self.writes[id(write.receipt)] = (range(first, self.next_position), ids)
+                self.writes[id(write.receipt)] = (range(first, at), ids)
         else:
             for message in ids:
                 self.book.make_safe(self.name, message)
@@ -310,14 +334,17 @@ class Spy(Replicator):
         self.recognise(head, delivers)
         known = {entry.id: entry.position for entry in head.values()}
         for deliver in delivers:
+            alone = self.machine.consumers.single_active
+            waits = alone and deliver.consumer is not delivers[0].consumer
+            promise(not waits, self.name, "serves one that should wait")
             entries = []
-            last = -1
+            turn: Entry | None = None
             for address, content in apart(deliver.address, deliver.contents):
                 position = known.pop(id_of_content(content), -1)
                 promise(position >= 0, self.name, "deals what is not its head")
                 entry = head[position]
-                promise(position > last, self.name, "deals", entry.id, "out of order")
-                last = position
+                promise(turn is None or turn < entry, self.name, "deals", entry.id, "out of order")
+                turn = entry
                 self.compare(entry, content, address, deliver.redelivered)
                 entries.append(entry)
             self.hand_out(deliver.lot, deliver.channel, deliver.consumer.no_ack, entries)
@@ -402,9 +429,15 @@ class Spy(Replicator):
                 del self.lots[number]
 
     def requeue(self, entries: list[Entry | None]) -> None:
-        """Each back to its position."""
+        """Each back to its position, unless it has come back too often."""
+        limit = self.machine.settings.delivery_limit
         for entry in entries:
-            if entry is not None:
+            if entry is None:
+                continue
+            entry.returns += 1
+            if limit is not None and entry.returns > limit:
+                self.leave(entry)
+            else:
                 insort(self.ready, entry)
 
     # -- the whole state
@@ -437,9 +470,11 @@ class Spy(Replicator):
         """What the machine has in RAM, recounted."""
         backing = self.machine.backing
         chunks = [*backing.in_ram(), *backing.outgoing, *backing.in_flight]
-        total = sum(chunk.footprint() for chunk in chunks)
+        total: int = sum(chunk.footprint() for chunk in chunks)
         for lot in self.machine.lots.values():
             total += lot.footprint([body for body in lot.contents if body is not None])
+        if self.machine.settings.delivery_limit is not None:
+            total += RETURN_BYTES * sum(entry.returns > 0 for entry in self.there.values())
         return total
 
     def compare_contents(self) -> None:
@@ -456,7 +491,7 @@ class Spy(Replicator):
         paged = self.paged() - there.keys()
         promise(len(paged) == backing.delta.count, self.name, "counts delta", backing.delta.count)
         there.update(dict.fromkeys(paged))
-        here = [entry.position for entry in self.ready]
+        here = sorted(entry.position for entry in self.ready)
         promise(sorted(there) == here, self.name, "holds", sorted(there), "the model", here)
         for entry in self.ready:
             content = there[entry.position]
@@ -467,13 +502,15 @@ class Spy(Replicator):
     def paged(self) -> set[int]:
         """Positions of delta: on disk, or on their way there, and not out at consumers."""
         backing = self.machine.backing
-        delta = backing.delta
+        levels = [backing] if isinstance(backing, Backing) else backing.levels.values()
         found: set[int] = set()
-        if delta.count:
-            for positions in backing.index.live_in(delta.start, delta.end):
-                found.update(positions)
-            for chunk in [*backing.outgoing, *backing.in_flight]:
-                found.update(chunk.positions())
+        for level in levels:
+            delta = level.delta
+            if delta.count:
+                for positions in level.index.live_in(delta.start, delta.end):
+                    found.update(positions)
+                for chunk in [*level.outgoing, *level.in_flight]:
+                    found.update(chunk.positions())
         for lot in self.machine.lots.values():
             for start, end in lot.open_parts():
                 found.difference_update(lot.positions[start:end])

@@ -11,10 +11,13 @@ from sluicemq.sim.history import BROKEN, Stream, promise
 from sluicemq.sim.messages import (
     PERSISTENT,
     PERSISTENT_NAMED,
+    PRIORITIES,
     TRANSIENT,
     TRANSIENT_NAMED,
     content_of,
     id_of_body,
+    priority_of,
+    urgent,
 )
 from sluicemq.sim.peer import FRAME_MAX, Role
 from sluicemq.sim.world import MS
@@ -54,6 +57,8 @@ class Publisher(Role):
         self.size_max = 1 + dice.randrange(swarm.body_bytes_max)
         self.even = dice.randrange(2) == 0
         self.mixed = dice.randrange(4) == 0
+        self.urgent = any(plan.max_priority for plan in swarm.queues)
+        """Some of its messages have priorities."""
         self.stream: Stream = work.book.stream(name, self.confirming)
         self.acting = False
         self.finishing = False
@@ -120,12 +125,14 @@ class Publisher(Role):
         kind = PERSISTENT if persistent else TRANSIENT
         if self.mixed and dice.randrange(4) == 0:
             kind = PERSISTENT_NAMED if persistent else TRANSIENT_NAMED
+        if self.urgent and dice.randrange(3) == 0:
+            kind = urgent(kind, dice.randrange(len(PRIORITIES)))
         mandatory = dice.randrange(20) == 0
         method = m.BasicPublish(
             exchange=target.exchange, routing_key=target.key, mandatory=mandatory
         )
         sequence = work.book.publish(
-            self.stream, target.queues, mandatory, target.spread, persistent
+            self.stream, target.queues, mandatory, target.spread, persistent, priority_of(kind)
         )
         number = self.number
         content = content_of(number, self.stream.number, sequence, kind, size, FRAME_MAX)

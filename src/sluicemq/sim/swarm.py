@@ -6,10 +6,11 @@ disk and tiny credits, the next a thousand reconnects, a third one publisher and
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
+from sluicemq.amqp.types import Table
 from sluicemq.config import (
     KIB,
     MIB,
@@ -37,6 +38,23 @@ class QueuePlan:
     name: str
     durable: bool
     promise: str
+    max_priority: int = 0
+    """0: it has no priorities."""
+    single_active: bool = False
+    lazy: bool = False
+    delivery_limit: int | None = None
+
+    @property
+    def arguments(self) -> Table:
+        """Of its declaration."""
+        given: Table = {"x-max-priority": self.max_priority} if self.max_priority else {}
+        if self.single_active:
+            given["x-single-active-consumer"] = True
+        if self.lazy:
+            given["x-queue-mode"] = "lazy"
+        if self.delivery_limit is not None:
+            given["x-delivery-limit"] = self.delivery_limit
+        return given
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +167,8 @@ class Swarm:
             value = getattr(self, each.name)
             if each.name == "queues":
                 value = ", ".join(
-                    f"{q.name} {q.promise}{' durable' if q.durable else ''}" for q in value
+                    f"{q.name} {q.promise}{' durable' if q.durable else ''} {q.arguments or ''}"
+                    for q in value
                 )
             if isinstance(value, StoragePlan):
                 value = ", ".join(f"{f.name} {getattr(value, f.name)}" for f in fields(value))
@@ -196,7 +215,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         store_group_bytes=dice.choice((1000, 10_000, 100_000)),
         writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
         held_methods_max=dice.choice((1, 4, 100)),
-        queues=_queues(dice),
+        queues=_with_arguments(_queues(dice), Random(f"arguments {seed}")),
         publishers=publishers,
         channels_each=channels_each,
         messages_each=max(10, messages // streams),
@@ -238,6 +257,22 @@ def _storage(dice: Random) -> StoragePlan:
         journal_file_bytes=dice.choice((KIB, 4 * KIB, 32 * KIB)),
         store_file_bytes=dice.choice((KIB, 8 * KIB, 64 * KIB)),
         io_batch=dice.choice((1, 2, 20)),
+    )
+
+
+def _with_arguments(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan, ...]:
+    """Every other queue has some. Messages are only lost where they may be."""
+    return tuple(
+        replace(
+            plan,
+            max_priority=dice.choice((0, 0, 1, 3, 9)),
+            single_active=dice.randrange(4) == 0,
+            lazy=dice.randrange(6) == 0,
+            delivery_limit=dice.choice((None, 0, 2)) if plan.promise == VOLATILE else None,
+        )
+        if dice.randrange(2)
+        else plan
+        for plan in plans
     )
 
 

@@ -67,7 +67,7 @@ class Workload:
         """Auto-delete queues: one that never had a consumer stays."""
         self.targets = self._targets()
         for plan in swarm.queues:
-            self.book.queue(plan.name, plan.promise, plan.durable)
+            self.book.queue(plan.name, plan.promise, plan.durable).highest = plan.max_priority
         self.peers.append(self.installer(self._steps(again=False), self.begin))
 
     # -- what there is
@@ -102,7 +102,12 @@ class Workload:
             m.ExchangeDeclare(exchange=NEWS, exchange_type="fanout"),
             m.ExchangeDeclare(exchange=TOPIC, exchange_type="topic", passive=again, durable=True),
             *[
-                m.QueueDeclare(queue=plan.name, passive=plan.name in kept, durable=plan.durable)
+                m.QueueDeclare(
+                    queue=plan.name,
+                    passive=plan.name in kept,
+                    durable=plan.durable,
+                    arguments=plan.arguments,
+                )
                 for plan in self.swarm.queues
             ],
             *[
@@ -117,7 +122,8 @@ class Workload:
         return next(plan for plan in self.swarm.queues if plan.name == queue)
 
     def declaration(self, queue: str) -> Method:
-        return m.QueueDeclare(queue=queue, durable=self.plan_of(queue).durable)
+        plan = self.plan_of(queue)
+        return m.QueueDeclare(queue=queue, durable=plan.durable, arguments=plan.arguments)
 
     # -- who takes part
 
