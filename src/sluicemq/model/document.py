@@ -29,11 +29,19 @@ from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.model.policy_scopes import ALL
 from sluicemq.model.users import User
-from sluicemq.model.vhosts import USER_LIMITS, VHOST_LIMITS, VhostDefinition, check_limits
+from sluicemq.model.vhosts import (
+    QUEUE_TYPES,
+    USER_LIMITS,
+    VHOST_LIMITS,
+    VhostDefinition,
+    check_limits,
+)
 
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS_COMPONENT: Final = "vhost-limits"
 LIMITS: Final = "limits"
+NO_TYPE: Final = ("", "undefined")
+"""How documents say that a virtual host has no queue type of its own."""
 P = TypeVar("P", bound=Policy)
 
 
@@ -146,11 +154,14 @@ def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None
 def virtual_host(fields: Fields) -> VhostDefinition:
     """Newer files have description and tags in `metadata`."""
     within = fields.inner("metadata") if "metadata" in fields else fields
+    kind = within.text("default_queue_type", "")
+    if kind not in (*QUEUE_TYPES, *NO_TYPE):
+        fields.note(f"there is no queue type {kind}: {', '.join(QUEUE_TYPES)}")
     return VhostDefinition(
-        fields.name("name"),
+        fields.name("name", filled=True),
         within.text("description", ""),
         within.tags("tags"),
-        within.text("default_queue_type", "") or None,
+        None if kind in NO_TYPE else kind,
         limits_of(fields, fields.object(LIMITS, {}), VHOST_LIMITS),
     )
 
@@ -166,7 +177,7 @@ def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[st
 
 def user(fields: Fields, found: Definitions) -> User:
     """With a hash, with a password, or with neither: then nobody can log in with a password."""
-    name = fields.name("name")
+    name = fields.name("name", filled=True)
     password_hash = fields.text("password_hash", "")
     algorithm = fields.text("hashing_algorithm", DEFAULT_ALGORITHM)
     try:
@@ -233,11 +244,8 @@ def queue(fields: Fields, vhost: str) -> QueueDefinition:
     kind = fields.text("type", "classic")
     if "x-queue-type" not in arguments and kind not in ("classic", ""):
         arguments = {**arguments, "x-queue-type": kind}
-    name = fields.name("name")
-    if not name and isinstance(fields.values.get("name"), str):
-        fields.note("a queue must have a name")
     return QueueDefinition(
-        name,
+        fields.name("name", filled=True),
         fields.flag("durable"),
         False,
         fields.flag("auto_delete"),

@@ -54,9 +54,11 @@ class Fields:
             return ""
         return value
 
-    def name(self, key: str, default: object = REQUIRED) -> str:
-        """A text that AMQP can carry as a name."""
+    def name(self, key: str, default: object = REQUIRED, *, filled: bool = False) -> str:
+        """A text that AMQP can carry as a name; `filled`: it must not be empty."""
         value = self.text(key, default)
+        if filled and self.values.get(key) == "":
+            self.note(f"{key} is empty")
         if len(value.encode()) > NAME_BYTES_MAX:
             self.note(f"{key} is longer than {NAME_BYTES_MAX} bytes")
         return value
