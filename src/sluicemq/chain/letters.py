@@ -25,8 +25,8 @@ class Letter:
 
 
 class Republish:
-    """Letters for an exchange; `done` is posted to the source when all of them are safe, None: it does
-    not want to know. `number`, `persistent` and `ttl_ms` as Batch has them."""
+    """Letters for an exchange; `done` is posted to the source when all of them are safe, None: it
+    does not want to know. `number`, `persistent` and `ttl_ms` as Batch has them."""
 
     __slots__ = ("done", "exchange", "letters", "number", "open", "persistent", "ttl_ms")
 

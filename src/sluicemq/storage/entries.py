@@ -11,8 +11,9 @@ numbers are little-endian.
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
 
-Flags of a run: 1 even, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content when even, else
-0. Per message there is no Python statement in either direction: contents are joined and cut in C.
+Flags of a run: 1 even, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content when
+even, else 0. Per message there is no Python statement in either direction: contents are joined and
+cut in C.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ A block is a record of type BLOCK; its payload begins with
     first u64 | last u64 | count u32 | flags u16 | check u16
 
 the smallest and the largest of its positions, how many they are, and the sum of 1 when bodies are
-in the message store and 2 when messages expire; `check` is a crc of these, seeded with the file's id and the record's offset, so that
-they can be trusted without reading the rest. Then follow the runs, as `entries` has them.
+in the message store and 2 when messages expire; `check` is a crc of these, seeded with the file's
+id and the record's offset, so that they can be trusted without reading the rest. Then follow the
+runs, as `entries` has them.
 """
 
 from __future__ import annotations

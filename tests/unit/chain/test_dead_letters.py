@@ -10,6 +10,7 @@ from sluicemq.amqp.properties import (
     headers_of,
     text_property,
 )
+from sluicemq.amqp.types import FieldValue
 from sluicemq.chain.dead_letters import Death, Letters
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Letter
@@ -101,6 +102,7 @@ def test_a_rejection_on_the_way_breaks_a_circle() -> None:
 
 
 def test_what_a_client_has_put_there_is_no_obstacle() -> None:
+    strange: FieldValue
     for strange in ("text", 5, ["text", {"queue": 7}], {"queue": "src"}):
         raw = BasicProperties(headers={"x-death": strange}).encode()
         letter = died(raw)

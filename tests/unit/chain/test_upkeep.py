@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_frames
+from sluicemq.amqp.types import Table
 from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
 from sluicemq.limits import EXPIRY_LOOK_MS, RETRY_REFUSED_MS
@@ -25,9 +28,14 @@ def client_of(broker: Broker) -> Client:
     return client
 
 
-def declare(client: Client, queue: str, durable: bool = False, **arguments: object) -> None:
-    given = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
+def declare(client: Client, queue: str, durable: bool = False, **arguments: str | int) -> None:
+    given: Table = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     client.call(1, m.QueueDeclare(queue=queue, durable=durable, arguments=given))
+
+
+def to(queue: str) -> dict[str, Any]:
+    """Arguments: dead letters go there."""
+    return {"dead_letter_exchange": "", "dead_letter_routing_key": queue}
 
 
 def shell(broker: Broker, queue: str) -> ClassicShell:
@@ -171,8 +179,7 @@ def test_a_queue_that_refuses_is_asked_again() -> None:
     broker = Broker()
     client = client_of(broker)
     declare(client, "full", max_length=1, overflow="reject-publish")
-    key = {"dead_letter_exchange": "", "dead_letter_routing_key": "full"}
-    declare(client, "source", max_length=0, **key)
+    declare(client, "source", max_length=0, **to("full"))
     client.publish(1, "source", b"1", b"2", b"3")
     assert ready(broker, "full") == 1
     source = shell(broker, "source").machine
@@ -189,8 +196,7 @@ def test_nobody_waits_for_a_queue_that_is_deleted() -> None:
     broker = Broker()
     client = client_of(broker)
     declare(client, "full", max_length=0, overflow="reject-publish")
-    key = {"dead_letter_exchange": "", "dead_letter_routing_key": "full"}
-    declare(client, "source", max_length=0, **key)
+    declare(client, "source", max_length=0, **to("full"))
     client.publish(1, "source", b"1")
     assert shell(broker, "source").machine.depth.unacked == 1
     client.call(1, m.QueueDelete(queue="full"))
@@ -202,8 +208,7 @@ def test_a_source_that_is_deleted_leaves_nothing_behind() -> None:
     broker = Broker()
     client = client_of(broker)
     declare(client, "dead")
-    key = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
-    declare(client, "source", message_ttl=0, **key)
+    declare(client, "source", message_ttl=0, **to("dead"))
     client.publish(1, "source", b"1", b"2")
     client.call(1, m.QueueDelete(queue="source"))
     assert ready(broker, "dead") == 2
@@ -214,8 +219,7 @@ def test_many_more_than_may_be_under_way_arrive_in_order() -> None:
     broker = Broker()
     client = client_of(broker)
     declare(client, "dead")
-    key = {"dead_letter_exchange": "", "dead_letter_routing_key": "dead"}
-    declare(client, "source", message_ttl=50, **key)
+    declare(client, "source", message_ttl=50, **to("dead"))
     bodies = [b"%d" % number for number in range(3000)]
     for start in range(0, 3000, 500):
         client.publish(1, "source", *bodies[start : start + 500])

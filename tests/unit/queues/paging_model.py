@@ -410,7 +410,8 @@ class Bench:
         self.new_queue()
         for state in states:
             self.backing.index.adopt(state)
-        self.machine.recover([self.weighed(mark) for mark in marks], any(m.expiry for m in self.ready))
+        expiring = any(message.expiry for message in self.ready)
+        self.machine.recover([self.weighed(mark) for mark in marks], expiring)
         self.turn()
 
     def back_from_the_broker(self) -> None:
