@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pika
@@ -18,6 +19,7 @@ import pytest
 
 import broker
 from broker import Target
+from ctl import policy_scenario
 
 DOCUMENT = {
     "vhosts": [{"name": "team"}],
@@ -153,33 +155,4 @@ def test_a_broker_starts_with_definitions(tmp_path: Path) -> None:
 
 def test_policies_do_what_they_say(tmp_path: Path) -> None:
     with broker.serving(tmp_path) as target:
-        where = pika.ConnectionParameters(target.host, target.port)
-        channel = pika.BlockingConnection(where).channel()
-        channel.confirm_delivery()
-        channel.exchange_declare("in", "direct")
-        for name in ("short", "brief", "rest"):
-            channel.queue_declare(name, durable=True)
-        channel.queue_bind("rest", "amq.fanout")
-
-        ctl(target, "set_policy", "short", "^short", '{"max-length": 2}', "--apply-to", "queues")
-        for _ in range(4):
-            channel.basic_publish("", "short", b"x")
-        assert channel.queue_declare("short", passive=True).method.message_count == 2
-        ctl(target, "set_operator_policy", "cap", "", '{"max-length": 1}')
-        assert channel.queue_declare("short", passive=True).method.message_count == 1
-        ctl(target, "clear_operator_policy", "cap")
-
-        ctl(target, "set_policy", "brief", "^brief", '{"message-ttl": 0, "expires": 60000}')
-        channel.basic_publish("", "brief", b"x")
-        assert channel.basic_get("brief") == (None, None, None)
-
-        with pytest.raises(pika.exceptions.UnroutableError):
-            channel.basic_publish("in", "nowhere", b"x", mandatory=True)
-        alternate = '{"alternate-exchange": "amq.fanout"}'
-        ctl(target, "set_policy", "in", "^in$", alternate, "--apply-to", "exchanges")
-        channel.basic_publish("in", "nowhere", b"x", mandatory=True)
-        assert channel.queue_declare("rest", passive=True).method.message_count == 1
-        ctl(target, "clear_policy", "in")
-        with pytest.raises(pika.exceptions.UnroutableError):
-            channel.basic_publish("in", "nowhere", b"x", mandatory=True)
-        channel.connection.close()
+        policy_scenario.run(target.port, partial(ctl, target))

@@ -1,4 +1,4 @@
-"""Goal: RabbitMQ 3.10 takes over our definitions as they are, and we its.
+"""Goal: RabbitMQ 3.10 takes over our definitions as they are, and we its; its policies do as ours.
 
 Method: a RabbitMQ of its own, started with bench/brokers.py (so with `bench` on PYTHONPATH, and
 skipped otherwise); documents are compared without regard to order and to how RabbitMQ writes
@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import broker
+from ctl import policy_scenario
 
 brokers = pytest.importorskip("brokers")
 pytestmark = [pytest.mark.rabbitmq, pytest.mark.timeout(180)]
@@ -139,7 +140,7 @@ def normal(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_definitions_go_both_ways(tmp_path: Path) -> None:
+def test_rabbitmq_does_as_we_do(tmp_path: Path) -> None:
     port = brokers.free_port()
     first, theirs, second = (tmp_path / f"{name}.json" for name in ("first", "theirs", "second"))
     (tmp_path / "document.json").write_text(json.dumps(DOCUMENT))
@@ -163,6 +164,7 @@ def test_definitions_go_both_ways(tmp_path: Path) -> None:
         rabbitmqctl("await_startup")
         rabbitmqctl("import_definitions", str(first))
         rabbitmqctl("export_definitions", str(theirs))
+        policy_scenario.run(port, rabbitmqctl)
     with broker.serving(tmp_path / "b") as target:
         ctl(target.port, "import_definitions", str(theirs))
         ctl(target.port, "export_definitions", str(second))
