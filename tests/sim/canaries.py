@@ -20,10 +20,12 @@ from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.flow.credit import Grant, Inflow
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.paging import Backing
+from sluicemq.queues.priorities import PriorityBacking
+from sluicemq.queues.returns import Returns, Stretch
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}
@@ -265,3 +267,39 @@ def bodies_mixed_up(patch: pytest.MonkeyPatch) -> None:
 @canary
 def removal_not_told(patch: pytest.MonkeyPatch) -> None:
     rarely(patch, ClassicQueue, "remove", 50, skip)
+
+
+@canary
+def an_urgent_message_waits(patch: pytest.MonkeyPatch) -> None:
+    def lowest(_: Any, self: PriorityBacking) -> Backing | None:
+        return next((level for level in self.levels.values() if level.length()), None)
+
+    rarely(patch, PriorityBacking, "top", 50, lowest)
+
+
+@canary
+def priorities_begin_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    marks = PriorityBacking.marks
+    patch.setattr(PriorityBacking, "marks", lambda *arguments: marks(*arguments)[:1])
+
+
+@canary
+def two_are_active(patch: pytest.MonkeyPatch) -> None:
+    def add(_: Any, self: ConsumerGroups, consumer: Consumer) -> None:
+        self.count += 1
+        self._activate(consumer)
+
+    rarely(patch, ConsumerGroups, "add", 5, add)
+
+
+@canary
+def a_message_comes_back_once_too_often(patch: pytest.MonkeyPatch) -> None:
+    def spare(original: Any, *arguments: Any) -> list[Stretch]:
+        return [(start, end, False) for start, end, _ in original(*arguments)]
+
+    rarely(patch, Returns, "come_back", 2, spare)
+
+
+@canary
+def a_return_is_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Returns, "forget", 3, skip)

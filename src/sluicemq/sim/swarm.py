@@ -268,7 +268,7 @@ def _with_arguments(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePl
             max_priority=dice.choice((0, 0, 1, 3, 9)),
             single_active=dice.randrange(4) == 0,
             lazy=dice.randrange(6) == 0,
-            delivery_limit=dice.choice((None, 0, 2)) if plan.promise == VOLATILE else None,
+            delivery_limit=dice.choice((0, 1)) if plan.promise == VOLATILE else None,
         )
         if dice.randrange(2)
         else plan
