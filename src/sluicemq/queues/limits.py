@@ -36,6 +36,9 @@ REJECTED: Final = "rejected"
 MAX_LENGTH: Final = "maxlen"
 DELIVERY_LIMIT: Final = "delivery_limit"
 
+SEEN_MAX: Final = 1 << 16
+"""After so many messages older ones count less for what is not body."""
+
 
 class Limits:
     """Of one queue. `now_ms` is the time of its last Tick."""
@@ -52,8 +55,10 @@ class Limits:
         self.refuses = False
         """What does not fit is not taken."""
         self.dead_letters = False
-        self.framing_bytes = CONTENT_OVERHEAD_BYTES
-        """What of a content is not body, by the last one that was seen."""
+        self.framing_bytes: int | None = None
+        """What of a content is not body, on the average of those seen; None: none was."""
+        self.seen = self.seen_bytes = 0
+        """So many contents were measured, with so much that is not body."""
         self.dying = 0
         """Messages at the broker's own publisher."""
         self.dying_bytes = 0
@@ -138,9 +143,14 @@ class Limits:
         return count
 
     def surplus_of_bytes(self, most: int) -> int:
-        """The same for bodies of `most` bytes together."""
+        """The same for bodies of `most` bytes together. After a restart nothing goes before one of
+        them was seen."""
+        head = self.queue.backing.head()
+        if self.framing_bytes is None and head is not None:
+            self.measure(head.rest(), head.address)
+        framing = self.framing_bytes
         over = self.body_bytes() - most
-        if over <= 0:
+        if over <= 0 or framing is None:
             return 0
         chunk = self.queue.backing.first()
         if chunk is None:
@@ -148,22 +158,29 @@ class Limits:
         count = 0
         for size in chunk.rest_sizes():
             count += 1
-            over -= size - self.framing_bytes
+            over -= size - framing
             if over <= 0:
                 break
         return count
 
     def body_bytes(self) -> int:
-        """What the ready messages count, framing and properties taken off as estimated."""
+        """What the ready messages count, framing and properties taken off as estimated; before
+        there is an estimate, with all properties."""
         depth = self.queue.depth
-        return depth.ready_bytes - depth.ready * self.framing_bytes
+        framing = self.framing_bytes
+        each = CONTENT_OVERHEAD_BYTES if framing is None else framing
+        return depth.ready_bytes - depth.ready * each
 
     def needs_head(self) -> bool:
         """Must the head come from the disk, because it has to go, or because nobody knows when?"""
         if self.surplus():
             return self.has_room()
-        unknown = self.queue.backing.first() is None
-        return unknown and self.expiring and self.queue.depth.ready > 0
+        if not self.queue.depth.ready:
+            return False
+        most = None if self.refuses else self.settings.max_length_bytes
+        if most is not None and self.framing_bytes is None and self.body_bytes() > most:
+            return True
+        return self.expiring and self.queue.backing.first() is None
 
     def next_expiry(self) -> int:
         """When the head expires; 0: never, or not known."""
@@ -181,26 +198,31 @@ class Limits:
             room = min(room, settings.max_length - depth.ready)
         if settings.max_length_bytes is not None:
             left = settings.max_length_bytes - self.body_bytes()
+            framing = self.framing_bytes or 0
             for index, content in enumerate(batch.contents[start : start + max(0, room)]):
-                left -= len(content) - self.framing_bytes
+                left -= len(content) - framing
                 if left < 0:
                     room = index
                     break
         return max(0, room)
 
-    def measure(self, batch: Batch) -> None:
-        """Look at how much of a content is body."""
-        content = batch.contents[0]
-        if batch.address == ADDRESSED:
-            content = separate(content)[1]
-        body = int.from_bytes(content[11:19])
-        self.framing_bytes = len(batch.contents[0]) - body
+    def measure(self, contents: list[bytes], address: bytes) -> None:
+        """Look at how much of these contents is body."""
+        self.seen += len(contents)
+        self.seen_bytes += sum(map(len, contents))
+        if address == ADDRESSED:
+            contents = [separate(content)[1] for content in contents]
+        self.seen_bytes -= sum(int.from_bytes(content[11:19]) for content in contents)
+        self.framing_bytes = -(-self.seen_bytes // self.seen)
+        if self.seen > SEEN_MAX:
+            self.seen, self.seen_bytes = self.seen // 2, self.seen_bytes // 2
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store what fits; what consumers take at once does not count."""
         queue = self.queue
         batch = command.batch
-        self.measure(batch)
+        if self.settings.max_length_bytes is not None:
+            self.measure(batch.contents, batch.address)
         count = len(batch.contents)
         taken = 0
         position = 0

@@ -9,6 +9,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_frames
+from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Table
 from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
@@ -265,3 +266,22 @@ def test_a_policy_holds_at_once() -> None:
     policy(broker, expires=100)
     pass_time(broker, 100)
     assert "q" not in broker.node.broker.vhosts["/"].queues
+
+
+def test_after_a_restart_bodies_are_weighed_without_their_properties() -> None:
+    broker = Broker()
+    client = client_of(broker)
+    declare(client, "q", durable=True, max_length_bytes=100)
+    raw = BasicProperties(delivery_mode=2, message_id="m" * 200).encode()
+    client.publish(1, "q", *[b"0123456789"] * 12, raw=raw)
+    assert ready(broker, "q") == 10
+    broker.wait()
+    broker.stop()
+    again = Broker(files=broker.world.disk.files)
+    again.run()
+    assert ready(again, "q") == 10
+    client_of(again).publish(1, "q", b"0123456789", raw=raw)
+    assert ready(again, "q") == 10
+    shell(again, "q").post(PolicyChanged(EffectivePolicy("p", "", {"max-length-bytes": 50})))
+    again.run()
+    assert ready(again, "q") == 5
