@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sluicemq.cli.control_client import ask
-from sluicemq.cli.formats import FORMATTERS, Row, write
+from sluicemq.cli.formats import FORMATTERS, Row, escaped, write
 from sluicemq.manage.command import (
     NO_INPUT,
     NO_OUTPUT,
@@ -176,7 +176,7 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
     """Ask, and print what there is to print."""
     outputs = {each.name: given[each.name] for each in spec.arguments if each.file == "out"}
     if spec.says and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
-        click.echo(spec.says.format_map(given))
+        click.echo(escaped(said(spec, given)))
     for argument in spec.arguments:
         if argument.file == "in":
             given[argument.name] = content_of(given[argument.name])
@@ -190,6 +190,12 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
         write_file(path, rows[0][name])
     if spec.columns is not None and (rows or not spec.says):
         print_rows(rows, columns_asked(spec, wanted.get("columns")), own)
+
+
+def said(spec: Command, given: Mapping[str, Any]) -> str:
+    """What a command says before it begins; what was not given leaves no gap."""
+    words = {key: "" if value is None else value for key, value in given.items()}
+    return spec.says.format_map(words).replace("  ", " ")
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, Any]) -> None:

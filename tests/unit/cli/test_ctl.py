@@ -174,3 +174,61 @@ def test_an_unknown_command_is_told() -> None:
     result = CliRunner().invoke(sluicemq, ["server"])
     assert result.exit_code == 2
     assert "No such command 'server'" in result.output
+
+
+def test_a_command_of_the_table_says_what_it_does_and_asks(broker: Broker) -> None:
+    broker.rows()
+    result = run("set_policy", "p", "^a", '{"expires": 5}', "--priority", "3", "-p", "v\x1b")
+    assert result.output == (
+        'Setting policy "p" for pattern "^a" to "{"expires": 5}" with priority "3" for vhost'
+        ' "v\\x1b" ...\n'
+    )
+    assert broker.requests[0]["arguments"] == {
+        "name": "p",
+        "pattern": "^a",
+        "definition": '{"expires": 5}',
+        "priority": 3,
+        "apply_to": "all",
+        "vhost": "v\x1b",
+    }
+    assert run("set_policy", "p", "^a", "{}", "-q").output == ""
+    assert run("set_disk_free_limit", "1GB").output == (
+        "Setting the limit of free disk space to 1GB ...\n"
+    )
+
+
+def test_rows_of_the_table_are_lists_with_columns(broker: Broker) -> None:
+    row = {"component": "c", "name": "n", "value": "1"}
+    broker.rows(row)
+    assert run("list_parameters", "--no-table-headers").output == "c\tn\t1\n"
+    assert run("list_parameters").output == "component\tname\tvalue\nc\tn\t1\n"
+    assert json.loads(run("list_parameters", "--formatter", "json").output) == [row]
+
+
+def test_states_of_queues_and_commas_are_for_scripts(broker: Broker) -> None:
+    broker.rows({"name": "q", "messages": 1})
+    assert run("list_queues", "name,messages", "--online", "-s").output == "q\t1\n"
+    assert run("list_queues", "--offline", "-s").output == ""
+    assert broker.requests[0]["arguments"] == {"vhost": "/", "columns": ["name", "messages"]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("set_policy", "p"),
+        ("nothing",),
+        ("list_policies", "--what"),
+        ("set_policy", "a", "b", "c", "d"),
+    ],
+)
+def test_a_wrong_command_line_exits_with_64(arguments: tuple[str, ...]) -> None:
+    assert CliRunner().invoke(ctl, arguments).exit_code == 64
+
+
+def test_a_password_may_come_from_standard_input(broker: Broker) -> None:
+    broker.rows()
+    arguments = ["add_user", "u", "--port", str(PORT)]
+    result = CliRunner().invoke(ctl, arguments, input="secret word\n")
+    assert "secret" not in result.output
+    assert broker.requests[0]["arguments"] == {"username": "u", "password": "secret word"}
+    assert isinstance(CliRunner().invoke(ctl, arguments, input="").exception, Refused)
