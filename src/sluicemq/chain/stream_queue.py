@@ -33,6 +33,7 @@ from sluicemq.storage.stream_recovery import StreamRecovery
 if TYPE_CHECKING:
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.effects import Effect
@@ -130,7 +131,10 @@ class StreamShell(Queue):
             self.configure(message.policy)
             self.retain()
         elif isinstance(message, TryAgain):
-            self.broker.world.disk.submit(message.job, self, self.lane)
+            if self.machine.deleted:
+                self.give_up(message.job)
+            else:
+                self.broker.world.disk.submit(message.job, self, self.lane)
         elif isinstance(message, Flush):
             self.flushing = True
         elif isinstance(message, Forgotten):
@@ -217,6 +221,8 @@ class StreamShell(Queue):
             if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
                 self.full.open()
             self.retain()
+        elif self.machine.deleted:
+            self.give_up(job)
         elif job.may_be_tried_again:
             job.failure = None
             self.broker.no_space_for(job)
@@ -224,6 +230,11 @@ class StreamShell(Queue):
             self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
         else:
             self.broker.store.seal(str(job.failure))
+
+    def give_up(self, job: DiskJob) -> None:
+        """The stream was deleted before there was space for this."""
+        self.broker.has_space(job)
+        self.log.give_up()
 
     def was_read(self, job: StreamRead) -> None:
         """A reader goes on; what was found damaged is said."""

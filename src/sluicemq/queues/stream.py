@@ -249,6 +249,7 @@ class Stream(QueueMachine):
         for _, receipt in self.receipts:
             effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
         self.receipts.clear()
+        self.log.discard()
         self.cache.forget(self.log.queue_id)
         self.depth = Depth()
         self.deleted = True

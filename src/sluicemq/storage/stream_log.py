@@ -195,6 +195,16 @@ class StreamLog:
         self.job = job
         return job
 
+    def discard(self) -> None:
+        """What waits is not to be written any more."""
+        self.waiting.clear()
+        self.waiting_bytes = 0
+
+    def give_up(self) -> None:
+        """Nor is what the job had, which has failed."""
+        self.job = None
+        self.job_bytes = 0
+
     def _chunks(self, group: int, room: int) -> list[StreamChunk]:
         """Chunks of what waits, as many as there is room for, one at least."""
         chunks: list[StreamChunk] = []

@@ -379,3 +379,27 @@ def test_messages_of_many_routing_keys_come_with_their_own() -> None:
     assert got == [(b"\x09amq.topic\x03" + key.encode(), key.encode()) for key in keys]
     assert len(offsets(client)) == 50
     assert broker.node.broker.vhosts["/"].queues["c"].machine.depth.ready == 50
+
+
+def test_deleted_while_it_waits_for_space_it_waits_no_more() -> None:
+    broker, client = ready()
+    client.publish(1, "s", b"a")
+    files = broker.world.disk.files
+    files.fail = lambda what, path: "ENOSPC" if what == "write" and "streams" in path else None
+    client.publish(1, "s", b"b")
+    client.publish(2, "s", b"c")
+    assert acks(client) == [1]
+    other = broker.connect()  # publishers are not read while the disk is full
+    other.open(1)
+    assert other.call(1, m.QueueDelete(queue="s")) == [m.QueueDeleteOk(message_count=0)]
+    assert acks(client) == [2]
+    files.fail = None
+    timers = [timer for timer in broker.world.clock.timers if isinstance(timer[2], TryAgain)]
+    for timer in timers:
+        timer[1].post(timer[2])
+    broker.run()
+    node = broker.node.broker
+    assert not node.store.sealed
+    assert node.accounted_bytes == 0
+    assert not [job for job in node.no_space if isinstance(job, StreamCommit)]
+    assert not [path for path in files.files if path.startswith("streams/")]
