@@ -215,9 +215,12 @@ drops whole files and a start reads the last one: both want them smaller."""
 STREAM_SEGMENT_MIN_BYTES: Final = 4 << 10
 """Smaller ones are not made, whatever is asked for: each file costs a kilobyte of RAM."""
 
-STREAM_ALLOCATE_BYTES: Final = 1 << 20
+STREAM_ALLOCATE_BYTES: Final = 64 << 10
 """Of a stream's segment so much, or as much again as it has, is reserved at a time: syncs are
 cheaper in reserved space, and an idle stream takes little."""
+
+STREAM_ALLOCATE_MAX_BYTES: Final = 16 << 20
+"""But never more than this at a time."""
 
 STREAM_PLACES_BYTES: Final = 64 << 10
 """One chunk for each so many bytes of a segment is in its index: what a look-up reads too much."""

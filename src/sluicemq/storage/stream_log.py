@@ -17,6 +17,7 @@ from typing import Final
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import (
     STREAM_ALLOCATE_BYTES,
+    STREAM_ALLOCATE_MAX_BYTES,
     STREAM_CHUNK_BYTES,
     STREAM_GROUP_BYTES,
     STREAM_SEGMENT_BYTES,
@@ -256,7 +257,7 @@ class StreamLog:
         job.data = b"".join(parts)
         self.written_bytes += len(job.data)
         if position > segment.allocated:
-            step = max(STREAM_ALLOCATE_BYTES, min(segment.size, 16 * STREAM_ALLOCATE_BYTES))
+            step = max(STREAM_ALLOCATE_BYTES, min(position, STREAM_ALLOCATE_MAX_BYTES))
             step = min(step, self.segment_bytes)
             segment.allocated = job.allocate = position + step - position % step
 

@@ -110,12 +110,13 @@ class StreamRecovery:
             close(files, segment, segment.ending())
             segment.places = None
             return
-        if found.torn:
-            self.say("info", f"recovery: {path}: the last write was never finished")
         if found.cut_chunks:  # if that should not be so, it is damage: then it can still be seen
             self.copy_aside(path, segment.size, size)
-        if size > segment.size:
+        if found.torn:
+            self.say("info", f"recovery: {path}: the last write was never finished")
             files.truncate(path, segment.size)
+            size = segment.size
+        segment.allocated = size
         files.sync(path)  # after a kill the end may not be on the disk yet
         files.sync_directory(self.log.directory)
 
