@@ -114,3 +114,13 @@ def test_a_second_broker_on_the_data_directory_is_refused(tmp_path: Path) -> Non
         second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert second.returncode == 2
     assert "another broker has it" in second.stderr
+
+
+def test_commands_of_clients_that_have_gone_leave_room_for_others(own: Target) -> None:
+    (path,) = [p for p in sockets_to_try(own.port, os.environ, os.getuid()) if p.exists()]
+    request = json.dumps({"command": "ping", "arguments": {}}).encode()
+    for _ in range(100):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+            client.sendall(request + b"\n" + request)
+    assert ctl(own, "ping").returncode == 0

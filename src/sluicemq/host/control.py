@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.host.control_path import socket_to_bind
 from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sluicemq.node import Node
+
+
+LOOK_SECONDS: Final = 1.0
+"""How often to look whether a client that waits for an answer is still there."""
 
 
 class ControlServer:
@@ -50,7 +54,7 @@ class ControlServer:
         """One client of the control socket."""
         with suppress(ConnectionError):
             while line := await self.line(reader):
-                answer = await self.answer(line)
+                answer = await self.answer(line, reader)
                 writer.write(json.dumps(answer.as_json()).encode() + b"\n")
                 await writer.drain()
         writer.close()
@@ -62,10 +66,10 @@ class ControlServer:
         except ValueError:
             return b"too long"
 
-    async def answer(self, line: bytes) -> Answer:
+    async def answer(self, line: bytes, reader: asyncio.StreamReader) -> Answer:
         """What is asked for, or why not; of a change, when it is durable.
 
-        On a full disk that is when there is space again; who asked may have gone by then.
+        On a full disk that is when there is space again. Who has gone by then is not waited for.
         """
         if self.tasks >= CONTROL_TASKS_MAX:
             return Answer((), "too many commands wait for the disk already", LATER)
@@ -83,6 +87,10 @@ class ControlServer:
         self.tasks += 1
         try:
             start(self.node, ACTIONS, command, arguments, reply)
-            return await answered
+            while not answered.done():
+                await asyncio.wait((answered,), timeout=LOOK_SECONDS)
+                if reader.at_eof() and not answered.done():
+                    raise ConnectionAbortedError
+            return answered.result()
         finally:
             self.tasks -= 1

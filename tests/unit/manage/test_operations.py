@@ -95,3 +95,18 @@ def test_stop_asks_its_host(bench: Bench) -> None:
     bench.node.stop = lambda: asked.append(True)
     bench.do("stop")
     assert asked == [True]
+
+
+def test_every_queue_answers(bench: Bench) -> None:
+    assert bench.do("list_unresponsive_queues") == []
+    bench.do("add_vhost", vhost="v")
+    assert bench.do("list_unresponsive_queues", vhost="v") == []
+
+
+def test_a_stream_is_not_purged(bench: Bench) -> None:
+    stream = QueueDeclare(queue="log", durable=True, arguments={"x-queue-type": "stream"})
+    bench.say(stream.frame(1))
+    refused = bench.ask("purge_queue", queue="log")
+    assert "not supported by stream queues" in refused.error
+    assert bench.do("list_unresponsive_queues") == []
+    bench.do("delete_queue", queue="log")

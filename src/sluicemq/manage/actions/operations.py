@@ -6,10 +6,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.accounts import close
+from sluicemq.chain.stream_rules import check_has
 from sluicemq.errors import ChannelViolation
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
-from sluicemq.queues.commands import Delete, Purge
-from sluicemq.queues.effects import Deleted, Purged, Refuse
+from sluicemq.queues.commands import Delete, Inspect, Purge
+from sluicemq.queues.effects import Deleted, Inspected, Purged, Refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,8 +38,10 @@ def purge_queue(task: Task, given: Given) -> None:
         if isinstance(message, Purged):
             task.finish()
 
+    queue = queue_of(task, given)
+    check_has(queue, "purge_queue")
     task.hear(heard)
-    queue_of(task, given).post(Purge(task))
+    queue.post(Purge(task))
 
 
 def delete_queue(task: Task, given: Given) -> None:
@@ -52,6 +55,25 @@ def delete_queue(task: Task, given: Given) -> None:
 
     task.hear(heard)
     queue_of(task, given).post(Delete(task, given.flag("if_unused"), given.flag("if_empty")))
+
+
+def list_unresponsive_queues(task: Task, given: Given) -> None:
+    """Each queue is asked, and the answer waits for all of them."""
+    asked = len(task.vhost(given).queues)
+    answered = 0
+
+    def heard(message: object) -> None:
+        nonlocal answered
+        if isinstance(message, Inspected):
+            answered += 1
+            if answered == asked:
+                task.finish()
+
+    task.hear(heard)
+    for queue in task.vhost(given).queues.values():
+        queue.post(Inspect(task))
+    if not asked:
+        task.finish()
 
 
 def reason_of(given: Given) -> str:
@@ -96,6 +118,7 @@ def close_some(task: Task, given: Given, readers: Iterable[Reader]) -> None:
 ACTIONS: Final[dict[str, Action]] = {
     "purge_queue": purge_queue,
     "delete_queue": delete_queue,
+    "list_unresponsive_queues": list_unresponsive_queues,
     "close_connection": close_connection,
     "close_all_connections": close_all_connections,
     "close_all_user_connections": close_all_user_connections,

@@ -28,6 +28,14 @@ QUEUE_COMMANDS: Final = (
     ),
 )
 
+LIVENESS: Final = Command(
+    "list_unresponsive_queues",
+    "List queues that do not answer. All share one event loop with this command: when it answers,"
+    " they do.",
+    columns={"name": "the queue's name"},
+    per_vhost=True,
+)
+
 CONNECTION_COMMANDS: Final = (
     Command(
         "close_connection",
@@ -118,4 +126,4 @@ BROKER_COMMANDS: Final = (
     Command("trace_off", "Not there either."),
 )
 
-COMMANDS: Final = (*QUEUE_COMMANDS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)
+COMMANDS: Final = (*QUEUE_COMMANDS, LIVENESS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)
