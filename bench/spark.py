@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,15 +51,20 @@ class Bench:
         self.messages = messages
         self.triggers: list[dict[str, int]] = []
 
-    def fill(self, count: int) -> float:
-        """Publish transient messages with our client; a second's worth."""
+    def fill(self, count: int, delivery_mode: int = 1, made: bool = False) -> float:
+        """Publish with our client; `made`: every message is encoded anew, as a sink must."""
         wire = Wire(Address.parse(self.url), 30.0, "bench fill")
         publisher = Publisher(wire, WINDOW)
-        properties = BasicProperties(delivery_mode=1).encode()
-        message = publish_frame("", QUEUE, False) + content(properties, BODY, wire.frame_max)
+        properties = BasicProperties(delivery_mode=delivery_mode).encode()
+        method = publish_frame("", QUEUE, False)
+        message = method + content(properties, BODY, wire.frame_max)
         began = time.perf_counter()
         for at in range(0, count, 1000):
-            publisher.publish([message] * min(1000, count - at))
+            some = min(1000, count - at)
+            messages = [message] * some
+            if made:
+                messages = [method + content(properties, BODY, wire.frame_max) for _ in messages]
+            publisher.publish(messages)
         publisher.settle()
         rate = count / (time.perf_counter() - began)
         wire.close()
@@ -121,7 +126,20 @@ class Bench:
     # Writing
 
     def write_client(self) -> float:
-        return self.fill(self.messages)
+        return self.fill(self.messages, made=True)
+
+    def write_client_durable(self) -> float:
+        self.make_durable()
+        return self.fill(self.messages, delivery_mode=2, made=True)
+
+    def write_spark_durable(self) -> float:
+        self.make_durable()
+        return self.write_spark(mode=2)
+
+    def make_durable(self) -> None:
+        with connect(self.url) as client:
+            client.delete_queue(QUEUE)
+            client.declare_queue(QUEUE)
 
     def write_pika(self) -> float:
         connection = pika.BlockingConnection(pika.URLParameters(self.url))
@@ -135,29 +153,62 @@ class Bench:
         connection.close()
         return rate
 
-    def write_spark(self, tasks: int = 1, **options: Any) -> float:
+    def write_spark(self, tasks: int = 1, mode: int = 1, **options: Any) -> float:
         rows = self.spark.range(0, self.messages, numPartitions=tasks)
-        frame = rows.selectExpr("repeat('x', 1024) as body", "1 as delivery_mode")
+        frame = rows.selectExpr("repeat('x', 1024) as body", f"{mode} as delivery_mode")
         writer = frame.write.format("amqp").mode("append").options(uri=self.url, routingKey=QUEUE)
         began = time.perf_counter()
         writer.options(mandatory="false", **options).save()
         return self.messages / (time.perf_counter() - began)
 
 
-def best(work: Callable[[], float], bench: Bench, repeats: int) -> float:
-    """The highest rate, each run on an empty queue."""
+def best(work: Callable[[], float], bench: Bench, repeats: int) -> tuple[float, dict[str, float]]:
+    """The highest rate of several runs, each on an empty queue; CPU time of all of them by program,
+    in us a row of the bench (filling the queue included)."""
     rates = []
+    before = cpu_seconds()
     for _ in range(repeats):
         bench.empty()
         rates.append(work())
-    return max(rates)
+    after = cpu_seconds()
+    rows = bench.messages * repeats
+    return max(rates), {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in after}
 
 
-def table(title: str, rows: dict[str, float], raw: str) -> None:
-    """Rates, and what part of our client's each is."""
-    print(f"\n| {title} | rows/s | of our client |\n|---|---|---|")
-    for name, rate in rows.items():
-        print(f"| {name} | {rate:,.0f} | {rate / rows[raw]:.2f} |")
+def table(title: str, rows: dict[str, tuple[float, dict[str, float]]], raw: str) -> None:
+    """Rates, what part of our client's each is, and CPU time."""
+    print(f"\n| {title} | rows/s | of our client | us/row: this process | Spark's Python | JVM |")
+    print("|---|---|---|---|---|---|")
+    for name, (rate, cpu) in rows.items():
+        spent = f"{cpu['here']:.2f} | {cpu['python']:.2f} | {cpu['java']:.2f}"
+        print(f"| {name} | {rate:,.0f} | {rate / rows[raw][0]:.2f} | {spent} |")
+
+
+def cpu_seconds() -> dict[str, float]:
+    """User and system time so far of this process, of Spark's Python processes, of the JVM."""
+    found = {"here": time.process_time(), "python": 0.0, "java": 0.0}
+    tick = os.sysconf("SC_CLK_TCK")
+    for pid, fields in family():
+        if pid != os.getpid():
+            kind = "java" if "(java)" in fields else "python"
+            numbers = fields.rpartition(")")[2].split()
+            found[kind] += (int(numbers[11]) + int(numbers[12])) / tick
+    return found
+
+
+def family() -> Iterator[tuple[int, str]]:
+    """This process and all below it but the broker: pid and what /proc/PID/stat says."""
+    ours = {os.getpid()}
+    for pid in sorted(int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text()
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:
+            continue
+        parent = int(fields.rpartition(")")[2].split()[1])
+        if (pid in ours or parent in ours) and "sluicemq\0serve" not in command:
+            ours.add(pid)
+            yield pid, fields
 
 
 def trigger_table(triggers: list[dict[str, int]]) -> None:
@@ -173,21 +224,13 @@ def trigger_table(triggers: list[dict[str, int]]) -> None:
 
 def resident_mib() -> dict[str, int]:
     """By program, of all processes below this one."""
-    found: dict[str, int] = {"java": 0, "python": 0}
-    parents = {int(p.name): p for p in Path("/proc").iterdir() if p.name.isdigit()}
-    ours = {os.getpid()}
-    for pid in sorted(parents):
-        try:
-            fields = (parents[pid] / "stat").read_text()
-            status = (parents[pid] / "status").read_text()
-        except OSError:
-            continue
-        if pid in ours or int(fields.rpartition(")")[2].split()[1]) in ours:
-            ours.add(pid)
+    found = {"java": 0, "python": 0}
+    for pid, fields in family():
+        kind = "java" if "(java)" in fields else "python"
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
             kib = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")]
-            kind = "java" if "(java)" in fields else "python"
-            if "sluicemq\0serve" not in (parents[pid] / "cmdline").read_text():
-                found[kind] += int(kib[0]) // 1024 if kib else 0
+            found[kind] += int(kib[0]) // 1024 if kib else 0
     return found
 
 
@@ -266,9 +309,14 @@ def main() -> None:
             "Spark sink, 2 tasks": lambda: bench.write_spark(2),
             "Spark sink, 1 task, no headers": lambda: bench.write_spark(**plain),
         }
+        durable = {
+            "our client, window 2000": bench.write_client_durable,
+            "Spark sink, 1 task": bench.write_spark_durable,
+        }
         for title, cases, raw in (
             ("source", reading, "our client"),
-            ("sink", writing, "our client, window 2000"),
+            ("sink, transient", writing, "our client, window 2000"),
+            ("sink, durable and persistent", durable, "our client, window 2000"),
         ):
             table(title, {n: best(w, bench, given.repeats) for n, w in cases.items()}, raw)
             sys.stdout.flush()

@@ -45,8 +45,13 @@ RATE = 500
 """Messages a second; a confirmed one costs a sync."""
 
 START_S = 60.0
-WORK_S = (0.5, 4.0)
-"""How long everybody lives between two kills."""
+PROGRESS_S = 20.0
+"""How long to wait for a new batch since the last kill; a loaded machine takes its time."""
+
+WORK_S = 1.5
+"""How long everybody lives after that, at most."""
+
+DRAIN_S = 150.0
 
 VICTIMS = ("broker", "python", "driver", "python", "broker", "python")
 
@@ -220,6 +225,8 @@ class Run:
         self.broker = BrokerProcess(broker, folder)
         self.killed: Counter[str] = Counter()
         self.driver: Driver | None = None
+        self.progressed = 0
+        """Kills that had a batch planned before them."""
 
     def run(self) -> str:
         """What happened; AssertionError when something was lost."""
@@ -236,7 +243,8 @@ class Run:
             self.dice.shuffle(plan)
             self.ensure_driver()
             for victim in plan:
-                time.sleep(self.dice.uniform(*WORK_S))
+                self.await_progress()
+                time.sleep(self.dice.uniform(0.0, WORK_S))
                 self.kill(victim)
             publishing.stopping = True
             publishing.join(START_S)
@@ -263,6 +271,20 @@ class Run:
             self.broker.kill()
             self.broker.start()
         self.killed[victim] += 1
+
+    def await_progress(self) -> None:
+        """Until a batch more has been planned."""
+        before = self.batches()
+        deadline = time.monotonic() + PROGRESS_S
+        while self.batches() <= before and time.monotonic() < deadline:
+            self.ensure_driver()
+            time.sleep(0.05)
+        self.progressed += self.batches() > before
+
+    def batches(self) -> int:
+        """The number of the last batch in Spark's log of offsets."""
+        files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
+        return max((int(file.name) for file in files), default=-1)
 
     def ensure_driver(self) -> Driver:
         """A driver whose query runs; a new one when it has ended."""
@@ -292,17 +314,22 @@ class Run:
         wire = Wire(Address.parse(self.broker.url), 10.0, "checker")
         subscription = Subscription(wire, f"{QUEUE}-out", 5000)
         found: list[tuple[int, bool]] = []
-        heard = time.monotonic()
-        while time.monotonic() - heard < 8:
+        heard = counted = time.monotonic()
+        until = heard + DRAIN_S
+        left = 1
+        while (left or time.monotonic() - heard < 5) and time.monotonic() < until:
             self.ensure_driver()
+            if time.monotonic() - counted > 1:
+                counted = time.monotonic()
+                with connect(self.broker.url) as client:
+                    left = client.count_queues([QUEUE])
             for event in subscription.poll(0.5):
                 heard = time.monotonic()
                 # What was written twice carries no flag: only loss can be judged.
                 found += [(int(body_of(each)), True) for each in event.contents]
                 subscription.acknowledge(event.tags[0], event.tags[-1])
         wire.close()
-        with connect(self.broker.url) as client:
-            assert client.count_queues([QUEUE]) == 0
+        assert not left, f"{left} messages are still in the queue"
         return found
 
     def judge(self, publishing: Publishing, found: list[tuple[int, bool]], seconds: float) -> str:
@@ -312,7 +339,8 @@ class Run:
         unflagged = [n for n, count in fresh.items() if count > publishing.published[n]]
         doubles = sum(arrived.values()) - len(arrived)
         line = (
-            f"{sum(self.killed.values())} kills ({dict(self.killed)}), {publishing.next} confirmed,"
+            f"{sum(self.killed.values())} kills ({dict(self.killed)}), {self.progressed} after a"
+            f" new batch, {self.batches() + 1} batches, {publishing.next} confirmed,"
             f" {len(arrived)} arrived, {len(lost)} lost, {doubles} more than once,"
             f" {len(unflagged)} of them without the flag; {seconds:.0f} s"
         )
