@@ -118,7 +118,8 @@ class StreamRecovery:
             size = segment.size
         segment.allocated = size
         files.sync(path)  # after a kill the end may not be on the disk yet
-        files.sync_directory(self.log.directory)
+        if segment.end == segment.first:  # nor the name; with something in it, it was before
+            files.sync_directory(self.log.directory)
 
     def put_aside(self, number: int, path: str, problem: str) -> None:
         """Without its header nothing in a file can be checked. No offset of it is used again."""
