@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
+    REJECT,
     REQUEUE,
     Cancel,
     Command,
@@ -30,12 +31,14 @@ from sluicemq.queues.commands import (
     Purge,
     Serve,
     Settle,
+    Tick,
     Written,
 )
 from sluicemq.queues.effects import (
     Cancelled,
     Confirm,
     Consumed,
+    DeadLetter,
     Deleted,
     Deliver,
     Effect,
@@ -46,6 +49,7 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.limits import EXPIRED
 from sluicemq.queues.paging import Backing
 from sluicemq.replication.replicator import Replicator
 from sluicemq.sim.history import History, promise
@@ -62,6 +66,7 @@ ANSWERS: Final[dict[type, tuple[type, ...]]] = {
     Publish: (Write, Confirm),
     Written: (Confirm,),
     Serve: (Deliver, Got, Remove),
+    Tick: (Deliver, Got, DeadLetter, Remove),
     Settle: (Remove,),
     Down: (Remove,),
     Get: (Deliver, Got, Refuse, Remove),
@@ -95,6 +100,7 @@ class Entry:
         "address",
         "content",
         "delivered",
+        "expiry",
         "id",
         "persistent",
         "position",
@@ -112,6 +118,8 @@ class Entry:
         self.address = address
         self.persistent = persistent
         self.delivered = False
+        self.expiry: int | None = None
+        """None: not known any more."""
         self.returns = 0
 
     def __lt__(self, other: Entry) -> bool:
@@ -227,8 +235,39 @@ class Spy(Replicator):
                 for lot in self.lots.values():
                     self.drop(lot.entries)
             self.deleted = True
+        elif isinstance(answer, DeadLetter):
+            self.die(answer)
         elif isinstance(answer, Refuse) and self.machine.deleted and self.gets:
             self.answers_get(answer.channel)
+
+    def die(self, letter: DeadLetter) -> None:
+        """What is too old or too much is the head of the list, and out from now on; rejected
+        messages are out already."""
+        count = len(letter.contents)
+        known = self.lots.get(letter.lot)
+        entries = self.ready[:count] if known is None else [e for e in known.entries if e]
+        messages = apart(letter.address, letter.contents)
+        promise(len(entries) == count, self.name, "buries", count, "of", len(entries))
+        for index, (entry, (address, content)) in enumerate(zip(entries, messages, strict=True)):
+            if entry.content is None:
+                self.learn(entry, content, address)
+                entry.size = kept_size(letter.address, address, content)
+            promise(content == entry.content, self.name, "buries another than", entry.id)
+            if known is None:
+                self.must_go(entry, letter.reason, len(self.ready) - index)
+                entry.delivered = True
+        if known is None:
+            del self.ready[:count]
+            self.lots[letter.lot] = ModelLot(self.machine.queue, entries)
+
+    def must_go(self, entry: Entry, reason: str, length: int) -> None:
+        """Is it too old, or too much?"""
+        if reason == EXPIRED:
+            old = entry.expiry is None or 0 < entry.expiry <= self.machine.limits.now_ms
+            promise(old, self.name, "buries too early", entry.id)
+        else:
+            most = self.machine.settings.max_length
+            promise(most is not None and length > most, self.name, "has room for", entry.id)
 
     def answers_get(self, channel: Actor) -> None:
         """basic.gets are answered in order, each once."""
@@ -282,6 +321,7 @@ class Spy(Replicator):
                 self.book.accept(self.name, message)
                 entry = Entry(content, at, address, batch.persistent)
                 entry.size = kept_size(batch.address, address, content)
+                entry.expiry = command.expiry
                 insort(self.ready, entry)
                 self.there[entry.position] = entry
                 at += 1
@@ -381,6 +421,8 @@ class Spy(Replicator):
         """Is the message what was published, and flagged if it was out before?"""
         promise(content == entry.content, self.name, "changes", entry.id)
         promise(address == entry.address, self.name, "readdresses", entry.id)
+        late = 0 < (entry.expiry or 0) < self.machine.limits.now_ms
+        promise(not late, self.name, "delivers after its time", entry.id)
         promise(redelivered == entry.delivered, self.name, "flags", entry.id, redelivered)
         entry.delivered = True
 
@@ -423,10 +465,17 @@ class Spy(Replicator):
             if not self.deleted:
                 if command.outcome == REQUEUE:
                     self.requeue(part)
+                elif command.outcome == REJECT and self.machine.limits.dead_letters:
+                    self.rejected(part)
                 else:
                     self.drop(part)
             if not any(lot.entries):
                 del self.lots[number]
+
+    def rejected(self, entries: list[Entry | None]) -> None:
+        """They wait for being dead letters, in a lot of their own."""
+        number = next(n for n in self.machine.lots if n not in self.lots)
+        self.lots[number] = ModelLot(self.machine.queue, [e for e in entries if e is not None])
 
     def requeue(self, entries: list[Entry | None]) -> None:
         """Each back to its position, unless it has come back too often."""

@@ -25,6 +25,8 @@ from sluicemq.sim.history import LOSSY, VOLATILE, WORK
 from sluicemq.sim.world import MS
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
+NOWHERE: Final = "nowhere"
+"""No such exchange: what dies goes through the broker's own publisher, and is dropped there."""
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
 ROOMY: Final = 64 * MIB
 """A memory limit that the messages of a run do not reach. Below it a connection that publishes and
@@ -43,6 +45,8 @@ class QueuePlan:
     single_active: bool = False
     lazy: bool = False
     delivery_limit: int | None = None
+    message_ttl_ms: int | None = None
+    max_length: int | None = None
 
     @property
     def arguments(self) -> Table:
@@ -54,6 +58,12 @@ class QueuePlan:
             given["x-queue-mode"] = "lazy"
         if self.delivery_limit is not None:
             given["x-delivery-limit"] = self.delivery_limit
+        if self.message_ttl_ms is not None:
+            given["x-message-ttl"] = self.message_ttl_ms
+        if self.max_length is not None:
+            given["x-max-length"] = self.max_length
+        if self.message_ttl_ms is not None or self.max_length is not None:
+            given["x-dead-letter-exchange"] = NOWHERE
         return given
 
 
@@ -215,7 +225,9 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         store_group_bytes=dice.choice((1000, 10_000, 100_000)),
         writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
         held_methods_max=dice.choice((1, 4, 100)),
-        queues=_with_arguments(_queues(dice), Random(f"arguments {seed}")),
+        queues=_with_limits(
+            _with_arguments(_queues(dice), Random(f"arguments {seed}")), Random(f"limits {seed}")
+        ),
         publishers=publishers,
         channels_each=channels_each,
         messages_each=max(10, messages // streams),
@@ -257,6 +269,20 @@ def _storage(dice: Random) -> StoragePlan:
         journal_file_bytes=dice.choice((KIB, 4 * KIB, 32 * KIB)),
         store_file_bytes=dice.choice((KIB, 8 * KIB, 64 * KIB)),
         io_batch=dice.choice((1, 2, 20)),
+    )
+
+
+def _with_limits(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan, ...]:
+    """Of those that may lose messages most let them expire, or are short."""
+    return tuple(
+        replace(
+            plan,
+            message_ttl_ms=dice.choice((None, 0, 5, 200)),
+            max_length=dice.choice((None, 0, 3, 20)),
+        )
+        if dice.randrange(3) and plan.promise == VOLATILE and plan.delivery_limit is None
+        else plan
+        for plan in plans
     )
 
 
