@@ -12,7 +12,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika_client import Connect, closed_with, consume, wait_until
 
-from broker import Target
+from broker import Ctl, Target
 
 Limited = Callable[..., str]
 
@@ -98,6 +98,34 @@ def test_every_way_back_counts(
     assert headers["x-delivery-count"] == 3
     own.basic_nack(tag, requeue=True)
     assert is_dead(channel, queue)["x-first-death-reason"] == "delivery_limit"
+
+
+def test_a_channel_that_ends_may_be_the_last_way_back(
+    connection: BlockingConnection, channel: BlockingChannel, limited: Limited
+) -> None:
+    queue = limited(0)
+    channel.basic_publish("", queue, b"x")
+    own = connection.channel()
+    take(own, queue)
+    own.close()
+    assert is_dead(channel, queue)["x-first-death-reason"] == "delivery_limit"
+
+
+def test_the_limit_may_come_by_policy(
+    ctl: Ctl, channel: BlockingChannel, limited: Limited, name: str
+) -> None:
+    """And go again; an argument and a policy together: the smaller number holds."""
+    ctl("set_policy", "--apply-to", "queues", name, f"^{name}$", '{"delivery-limit": 1}')
+    try:
+        queue = limited(5)
+        channel.basic_publish("", queue, b"x")
+        for count in range(2):
+            tag, _, headers = take(channel, queue)
+            assert headers.get("x-delivery-count", 0) == count
+            channel.basic_nack(tag, requeue=True)
+        assert is_dead(channel, queue)["x-first-death-reason"] == "delivery_limit"
+    finally:
+        ctl("clear_policy", name)
 
 
 def test_a_consumer_hears_the_count_of_each(
