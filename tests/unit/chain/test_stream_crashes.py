@@ -120,3 +120,44 @@ def test_every_change_may_be_the_last(power: bool) -> None:
         assert step > 40, "there are more changes than these"
         return
     raise AssertionError("it never comes to an end")
+
+
+def live_on(files: SimFiles, known: Knowledge, fails_at: int, code: str) -> Broker:
+    """The same without deleting; one primitive of the disk fails. Timers come as they may."""
+    broker = Broker(files=files)  # type: ignore[arg-type]
+    files.plan = {files.number + fails_at: code}
+    client = broker.connect()
+    client.open(1)
+    client.send(1, m.QueueDeclare(queue="s", durable=True, arguments=ARGUMENTS))
+    heard(client, known)
+    client.send(1, m.ConfirmSelect())
+    for number in range(0, MESSAGES, 2):
+        known.sent = number + 2
+        client.publish(1, "s", body_of(number), body_of(number + 1))
+        heard(client, known)
+        timers, broker.world.clock.timers = broker.world.clock.timers, []
+        for timer in timers:
+            timer[1].post(timer[2])
+        broker.run()
+        heard(client, known)
+    return broker
+
+
+@pytest.mark.parametrize("code", ["EIO", "ENOSPC"])
+def test_a_disk_may_fail_at_any_moment(code: str) -> None:
+    """Without space it goes on later; after anything else nothing more is confirmed."""
+    sealed = 0
+    for step in range(1, STEPS_MAX):
+        files, known = SimFiles(), Knowledge()
+        broker = live_on(files, known, step, code)
+        if files.plan:
+            assert step > 30, "there are more primitives than these"
+            break
+        if broker.node.broker.store.sealed:
+            sealed += 1
+        elif known.declared:
+            assert known.confirmed == MESSAGES
+        files.crash(Random(step))
+        known.deleting = not known.declared
+        look(files, known)
+    assert sealed > 10
