@@ -1,7 +1,7 @@
 """What a queue's arguments and its policy say together about how it behaves.
 
 Where both say something RabbitMQ's rules hold: of two numbers the smaller one, of anything else the
-argument. `max-priority` and `single-active-consumer` can be asked for by argument only.
+argument, of the size of a stream's segments the policy's. `max-priority` and `single-active-consumer` can be asked for by argument only.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -
             _age_ms(policy.get("max-age")),
         ),
         max_segment_bytes=_first(
-            _number(arguments.get("x-stream-max-segment-size-bytes")),
             _number(policy.get("stream-max-segment-size-bytes")),
+            _number(arguments.get("x-stream-max-segment-size-bytes")),
         ),
     )
 

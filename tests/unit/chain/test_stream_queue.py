@@ -403,3 +403,14 @@ def test_deleted_while_it_waits_for_space_it_waits_no_more() -> None:
     assert node.accounted_bytes == 0
     assert not [job for job in node.no_space if isinstance(job, StreamCommit)]
     assert not [path for path in files.files if path.startswith("streams/")]
+
+
+def test_of_segment_sizes_the_policys_holds() -> None:
+    broker, _ = ready(**{"x-stream-max-segment-size-bytes": 5000})
+    queue = shell(broker)
+    assert queue.log.segment_bytes == 5000
+    for size in (100_000, 4500):
+        definition = {"stream-max-segment-size-bytes": size}
+        queue.post(PolicyChanged(EffectivePolicy("p", None, definition)))
+        broker.run()
+        assert queue.log.segment_bytes == size
