@@ -22,6 +22,7 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Deliver
+from sluicemq.queues.limits import Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.paging import Backing
 from sluicemq.queues.priorities import PriorityBacking
@@ -303,3 +304,27 @@ def a_message_comes_back_once_too_often(patch: pytest.MonkeyPatch) -> None:
 @canary
 def a_return_is_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
     rarely(patch, Returns, "forget", 3, skip)
+
+
+@canary
+def a_dead_letter_is_settled_twice(patch: pytest.MonkeyPatch) -> None:
+    def buried(_: Any, self: Limits, *__: object) -> None:
+        self.queue.depth.unacked -= 1
+
+    rarely(patch, Limits, "buried", 3, buried)
+
+
+@canary
+def the_last_one_is_too_much(patch: pytest.MonkeyPatch) -> None:
+    surplus = Limits.surplus
+
+    def one_more(self: Limits) -> int:
+        return surplus(self) or int(self.has_limit and self.queue.depth.ready > 0)
+
+    patch.setattr(Limits, "surplus", one_more)
+
+
+@canary
+def what_has_expired_is_delivered(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Limits, "is_overdue", lambda *_: False)
+    patch.setattr(Limits, "is_old", lambda *_: False)

@@ -273,14 +273,15 @@ def _storage(dice: Random) -> StoragePlan:
 
 
 def _with_limits(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan, ...]:
-    """Of those that may lose messages most let them expire, or are short."""
+    """Of those that may lose messages half let them expire, or are short."""
     return tuple(
         replace(
             plan,
-            message_ttl_ms=dice.choice((None, 0, 5, 200)),
-            max_length=dice.choice((None, 0, 3, 20)),
+            message_ttl_ms=dice.choice((None, 0, 1, 5)),
+            max_length=dice.choice((None, None, 0, 20)),
+            delivery_limit=None,
         )
-        if dice.randrange(3) and plan.promise == VOLATILE and plan.delivery_limit is None
+        if dice.randrange(2) and plan.promise == VOLATILE
         else plan
         for plan in plans
     )
