@@ -1,7 +1,8 @@
 """What a queue's arguments and its policy say together about how it behaves.
 
 Where both say something RabbitMQ's rules hold: of two numbers the smaller one, of anything else the
-argument, of the size of a stream's segments the policy's. `max-priority` and `single-active-consumer` can be asked for by argument only.
+argument, of the size of a stream's segments the policy's. `max-priority` and
+`single-active-consumer` can be asked for by argument only.
 """
 
 from __future__ import annotations
