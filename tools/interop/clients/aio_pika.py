@@ -10,10 +10,12 @@ TESTS = "tests"
 
 
 def run(workplace: Workplace) -> list[Outcome]:
-    """Without those over TLS, and those that look for leaks in the client by timing."""
+    """Without those over TLS, those that look for leaks in the client by timing, and those that race
+    the client against a proxy: they fail now and then, against RabbitMQ too."""
     plugins = ("aiomisc_pytest", "broker_of_interop")
     left_out = ("--ignore=tests/test_amqps.py", "--ignore=tests/test_memory_leak.py")
-    return pytest(workplace, TESTS, *left_out, plugins=plugins)
+    races = "not reconnect_stairway and not survives_close_timeout"
+    return pytest(workplace, TESTS, *left_out, "-k", races, plugins=plugins)
 
 
 SUITE = Suite(
@@ -21,9 +23,4 @@ SUITE = Suite(
     "10.2.1",
     Sdist("aio-pika", "10.2.1", TESTS),
     run,
-    known=(
-        ("*test_dlx*", "x-dead-letter-exchange and x-message-ttl have no effect yet"),
-        ("*test_expiration*", "x-message-ttl has no effect yet"),
-        ("*test_delivery_fail*", "x-max-length and x-overflow have no effect yet"),
-    ),
 )

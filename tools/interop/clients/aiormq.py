@@ -20,5 +20,4 @@ SUITE = Suite(
     "7.2.4",
     Sdist("aiormq", "7.2.4", TESTS),
     run,
-    known=(("*test_broker_nack_details*", "x-max-length and x-overflow have no effect yet"),),
 )

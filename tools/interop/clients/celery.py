@@ -16,11 +16,4 @@ SUITE = Suite(
     "5.7.0",
     Here(),
     run,
-    known=(
-        ("*test_urgent_tasks_come_first", "x-max-priority has no effect yet"),
-        (
-            "*test_tasks_that_wait_for_their_time_let_others_through",
-            "Celery asks for the product's name before it sets RabbitMQ's global prefetch",
-        ),
-    ),
 )

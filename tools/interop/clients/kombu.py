@@ -19,8 +19,4 @@ SUITE = Suite(
     "5.7.0",
     Sdist("kombu", "5.7.0", TESTS),
     run,
-    known=(
-        ("*test_PyAMQPTimeToLive*", "x-message-ttl and expiration have no effect yet"),
-        ("*test_PyAMQPPriority*", "x-max-priority has no effect yet"),
-    ),
 )
