@@ -235,6 +235,7 @@ def test_names_that_are_missing(connection: BlockingConnection, queue: str, name
     for action in (
         lambda c: c.exchange_declare(f"{name}x", passive=True),
         lambda c: c.queue_bind(queue, f"{name}x", "k"),
+        lambda c: c.queue_bind(f"{name}q", f"{name}x", "k"),
         lambda c: c.exchange_bind("amq.direct", f"{name}x", "k"),
         lambda c: c.exchange_bind(f"{name}x", "amq.direct", "k"),
     ):

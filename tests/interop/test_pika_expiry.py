@@ -120,15 +120,38 @@ def test_a_confirm_comes_for_what_has_expired(channel: BlockingChannel, declare:
     channel.basic_publish("", queue, b"1")
 
 
-@pytest.mark.parametrize("text", ["soon", "-1", "1.5", ""])
-def test_what_is_no_expiration(channel: BlockingChannel, queue: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "flaw"),
+    [
+        ("soon", "no_integer"),
+        ("--1", "no_integer"),
+        ("", "no_integer"),
+        ("-01", "{value_negative,-1}"),
+        ("1.5", '{leftover_string,".5"}'),
+        ('1"s', '{leftover_string,"\\"s"}'),
+        ("315360000001", "{value_too_large,315360000001}"),
+        ("9" * 200, None),
+    ],
+)
+def test_what_is_no_expiration(
+    channel: BlockingChannel, queue: str, text: str, flaw: str | None
+) -> None:
     def publish_and_wait() -> None:
         channel.basic_publish("", queue, b"1", expiring(text))
         depth(channel, queue)
 
     code, words = closed_with(publish_and_wait)
     assert code == 406
-    assert words.startswith(f"PRECONDITION_FAILED - invalid expiration '{text}'")
+    start = f"PRECONDITION_FAILED - invalid expiration '{text}'"
+    assert words.startswith(start)
+    if flaw is not None:
+        assert words == f"{start}: {flaw}"
+
+
+def test_a_plus_is_fine_in_an_expiration(channel: BlockingChannel, queue: str) -> None:
+    channel.confirm_delivery()
+    channel.basic_publish("", queue, b"1", expiring("+60000"))
+    assert depth(channel, queue) == 1
 
 
 # -- queues

@@ -292,6 +292,7 @@ def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
 def queue_bind(channel: Channel, method: m.QueueBind) -> None:
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
+    channel.vhost.topology.existing(binding.source)  # RabbitMQ misses it before the queue
     queue_named(channel, binding.destination)
     changes = declarations.bind(channel.vhost, binding)
     reply_when_durable(channel, method, changes, m.QueueBindOk())

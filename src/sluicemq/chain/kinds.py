@@ -7,6 +7,7 @@ CC and BCC has a kind of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
@@ -30,7 +31,7 @@ from sluicemq.amqp.types import FieldValue, Malformed
 from sluicemq.chain.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import KINDS_MAX
-from sluicemq.model.arguments import type_name
+from sluicemq.model.arguments import TIMER_MAX_MS, type_name
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO | PRIORITY
@@ -38,6 +39,7 @@ NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO | 
 PERSISTENT_MODE: Final = 2
 COPY: Final = "CC"
 BLIND_COPY: Final = "BCC"
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 ASKING: Final = PSEUDO_QUEUE.encode()
 """As reply_to: the publisher wants the address of its own reply consumer there."""
 MARKS: Final = (b"\x02CC", b"\x03BCC")
@@ -83,7 +85,6 @@ TRANSIENT: Final = Kind(False)
 def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
     """The one kind of these: what is of one kind goes on as one batch."""
     return Kind(persistent, (), None, ttl_ms, priority)
-
 
 
 def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
@@ -150,12 +151,21 @@ def check_user(claimed: bytes, user: str) -> None:
 
 
 def expiration(text: str) -> int:
-    """`expiration` must be a whole number of milliseconds, not negative."""
-    if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit():
-        raise refused(f"invalid expiration '{text}': no_integer")
-    if text.startswith("-"):
-        raise refused(f"invalid expiration '{text}': {{value_negative,{text}}}")
-    return int(text)
+    """`expiration` must be a whole number of milliseconds, not negative, at most ten years."""
+    number = WHOLE_NUMBER.match(text)
+    flaw = ""
+    if number is None:
+        flaw = "no_integer"
+    elif rest := text[number.end() :]:
+        quoted = rest.replace("\\", "\\\\").replace('"', '\\"')
+        flaw = f'{{leftover_string,"{quoted}"}}'
+    elif (ttl_ms := int(text)) < 0:
+        flaw = f"{{value_negative,{ttl_ms}}}"
+    elif ttl_ms > TIMER_MAX_MS:
+        flaw = f"{{value_too_large,{ttl_ms}}}"
+    else:
+        return ttl_ms
+    raise refused(f"invalid expiration '{text}': {flaw}")
 
 
 def refused(text: str) -> ChannelViolation:
