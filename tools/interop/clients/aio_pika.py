@@ -10,8 +10,8 @@ TESTS = "tests"
 
 
 def run(workplace: Workplace) -> list[Outcome]:
-    """Without those over TLS, those that look for leaks in the client by timing, and those that race
-    the client against a proxy: they fail now and then, against RabbitMQ too."""
+    """Without those over TLS, those that look for leaks in the client by timing, and those that
+    race the client against a proxy: they fail now and then, against RabbitMQ too."""
     plugins = ("aiomisc_pytest", "broker_of_interop")
     left_out = ("--ignore=tests/test_amqps.py", "--ignore=tests/test_memory_leak.py")
     races = "not reconnect_stairway and not survives_close_timeout"
