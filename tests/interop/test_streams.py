@@ -238,6 +238,19 @@ def test_a_transaction_is_seen_when_it_is_committed(
     assert reader.exactly(3) == from_offset(0, 3)
 
 
+def test_dead_letters_may_go_there(connection: BlockingConnection, stream: str) -> None:
+    channel = connection.channel()
+    dying = f"{stream}-dying"
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": stream}
+    channel.queue_declare(dying, exclusive=True, arguments=arguments | {"x-message-ttl": 1})
+    channel.confirm_delivery()
+    for body in numbered(5):
+        channel.basic_publish("", dying, body)
+    reader = Reader(connection, stream)
+    assert reader.exactly(5) == from_offset(0, 5)
+    assert reader.properties[0].headers["x-first-death-reason"] == "expired"
+
+
 def test_deleting_it_cancels_its_consumers(connect: Connect, name: str) -> None:
     connection = connect()
     channel = connection.channel()
