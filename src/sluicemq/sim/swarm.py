@@ -225,9 +225,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         store_group_bytes=dice.choice((1000, 10_000, 100_000)),
         writer_backlog_bytes=dice.choice((500, 5000, 100_000)),
         held_methods_max=dice.choice((1, 4, 100)),
-        queues=_with_limits(
-            _with_arguments(_queues(dice), Random(f"arguments {seed}")), Random(f"limits {seed}")
-        ),
+        queues=_with_limits(_with_arguments(_queues(dice), seed), seed),
         publishers=publishers,
         channels_each=channels_each,
         messages_each=max(10, messages // streams),
@@ -272,8 +270,9 @@ def _storage(dice: Random) -> StoragePlan:
     )
 
 
-def _with_limits(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan, ...]:
+def _with_limits(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ...]:
     """Of those that may lose messages half let them expire, or are short."""
+    dice = Random(f"limits {seed}")
     return tuple(
         replace(
             plan,
@@ -287,8 +286,9 @@ def _with_limits(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan,
     )
 
 
-def _with_arguments(plans: tuple[QueuePlan, ...], dice: Random) -> tuple[QueuePlan, ...]:
+def _with_arguments(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ...]:
     """Every other queue has some. Messages are only lost where they may be."""
+    dice = Random(f"arguments {seed}")
     return tuple(
         replace(
             plan,
