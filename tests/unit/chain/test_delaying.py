@@ -12,7 +12,10 @@ from sluicemq.amqp.events import ContentMethod, Deliveries, Event, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
+from sluicemq.chain.accounts import delete_vhost, empty_vhost
+from sluicemq.chain.vhost import VhostEmpty
 
+from ..fakes import bystander, drain
 from .client import Broker, Client
 
 DELAYED = "x-delayed-message"
@@ -365,6 +368,23 @@ def test_a_deleted_exchange_stays_deleted_after_a_restart() -> None:
     again.run()
     assert not again.node.broker.vhosts["/"].queues.holding
     assert not any("delayed" in queue.name for queue in again.node.broker.durable_queues.values())
+
+
+def test_a_deleted_virtual_host_waits_for_them_to_go() -> None:
+    broker = Broker()
+    client = opened(broker)
+    declare(client)
+    publish(client, b"late", 1000)
+    node = broker.node.broker
+    vhost = node.vhosts["/"]
+    listener = bystander()
+    empty_vhost(vhost, listener)
+    broker.wait()
+    assert [type(message) for message in drain(listener)] == [VhostEmpty]
+    assert not vhost.queues.holding
+    assert not node.durable_queues
+    assert node.accounted_bytes == 0
+    assert delete_vhost(vhost)
 
 
 def test_no_client_reaches_the_queue_that_keeps_them() -> None:
