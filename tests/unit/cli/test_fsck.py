@@ -30,7 +30,7 @@ DEFINITIONS = {
 }
 NOTHING = (
     "checked: 0 journal files, 0 groups, 1 queues, {} segments, 0 blocks, 0 message files,"
-    " 0 messages, {} live messages\n"
+    " 0 messages, {} live messages, 0 streams, 0 stream segments, 0 chunks\n"
 )
 
 
