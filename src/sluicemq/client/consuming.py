@@ -13,6 +13,8 @@ from sluicemq.amqp.methods import (
     BasicConsumeOk,
     BasicQos,
     BasicQosOk,
+    QueueDeclare,
+    QueueDeclareOk,
 )
 from sluicemq.amqp.types import Table
 from sluicemq.client.session import BrokerError
@@ -54,6 +56,12 @@ class Subscription:
                     f"the broker cancelled the consumer of queue {self.queue!r}: the queue was"
                     " deleted, or its node went away"
                 )
+
+    def count_ready(self) -> int:
+        """Messages in the queue, asked for on this channel: what was sent here before the answer
+        is among what `poll` gives next."""
+        method = QueueDeclare(queue=self.queue, passive=True)
+        return self.wire.call(method, QueueDeclareOk).message_count
 
     def acknowledge(self, first: int, last: int) -> None:
         """Be done with the deliveries from `first` to `last`; the frames go with the next flush."""

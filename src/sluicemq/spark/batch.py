@@ -16,7 +16,6 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sluicemq.client.blocking import BlockingClient
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk, Fetched
@@ -93,6 +92,7 @@ class QueueBatchReader(DataSourceReader):
         chunk = Chunk(partition.queue, 0)
         poll_s = self._options.poll_timeout_ms / 1000
         heard = time.monotonic()
+        is_empty = False
         while left:
             before = left
             for event in subscription.poll(poll_s):
@@ -109,27 +109,22 @@ class QueueBatchReader(DataSourceReader):
                     chunk = Chunk(partition.queue, 0)
             if left < before:
                 heard = time.monotonic()
-            elif time.monotonic() - heard > poll_s and self._is_gone(partition, left, heard):
+                is_empty = False
+            elif is_empty or time.monotonic() - heard > self._options.timeout_ms / 1000:
+                self._check_loss(partition, left)
                 break
+            else:
+                is_empty = not subscription.count_ready()
         if chunk.rows:
             yield chunk
 
-    def _is_gone(self, partition: QueuePartition, left: int, heard: float) -> bool:
-        """Nothing comes: is it gone? An error unless data loss is allowed."""
-        options = self._options
-        with BlockingClient(
-            options.addresses[0], options.timeout_ms / 1000, "sluicemq spark count", options.tls
-        ) as client:
-            counts = client.count_queue(partition.queue)
-        is_late = time.monotonic() - heard > options.timeout_ms / 1000
-        if counts is not None and counts.messages_ready and not is_late:
-            return False
-        if options.fail_on_data_loss:
+    def _check_loss(self, partition: QueuePartition, left: int) -> None:
+        """The queue gives no more: an error unless data loss is allowed."""
+        if self._options.fail_on_data_loss:
             raise AmqpError(
                 f"queue {partition.queue!r}: {left} of {partition.rows} messages that were counted"
                 " are gone: expired, or taken by others (failOnDataLoss = true)"
             )
-        return True
 
 
 def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:

@@ -169,8 +169,10 @@ class Session:
             if self._left is None:
                 if now >= deadline:
                     return
-            elif not self._wanted() or now > patience:
+            elif not self._wanted():
                 return
+            elif now > patience:
+                self._give_up()
             elif all(lane.quiet.is_set() for lane in self._wanted()):
                 self._forget_gone()
             with self._news:
@@ -188,9 +190,25 @@ class Session:
         """The queues are silent before all came that was counted: others may have taken it."""
         assert self._left is not None
         ready = count_ready(self._options)
+        with self._news:
+            # What was on its way to us was not ready any more.
+            self._news.wait(self._options.poll_timeout_ms / 1000)
+        coming = {lane.queue for lane in self._lanes if lane.waiting_rows()}
         for queue in self._left:
-            if not ready[queue]:
+            if not ready[queue] and queue not in coming:
                 self._left[queue] = 0
+
+    def _give_up(self) -> None:
+        """What was counted is there, and does not come."""
+        assert self._left is not None
+        left = {queue: count for queue, count in self._left.items() if count > 0}
+        if self._options.fail_on_data_loss:
+            queues = ", ".join(f"{count} of queue {queue!r}" for queue, count in left.items())
+            raise AmqpError(
+                f"messages that were counted do not come in {self._options.timeout_ms / 1000:g} s:"
+                f" {queues} (failOnDataLoss = true)"
+            )
+        self._left.update(dict.fromkeys(left, 0))
 
     def _raise_failure(self) -> None:
         for lane in self._lanes:

@@ -38,6 +38,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._target: Offsets | None = None
+        self._seen: Offsets | None = None
+        """The ends when they were last looked for."""
 
     def initialOffset(self) -> Offsets:  # noqa: N802 - Spark's name, and those below
         ends = self._ends()
@@ -50,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends(self._options.poll_timeout_ms / 1000)
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
-        ends = self._target or self._ends()
+        ends = self._seen = self._target or self._ends()
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_per_batch
         behind = {queue: max(ends[queue] - self._from(start, queue), 0) for queue in ends}
         total = sum(behind.values())
@@ -58,8 +60,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             behind = {queue: -(-count * rows // total) for queue, count in behind.items()}
         return {queue: self._from(start, queue) + behind[queue] for queue in ends}
 
-    def reportLatestOffset(self) -> Offsets:  # noqa: N802
-        return self._ends()
+    def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
+        return self._seen
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         ranges = {queue: (self._from(start, queue), end[queue]) for queue in end}
