@@ -12,7 +12,7 @@ TARGET ?= session
 SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz interop torture torture-spark check format generated serve java strace clean
+.PHONY: help setup demo test fuzz differential interop torture torture-spark check format generated serve java strace clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ fuzz: $(READY)  ## look for input that breaks something: TARGET=session SECONDS=
 	@$(BIN)/python -c "import atheris" 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet --no-deps --requirement fuzz/requirements.txt
 	@PYTHONPATH=src:tests $(BIN)/python fuzz $(TARGET) --seconds $(SECONDS)
+
+differential: $(READY)  ## random scripts on SluiceMQ and RabbitMQ, compared: SECONDS=60 SEED=N
+	@PYTHONPATH=src:bench $(BIN)/python tools/differential --seconds $(SECONDS) $(SEED:%=--seed %)
 
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)

@@ -148,6 +148,18 @@ def test_what_is_no_expiration(
         assert words == f"{start}: {flaw}"
 
 
+def test_what_has_expired_behind_a_message_does_not_count_when_that_is_got(
+    channel: BlockingChannel, queue: str
+) -> None:
+    channel.confirm_delivery()
+    publish(channel, queue, b"lasting")
+    for _ in range(3):
+        channel.basic_publish("", queue, b"brief", expiring(0))
+    assert depth(channel, queue) == 4
+    method, _, body = channel.basic_get(queue)
+    assert (body, method.message_count) == (b"lasting", 0)
+
+
 def test_a_plus_is_fine_in_an_expiration(channel: BlockingChannel, queue: str) -> None:
     channel.confirm_delivery()
     channel.basic_publish("", queue, b"1", expiring("+60000"))

@@ -299,6 +299,9 @@ class ClassicQueue(QueueMachine):
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
+        thins_out = command.outcome == REQUEUE and self.limits.has_limit and not self.deleted
+        if thins_out:
+            self.serve(effects)
         for number, start, end in command.parts:
             lot = self.lots.get(number)
             if lot is None:
@@ -316,6 +319,8 @@ class ClassicQueue(QueueMachine):
             self.credit(lot, end - start)
             if not lot.left:
                 del self.lots[number]
+        if thins_out:
+            self.limits.let_go(effects)  # before anybody gets again what is too much
 
     def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
         """Messages leave the queue for good."""
@@ -404,6 +409,8 @@ class ClassicQueue(QueueMachine):
         else:
             lot = self.open_lot(Lot(command.channel, None, chunk, contents, positions), size)
         self.backing.took(chunk, 1)
+        if self.limits.expiring:
+            self.limits.let_go(effects)  # what has expired behind it counts no more
         return Got(
             command.channel,
             contents[0],
