@@ -8,7 +8,7 @@ import pytest
 
 from spark.killing import Run
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def test_nothing_is_lost_when_broker_worker_and_driver_are_killed(tmp_path: Path) -> None:
