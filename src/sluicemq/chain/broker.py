@@ -135,9 +135,7 @@ class Broker:
         spec = self.profile.msg_store_credit_disc_bound
         return link(queue.keeper, queue, self.store.keeper, self.store, spec, "message store")
 
-    def link_deliveries(
-        self, queue: Queue, channel: Channel | Delayer
-    ) -> tuple[Outflow, Inflow]:
+    def link_deliveries(self, queue: Queue, channel: Channel | Delayer) -> tuple[Outflow, Inflow]:
         """queue -> channel or delayer, for deliveries: no gate of the queue's own keeper."""
         spec = self.delivery_window
         name = f"deliveries to {channel.name}"
