@@ -71,6 +71,17 @@ def test_passive_declare_does_not_compare(channel: BlockingChannel, queue: str) 
             "'x-dead-letter-exchange' for queue '{}' in vhost '/': received the value 'dlx' of "
             "type 'longstr' but current is none",
         ),
+        (
+            {"arguments": {"x-dead-letter-exchange": None}},
+            "'x-dead-letter-exchange' for queue '{}' in vhost '/': received the value 'undefined' "
+            "of type 'void' but current is none",
+        ),
+        (
+            {"arguments": {"x-dead-letter-exchange": [{"a": 1}, "b", None]}},
+            "'x-dead-letter-exchange' for queue '{}' in vhost '/': received the value "
+            '\'[{{table,[{{<<"a">>,signedint,1}}]}},{{longstr,<<"b">>}},{{void,undefined}}]\' '
+            "of type 'array' but current is none",
+        ),
     ],
 )
 def test_declaring_again_must_ask_for_the_same(

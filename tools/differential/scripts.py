@@ -58,8 +58,10 @@ class Writer:
             self.short = ()
         self.weighed = dice.random() < 0.1
         """Bytes may be limited; then all properties have one size, and nothing is a dead letter."""
+        self.buries = not self.weighed and dice.random() < 0.7
+        """There may be dead letters; then there is no BCC."""
         self.queues = [
-            f"{dice.choice(('n', 'n', 'n', 'n', 'len2', 'n' if self.weighed else 'len3'))}.@.q{n}"
+            f"{dice.choice(('n', 'n', 'n', 'n', 'len2', 'len3' if self.buries else 'n'))}.@.q{n}"
             for n in range(QUEUES)
         ]
         self.exchanges = [f"{dice.choice(('n', 'n', 'n', 'alt'))}.@.x{n}" for n in range(EXCHANGES)]
@@ -74,8 +76,15 @@ class Writer:
         steps += [self.bind_queue() for _ in range(self.dice.randint(0, 4))]
         choices = self.choices()
         makers = [maker for maker, weight in choices for _ in range(weight)]
-        steps += [self.dice.choice(makers)() for _ in range(self.dice.randint(*STEPS))]
+        steps += [
+            self.by_somebody(self.dice.choice(makers)()) for _ in range(self.dice.randint(*STEPS))
+        ]
         return [("hurry", {}), *steps] if self.hurried else steps
+
+    def by_somebody(self, step: Step) -> Step:
+        """What belongs to no channel is now and then done by the stranger."""
+        what, given = step
+        return (what, {"channel": "stranger", **given}) if self.some(0.07) else step
 
     def choices(self) -> list[tuple[Callable[[], Step], int]]:
         """What may come, and how often."""
@@ -139,7 +148,7 @@ class Writer:
         if self.some(0.3):
             refusals = ("reject-publish", "reject-publish-dlx") if self.refusing else ()
             given["x-overflow"] = dice.choice(("drop-head", *refusals))
-        if self.some(0.5) and not self.weighed:
+        if self.buries and self.some(0.6):
             given |= self.dead_letters()
         if self.sorted and self.some(0.6):
             given["x-max-priority"] = dice.choice((1, 3, 10, 255))
@@ -237,7 +246,7 @@ class Writer:
             return given
         headers = dice.choice(HEADERS)
         if self.some(0.15):
-            names = dice.choice(("CC", "BCC" if self.refusing else "CC"))
+            names = dice.choice(("CC", "CC" if self.buries else "BCC"))
             headers = {**(headers or {}), names: [dice.choice((*self.queues, *KEYS))]}
         if headers is not None:
             given["headers"] = headers

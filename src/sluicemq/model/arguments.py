@@ -55,9 +55,28 @@ def type_name(value: object) -> str:
 
 def show(value: object) -> str:
     """A value inside an error text."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if isinstance(value, str) else _term(value)
+
+
+def _term(value: object) -> str:
+    """A field as Erlang writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    if value is None:
+        return "undefined"
+    if isinstance(value, Timestamp):
+        return str(value.seconds)
+    if isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        return f"{{{-int(exponent)},{''.join(map(str, digits))}}}"
+    if isinstance(value, list):
+        return f"[{','.join(f'{{{type_name(each)},{_term(each)}}}' for each in value)}]"
+    if isinstance(value, Mapping):
+        fields = [f'{{<<"{key}">>,{type_name(each)},{_term(each)}}}' for key, each in value.items()]
+        return f"[{','.join(fields)}]"
+    return f'<<"{value}">>' if isinstance(value, str) else str(value)
 
 
 def same_value(one: object, other: object) -> bool:
