@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,19 +49,24 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit(f"nothing listens on port {port} after {START_SECONDS} s")
 
 
-def start_sluicemq(port: int, data_dir: Path, *settings: str) -> subprocess.Popen[bytes]:
-    """Our broker, not yet listening. `settings` are `key=value` as `--set` takes them."""
+def start_sluicemq(
+    port: int, data_dir: Path, *settings: str, log: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
+    """Our broker, not yet listening. `settings` are `key=value` as `--set` takes them; what it logs
+    goes to `log`, or where ours goes."""
     command = [sys.executable, "-m", "sluicemq", "serve", "--port", str(port)]
     command += ["--data-dir", str(data_dir)]
     for setting in settings:
         command += ["--set", setting]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
 
 
 @contextmanager
-def sluicemq(port: int, data_dir: Path, *settings: str) -> Iterator[int]:
+def sluicemq(
+    port: int, data_dir: Path, *settings: str, log: IO[bytes] | None = None
+) -> Iterator[int]:
     """Our broker; yields its pid."""
-    with start_sluicemq(port, data_dir, *settings) as process:
+    with start_sluicemq(port, data_dir, *settings, log=log) as process:
         wait_for(port, process)
         try:
             yield process.pid

@@ -32,6 +32,7 @@ from scripts import POLICIES, Writer
 
 RABBITMQCTL = brokers.RABBITMQ.with_name("rabbitmqctl")
 SHRUNK_OF_A_KIND = 3
+LOG = "sluicemq.log"
 
 
 @contextmanager
@@ -40,7 +41,8 @@ def both(directory: Path, rabbitmq_port: int, our_port: int) -> Iterator[tuple[i
     with ExitStack() as stack:
         if not our_port:
             our_port = brokers.free_port()
-            stack.enter_context(brokers.sluicemq(our_port, directory / "sluicemq"))
+            log = stack.enter_context((directory / LOG).open("wb"))
+            stack.enter_context(brokers.sluicemq(our_port, directory / "sluicemq", log=log))
             set_policies([sys.executable, "-m", "sluicemq", "ctl"], ["--port", str(our_port)])
         if not rabbitmq_port:
             rabbitmq_port = brokers.free_port()
@@ -101,11 +103,12 @@ def main() -> None:
     wanted = arguments()
     if not wanted.rabbitmq_port and not brokers.RABBITMQ.exists():
         sys.exit("RabbitMQ is missing, nothing is compared: apt-get install rabbitmq-server")
-    with (
-        tempfile.TemporaryDirectory(prefix="sluicemq-differential-") as directory,
-        both(Path(directory), wanted.rabbitmq_port, wanted.port) as ports,
-    ):
-        differences = compare(wanted, ports)
+    with tempfile.TemporaryDirectory(prefix="sluicemq-differential-") as name:
+        directory = Path(name)
+        with both(directory, wanted.rabbitmq_port, wanted.port) as ports:
+            differences = compare(wanted, ports)
+        if not wanted.port and b"Traceback" in (said := (directory / LOG).read_bytes()):
+            sys.exit(said.decode(errors="replace"))
     sys.exit(1 if differences else 0)
 
 
