@@ -346,3 +346,12 @@ def test_quorum_queues_have_rules(
 def test_unbinding_a_queue_that_is_not_there_is_fine(channel: BlockingChannel, name: str) -> None:
     channel.queue_unbind(name, "amq.direct", "key")
     assert channel.is_open
+
+
+def test_only_a_binding_that_is_there_is_locked_with_its_queue(
+    queue: str, channel: BlockingChannel, connect: Connect
+) -> None:
+    channel.queue_bind(queue, "amq.direct", "key")
+    stranger = connect().channel()
+    stranger.queue_unbind(queue, "amq.direct", "other")
+    assert closed_with(lambda: stranger.queue_unbind(queue, "amq.direct", "key")) == locked(queue)

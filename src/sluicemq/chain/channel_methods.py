@@ -299,10 +299,10 @@ def queue_bind(channel: Channel, method: m.QueueBind) -> None:
 
 
 def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
-    """From a queue that is not there is fine, as in RabbitMQ since 3.2."""
+    """A binding that is not there is fine, as in RabbitMQ since 3.2, whosever the queue is."""
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    if method.queue and method.queue not in channel.vhost.queues:
+    if method.queue and not channel.vhost.topology.has_binding(binding):
         channel.reply(m.QueueUnbindOk())
         return
     queue_named(channel, binding.destination)

@@ -163,12 +163,16 @@ class Topology:
         self.epoch += 1
         return True
 
+    def has_binding(self, binding: BindingDefinition) -> bool:
+        """Is it there?"""
+        source = self.exchanges.get(binding.source)
+        return source is not None and binding.identity in source.bindings
+
     def unbind(self, binding: BindingDefinition) -> tuple[str, ...]:
         """Take a binding away; that there is none is fine. Returns the exchanges that went with
         their last binding."""
         _check_binding_ends(binding)
-        source = self.exchanges.get(binding.source)
-        if source is None or binding.identity not in source.bindings:
+        if not self.has_binding(binding):
             return ()
         return self._drop(self._detach([binding]))
 
