@@ -310,9 +310,7 @@ def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
     reply_when_durable(channel, method, changes, m.QueueUnbindOk())
 
 
-def binding_of_queue(
-    method: m.QueueBind | m.QueueUnbind, channel: Channel
-) -> BindingDefinition:
+def binding_of_queue(method: m.QueueBind | m.QueueUnbind, channel: Channel) -> BindingDefinition:
     """An empty key with the empty queue name means the name of the queue declared last."""
     key = method.routing_key
     if not method.queue and not key:
