@@ -206,15 +206,3 @@ def test_a_transaction_that_does_not_fit(
     assert (code, text) == (406, "PRECONDITION_FAILED - partial tx completion")
     assert fetch_all(channel, limited) == [b"1"]
     channel.queue_delete(limited)
-
-
-def test_what_comes_back_must_fit_before_it_is_delivered_again(
-    channel: BlockingChannel, declare: Declare
-) -> None:
-    queue = declare(max_length=3)
-    inbox = consume(channel, queue)
-    publish(channel, queue, *numbered(5))
-    inbox.exactly(5)
-    channel.basic_nack(inbox.deliveries[-1].tag, multiple=True, requeue=True)
-    inbox.exactly(8)
-    assert inbox.bodies[5:] == numbered(3, 2)

@@ -299,9 +299,6 @@ class ClassicQueue(QueueMachine):
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
-        thins_out = command.outcome == REQUEUE and self.limits.has_limit and not self.deleted
-        if thins_out:
-            self.serve(effects)
         for number, start, end in command.parts:
             lot = self.lots.get(number)
             if lot is None:
@@ -319,8 +316,6 @@ class ClassicQueue(QueueMachine):
             self.credit(lot, end - start)
             if not lot.left:
                 del self.lots[number]
-        if thins_out:
-            self.limits.let_go(effects)  # before anybody gets again what is too much
 
     def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
         """Messages leave the queue for good."""
