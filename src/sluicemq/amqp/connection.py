@@ -407,7 +407,7 @@ class AmqpConnection:
             )
             if contents:
                 self._pos = done
-                if uniform and len(contents) < EVEN_MIN:
+                if uniform and len(contents) < EVEN_MIN and done < len(self._buf):
                     return self._varied(channel, raw, method, contents)
                 size = done - pos - len(contents) * len(raw)
                 return Publishes(channel, raw, method, contents, size, uniform)

@@ -98,7 +98,9 @@ class Publishing:
     def publish(self, event: Publishes) -> None:
         """Route a run. A message that is refused closes the channel; those before it went out."""
         contents = event.contents
-        route = self.route_of(event.raw_method, event.method, contents[0])
+        route = self.routes.get(event.raw_method)
+        if route is None or route.epoch != self.topology.epoch:
+            route = self.resolve(event.raw_method, event.method, contents[0])
         if event.uniform or len(contents) == 1:
             kind = self.kind(contents[0])
             targets = route.targets
