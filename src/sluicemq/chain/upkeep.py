@@ -77,10 +77,10 @@ class Upkeep:
         expiry_ms = limits.next_expiry()
         if not expiry_ms:
             return
+        if expiry_ms <= limits.now_ms:
+            return  # its body is being read, or there is no room: that wakes the queue
         now_ms = self.clock.wall_ms()
         due_ms = min(max(expiry_ms, now_ms), now_ms + EXPIRY_LOOK_MS)
-        if expiry_ms <= now_ms and not limits.has_room():
-            return  # what is under way wakes the queue
         if self.due_ms <= now_ms or due_ms < self.due_ms:
             self.due_ms = due_ms
             self.clock.call_after(due_ms - now_ms, self.queue, HeadDue(due_ms))

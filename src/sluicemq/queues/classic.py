@@ -151,7 +151,7 @@ class ClassicQueue(QueueMachine):
         """Store at the tail; confirm now what needs no write. A deleted queue accepts and drops:
         the publisher meant a queue that was deleted by wish (spec 8.4)."""
         if command.expiry:
-            self.limits.saw_expiry()
+            self.limits.saw_expiry(command.expiry)
         batch = command.batch
         if self.deleted:
             if command.first_seq:

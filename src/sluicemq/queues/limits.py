@@ -68,6 +68,8 @@ class Limits:
         """Bodies of doomed lots that were asked for, with their lots."""
         self.more = False
         """There is more to do than one turn may."""
+        self.came_ms = 0
+        """When the first of what has come since the last Tick expires; 0: nothing that does."""
 
     def configure(self, settings: QueueSettings) -> None:
         """These hold from now on, for what is there too; expiries stay as they are."""
@@ -81,17 +83,26 @@ class Limits:
         """Is there anything to look after?"""
         self.restless = self.expiring or self.has_limit or bool(self.doomed)
 
-    def saw_expiry(self) -> None:
-        """A message has come that expires."""
+    def saw_expiry(self, expiry: int = 0) -> None:
+        """A message has come that expires then, or is there since before a restart."""
         self.expiring = self.restless = True
+        if expiry and not 0 < self.came_ms <= expiry:
+            self.came_ms = expiry
 
     # -- each turn
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """Serve as of the old time, so that what has just come can still be delivered; then let go
-        of what is too old or too much, and serve what was behind it."""
+        """Let go of what is too old or too much, and serve what was behind it. What has come since
+        the last time can be delivered once, however short its life, so long as nothing older is
+        before it."""
         queue = self.queue
-        queue.serve(effects)
+        if self.came_ms:
+            self.now_ms = min(max(self.now_ms, self.came_ms - 1), now_ms)
+            self.expire(effects)
+            self.came_ms = 0
+            queue.serve(effects)
+        elif not self.expiring:
+            queue.serve(effects)
         self.now_ms = now_ms
         if queue.deleted:
             self.doomed.clear()
@@ -105,6 +116,15 @@ class Limits:
             self.look()
         queue.serve(effects)
         self.more = queue.backing.head() is not None and self.has_room() and self.surplus() > 0
+
+    def expire(self, effects: list[Effect]) -> None:
+        """Let go of what is too old, a turn's worth."""
+        for _ in range(LIMIT_CHUNKS):
+            chunk = self.queue.next_chunk()
+            if chunk is None or not self.is_old(chunk):
+                return
+            if not self.bury(chunk, chunk.left(), EXPIRED, effects):
+                return
 
     def let_go(self, effects: list[Effect]) -> None:
         """Of what is too old or too much, a turn's worth."""
