@@ -12,7 +12,7 @@ from unittest.mock import patch
 from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, Serve, Settle, Tick
-from sluicemq.queues.effects import DeadLetter, Effect, Got
+from sluicemq.queues.effects import DeadLetter, Effect, Got, Remove
 from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
 from sluicemq.queues.settings import QueueSettings
 
@@ -42,6 +42,21 @@ class Buried:
         self.reason = reason
         self.lot = lot
         self.now_ms = now_ms
+
+
+def in_order(effects: list[Effect]) -> list[Effect]:
+    """What has expired behind a message that was got leaves before the answer is made, which counts
+    without it; but it was the message that left first."""
+    found: list[Effect] = []
+    for effect in effects:
+        at = len(found)
+        if isinstance(effect, Got) and effect.content is not None:
+            while at and isinstance(found[at - 1], Buried | DeadLetter | Remove):
+                at -= 1
+                before = found[at]
+                effect.ready += len(before.positions) if isinstance(before, Buried) else 0
+        found.insert(at, effect)
+    return found
 
 
 class WatchedLimits(Limits):
@@ -119,7 +134,7 @@ class LimitedBench(Bench):
 
     def make_real(self, effects: list[Effect]) -> None:
         some: list[Effect] = []
-        for effect in effects:
+        for effect in in_order(effects):
             if isinstance(effect, DeadLetter):
                 self.dying.append(effect)
             elif isinstance(effect, Buried):
