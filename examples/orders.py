@@ -17,6 +17,7 @@ which a queue with x-message-deduplication takes each once.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,7 @@ def revenue(orders: DataFrame) -> DataFrame:
 
 def main(url: str, folder: str) -> None:
     """Run the query until the queue has been read."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark takes the PATH's python3
     spark = SparkSession.builder.appName("orders").getOrCreate()
     spark.dataSource.register(AmqpDataSource)
 

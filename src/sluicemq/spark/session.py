@@ -64,6 +64,8 @@ def start_session(
     Spark's, on top of ours."""
     java_version()
     check_master(master)
+    # Spark would take the python3 of the PATH for its workers, which need not have our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile() as log, warnings.catch_warnings():
         # Spark's remarks on pandas versions: no data goes through pandas here.
         warnings.simplefilter("ignore", FutureWarning)
