@@ -4,7 +4,7 @@ the test says when it is done. What leaves the head must be too old or too much,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
@@ -15,6 +15,7 @@ from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, S
 from sluicemq.queues.effects import DeadLetter, Effect, Got, Remove
 from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
 from sluicemq.queues.settings import QueueSettings
+from sluicemq.storage.positions import priority_at
 
 from .paging_model import Bench, Held, Message, tiny
 
@@ -44,17 +45,28 @@ class Buried:
         self.now_ms = now_ms
 
 
-def in_order(effects: list[Effect]) -> list[Effect]:
+def turn(position: int) -> tuple[int, int]:
+    """Sort key: what is more urgent comes first."""
+    return -priority_at(position), position
+
+
+def in_order(effects: list[Effect], position_of: Callable[[bytes], int]) -> list[Effect]:
     """What has expired behind a message that was got leaves before the answer is made, which counts
     without it; but it was the message that left first."""
     found: list[Effect] = []
     for effect in effects:
         at = len(found)
         if isinstance(effect, Got) and effect.content is not None:
-            while at and isinstance(found[at - 1], Buried | DeadLetter | Remove):
-                at -= 1
-                before = found[at]
-                effect.ready += len(before.positions) if isinstance(before, Buried) else 0
+            position = position_of(effect.content)
+            for index in range(at - 1, -1, -1):
+                before = found[index]
+                if not isinstance(before, Buried | DeadLetter | Remove):
+                    break
+                if not isinstance(before, Buried) or not before.positions:
+                    continue
+                if turn(before.positions[0]) > turn(position):
+                    at = index
+                    effect.ready += len(before.positions)
         found.insert(at, effect)
     return found
 
@@ -134,7 +146,7 @@ class LimitedBench(Bench):
 
     def make_real(self, effects: list[Effect]) -> None:
         some: list[Effect] = []
-        for effect in in_order(effects):
+        for effect in in_order(effects, lambda content: self.by_content[content].position):
             if isinstance(effect, DeadLetter):
                 self.dying.append(effect)
             elif isinstance(effect, Buried):
