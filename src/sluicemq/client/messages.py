@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final, overload
 
 from sluicemq.amqp.frames import content_body, content_frames, frame_end
 from sluicemq.amqp.methods import BasicPublish
@@ -16,6 +18,7 @@ __all__ = [
     "BasicProperties",
     "FieldValue",
     "Malformed",
+    "Messages",
     "Table",
     "Timestamp",
     "body_of",
@@ -47,3 +50,41 @@ def properties_of(frames: bytes) -> bytes:
 def body_of(frames: bytes) -> bytes:
     """The body of a content."""
     return content_body(frames)
+
+
+class Messages(Sequence[bytes]):
+    """The frames of consecutive messages in one buffer; a slice of it copies nothing."""
+
+    __slots__ = ("_bounds", "_frames")
+
+    def __init__(self, frames: bytes | memoryview, bounds: Sequence[int]) -> None:
+        """Message n stands from `bounds[n]` to `bounds[n + 1]`."""
+        self._frames = frames
+        self._bounds = bounds
+
+    @classmethod
+    def of(cls, messages: Iterable[bytes]) -> Messages:
+        """From one `bytes` a message."""
+        messages = list(messages)
+        return cls(b"".join(messages), [*accumulate(map(len, messages), initial=0)])
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Messages: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | Messages:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            assert step == 1
+            return Messages(self._frames, self._bounds[start : max(start, stop) + 1])
+        index = range(len(self))[index]
+        return bytes(self._frames[self._bounds[index] : self._bounds[index + 1]])
+
+    def octets(self) -> bytes:
+        """All of them, end to end."""
+        return bytes(self._frames[self._bounds[0] : self._bounds[-1]])

@@ -11,8 +11,9 @@ connection is lost: some of it may then arrive twice.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from typing import Final
 
 from sluicemq.amqp.events import Acks, ContentMethod, MethodFrame
 from sluicemq.amqp.frames import frame_end
@@ -25,8 +26,12 @@ from sluicemq.amqp.methods import (
     ConnectionBlocked,
     ConnectionUnblocked,
 )
+from sluicemq.client.messages import Messages
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
+
+ROOM_PART: Final = 4
+"""A full window is filled up again when one part in so many is free: few large writes."""
 
 
 class RefusedMessage(BrokerError):
@@ -45,46 +50,66 @@ class Publisher:
 
     def __init__(self, wire: Wire, window: int) -> None:
         self.wire = wire
-        self.confirmed = 0
         self._window = window
         self._next_tag = 1
-        self._pending: dict[int, bytes] = {}
+        self._oldest = 1
+        """The first tag that is not confirmed."""
+        self._ahead: set[int] = set()
+        """Tags after it that are."""
+        self._written: deque[tuple[int, Sequence[bytes]]] = deque()
+        """First tag and messages of each write that is not wholly confirmed."""
         self._unwritten: Sequence[bytes] = ()
         self._blocked = ""
         wire.call(ConfirmSelect(), ConfirmSelectOk)
 
+    @property
+    def in_flight(self) -> int:
+        """Messages written and not confirmed."""
+        return self._next_tag - self._oldest - len(self._ahead)
+
+    @property
+    def confirmed(self) -> int:
+        """Messages confirmed so far."""
+        return self._oldest - 1 + len(self._ahead)
+
     def waiting(self) -> list[bytes]:
         """Given to `publish` and not confirmed, in order."""
-        return [*self._pending.values(), *self._unwritten]
+        written = [
+            messages[tag - first]
+            for first, messages in self._written
+            for tag in range(max(first, self._oldest), first + len(messages))
+            if tag not in self._ahead
+        ]
+        return [*written, *self._unwritten]
 
     def publish(self, messages: Sequence[bytes]) -> None:
         """Write messages; returns when the last one is written, not when it is confirmed."""
-        self._unwritten = messages
+        self._unwritten = messages if isinstance(messages, Messages) else Messages.of(messages)
         while self._unwritten:
-            room = self._window - len(self._pending)
-            if room <= 0:
+            room = self._window - self.in_flight
+            if room < min(len(self._unwritten), max(1, self._window // ROOM_PART)):
                 self._read(self.wire.timeout_s)
                 continue
             part = self._unwritten[:room]
             self._unwritten = self._unwritten[room:]
-            self._pending.update(zip(range(self._next_tag, self._next_tag + len(part)), part))  # noqa: B905
+            self._written.append((self._next_tag, part))
             self._next_tag += len(part)
-            self.wire.send_bytes(b"".join(part))
+            self.wire.send_bytes(part.octets())
             self._read(0.0)
 
     def settle(self) -> None:
         """Wait for every confirm."""
-        while self._pending:
+        while self.in_flight:
             self._read(self.wire.timeout_s)
 
     def _read(self, timeout_s: float) -> None:
         """Take confirms; with a timeout at least one, or `BrokerError`."""
-        before = len(self._pending)
+        before = self.in_flight
         deadline = time.monotonic() + timeout_s
         while True:
             for event in self.wire.poll(min(timeout_s, 1.0)):
                 self._on_event(event)
-            if len(self._pending) < before or not timeout_s:
+            if self.in_flight < before or not timeout_s:
                 return
             if self._blocked:
                 deadline = time.monotonic() + timeout_s
@@ -100,10 +125,9 @@ class Publisher:
         elif isinstance(event, MethodFrame):
             method = event.method
             if isinstance(method, BasicAck):
-                self._confirm(self._tags(method.delivery_tag, method.multiple))
+                self._confirm_up_to(method.delivery_tag)
             elif isinstance(method, BasicNack):
-                tag = next(iter(self._tags(method.delivery_tag, method.multiple)), 0)
-                frames = self._pending[tag]
+                frames = self._message(self._oldest if method.multiple else method.delivery_tag)
                 content = frames[frame_end(frames, 0) :]
                 raise RefusedMessage("the broker answered basic.nack", content)
             elif isinstance(method, ConnectionBlocked):
@@ -111,20 +135,41 @@ class Publisher:
             elif isinstance(method, ConnectionUnblocked):
                 self._blocked = ""
 
-    def _tags(self, tag: int, multiple: bool) -> list[int]:
-        if not multiple:
-            return [tag]
-        oldest = next(iter(self._pending), tag + 1)
-        if not tag:
-            return list(self._pending)
-        return [t for t in islice(self._pending, tag - oldest + 1) if t <= tag]
+    def _message(self, tag: int) -> bytes:
+        """One that waits."""
+        for first, messages in self._written:
+            if first <= tag < first + len(messages):
+                return messages[tag - first]
+        raise _unknown(tag)
 
     def _confirm(self, tags: Iterable[int]) -> None:
-        pending = self._pending
         for tag in tags:
-            if pending.pop(tag, None) is None:
-                raise BrokerError(f"the broker confirmed delivery tag {tag}, which is not waiting")
-            self.confirmed += 1
+            if not self._oldest <= tag < self._next_tag or tag in self._ahead:
+                raise _unknown(tag)
+            self._ahead.add(tag)
+        self._advance()
+
+    def _confirm_up_to(self, tag: int) -> None:
+        """All tags so far, up to this one; 0 is the last one."""
+        if tag >= self._next_tag:
+            raise _unknown(tag)
+        last = tag or self._next_tag - 1
+        self._oldest = max(self._oldest, last + 1)
+        self._ahead = {ahead for ahead in self._ahead if ahead > last}
+        self._advance()
+
+    def _advance(self) -> None:
+        """The oldest tag was confirmed, perhaps: go to the next that is not, drop what is done."""
+        while self._oldest in self._ahead:
+            self._ahead.remove(self._oldest)
+            self._oldest += 1
+        written = self._written
+        while written and written[0][0] + len(written[0][1]) <= self._oldest:
+            written.popleft()
+
+
+def _unknown(tag: int) -> BrokerError:
+    return BrokerError(f"the broker confirmed delivery tag {tag}, which is not waiting")
 
 
 def _returned(method: BasicReturn, content: bytes) -> RefusedMessage:

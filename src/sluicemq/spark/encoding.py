@@ -1,26 +1,31 @@
 """Rows to AMQP messages: which columns mean what, and frames out of record batches.
 
-While rows are alike in everything but body and sequence, a message is one `struct.pack`: what is
-constant stands before, between and after what changes.
+Where rows are alike in everything but body and sequence, their frames are made in one matrix, a row
+a message, out of a stencil: what is constant is broadcast, what changes is written as columns.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, MapType, StringType, StructType
 
+from sluicemq.amqp.frames import END, END_OCTET, OVERHEAD
 from sluicemq.client.messages import (
     BasicProperties,
     FieldValue,
+    Messages,
     Table,
     content,
+    frame_end,
     publish_frame,
 )
 from sluicemq.errors import Refused
@@ -41,11 +46,21 @@ SEQUENCE_HEADER: Final = "x-spark-sequence"
 SEQUENCE_MARK: Final = 0x5E90_E95E_90
 """Stands for the sequence while a stencil is made; what is sought is its eight octets, and its
 twelve digits in the deduplication header."""
-SEQUENCE: Final = struct.Struct(">q")
-DIGITS: Final = b"%012d"
+SEQUENCE_SIZE: Final = 8
+DIGITS: Final = 12
+POWERS: Final = 10 ** np.arange(DIGITS - 1, -1, -1)
+BODY_SIZE_AT: Final = 11
+"""Where a content's header frame says how long the body is."""
 STENCILS_KEPT: Final = 512
 STENCIL_USES_MIN: Final = 4
 """Rows a stencil must serve to be worth making."""
+
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+Head: TypeAlias = "tuple[Any, ...]"
+"""What a row says besides its body, as a key: exchange, routing key, deduplication id,
+properties."""
 
 
 class Place:
@@ -111,39 +126,70 @@ class Encoder:
         self._columns = columns
         self._place = place
         self._frame_max = frame_max
+        self._body_max = frame_max - OVERHEAD
+        """The largest body in one frame."""
         self._stencil = lru_cache(STENCILS_KEPT)(self._make_stencil)
         self.rows = 0
 
-    def encode(self, batch: pa.RecordBatch) -> list[bytes]:
-        """A message a row."""
-        first, count = self.rows, batch.num_rows
-        self.rows += count
+    def encode(self, batch: pa.RecordBatch) -> Messages:
+        """A message a row, of one row at least."""
+        first = self.rows
+        self.rows += batch.num_rows
         bodies = self._bodies(batch)
-        heads = self._heads(batch)
-        different = set(heads)
-        if len(different) == 1 and len(set(map(len, bodies))) == 1:
-            stencil = self._stencil(heads[0], len(bodies[0]))
+        octets, sizes = binary_parts(bodies)
+        groups = self._groups(batch)
+        size = int(sizes[0])
+        if len(groups) == 1 and 0 < size <= self._body_max and (sizes == size).all():
+            (head,) = groups
+            stencil = self._stencil(head)
             if stencil is not None:
-                return stencil.fill(first, bodies)
-        is_worth_it = len(different) * STENCIL_USES_MIN <= count
-        made: list[bytes] = []
-        for row, (head, body) in enumerate(zip(heads, bodies, strict=True), first):
-            stencil = self._stencil(head, len(body)) if is_worth_it else None
-            made += stencil.fill(row, (body,)) if stencil else (self._plain(head, row, body),)
+                return stencil.fill(first, octets.reshape(-1, size))
+        return Messages.of(self._uneven(first, groups, bodies.to_pylist(), sizes))
+
+    def _uneven(
+        self,
+        first: int,
+        groups: Mapping[Head, Sequence[int]],
+        bodies: Sequence[bytes],
+        sizes: Array,
+    ) -> list[bytes]:
+        """Messages of any sizes and heads."""
+        made = [b""] * len(bodies)
+        is_one_frame = ((sizes > 0) & (sizes <= self._body_max)).tolist()
+        for head, members in groups.items():
+            stencil = self._stencil(head) if len(members) >= STENCIL_USES_MIN else None
+            prefixes: Iterable[bytes] = repeat(b"")
+            if stencil is not None:
+                chosen = np.array(members)
+                prefixes = stencil.prefixes(first + chosen, sizes[chosen])
+            for index, prefix in zip(members, prefixes, strict=False):
+                if prefix and is_one_frame[index]:
+                    made[index] = b"".join((prefix, bodies[index], END_OCTET))
+                else:
+                    made[index] = self._plain(head, first + index, bodies[index])
         return made
 
-    def _bodies(self, batch: pa.RecordBatch) -> list[bytes]:
+    def _bodies(self, batch: pa.RecordBatch) -> pa.BinaryArray:
         column = batch.column(self._columns.body)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        if pa.types.is_string(column.type):
+            column = column.view(pa.binary())  # a cast copies
+        elif not pa.types.is_binary(column.type):
             column = column.cast(pa.binary())
-        if column.null_count:
-            column = column.fill_null(b"")
-        bodies: list[bytes] = column.to_pylist()
-        return bodies
+        return column.fill_null(b"") if column.null_count else column
 
-    def _heads(self, batch: pa.RecordBatch) -> Sequence[tuple[Any, ...]]:
-        """What a row says besides its body, as a key: exchange, routing key, deduplication id,
-        properties."""
+    def _groups(self, batch: pa.RecordBatch) -> Mapping[Head, Sequence[int]]:
+        """The rows that are alike but for their bodies, by what they say."""
+        columns = self._columns
+        names = [columns.exchange, columns.routing_key, columns.deduplication, *columns.properties]
+        if all(is_constant(batch.column(name)) for name in names if name is not None):
+            return {self._heads(batch.slice(0, 1))[0]: range(batch.num_rows)}
+        groups: dict[Head, list[int]] = defaultdict(list)
+        for index, head in enumerate(self._heads(batch)):
+            groups[head].append(index)
+        return groups
+
+    def _heads(self, batch: pa.RecordBatch) -> Sequence[Head]:
+        """Of each row."""
         columns = self._columns
         count = batch.num_rows
         parts: list[Iterable[Any]] = [
@@ -169,26 +215,22 @@ class Encoder:
         values = batch.column(column)
         return values.fill_null("").to_pylist() if values.null_count else values.to_pylist()  # type: ignore[no-any-return]
 
-    def _make_stencil(self, head: tuple[Any, ...], size: int) -> Stencil | None:
-        """None: the message needs more than one frame, or the sequence stands in it as text."""
-        if size + 8 > self._frame_max or not size:
+    def _make_stencil(self, head: Head) -> Stencil | None:
+        """None: where the sequence stands is not clear."""
+        whole = self._plain(head, SEQUENCE_MARK, b"\0")
+        before_body = whole[: -len(b"\0" + END_OCTET)]
+        digits = b"%012d" % SEQUENCE_MARK if self._options.deduplication == "position" else b""
+        octets = SEQUENCE_MARK.to_bytes(SEQUENCE_SIZE) if self._has_sequence else b""
+        if any(mark and before_body.count(mark) != 1 for mark in (digits, octets)):
             return None
-        whole = self._plain(head, SEQUENCE_MARK, b"\0" * size)
-        before_body = whole[: len(whole) - size - 1]
-        gaps = []
-        if self._options.deduplication == "position":
-            gaps.append(DIGITS % SEQUENCE_MARK)
-        if self._has_sequence:
-            gaps.append(SEQUENCE.pack(SEQUENCE_MARK))
-        if any(before_body.count(gap) != 1 for gap in gaps):
-            return None
-        return Stencil(before_body, gaps, size)
+        digits_at = before_body.index(digits) if digits else None
+        return Stencil(before_body, digits_at, before_body.index(octets) if octets else None)
 
     @property
     def _has_sequence(self) -> bool:
         return self._options.idempotency_headers or self._options.mandatory
 
-    def _plain(self, head: tuple[Any, ...], row: int, body: bytes) -> bytes:
+    def _plain(self, head: Head, row: int, body: bytes) -> bytes:
         """The frames of one message, made with no haste."""
         exchange, routing_key, deduplication_id, *values = head
         given = dict(zip(self._columns.properties, values, strict=True))
@@ -219,36 +261,66 @@ class Encoder:
 
 
 class Stencil:
-    """A message with gaps: the sequence (as digits, as eight octets, both, or not at all) and the
-    body at the end."""
+    """What stands before the body in messages with one head, and where in it are the sequence, as
+    digits and as eight octets, and the body's size, which comes twice."""
 
-    __slots__ = ("_columns", "_packer")
+    __slots__ = ("_before_body", "_digits_at", "_sequence_at", "_size_at")
 
-    def __init__(self, before_body: bytes, gaps: Sequence[bytes], size: int) -> None:
-        form = ">"
-        self._columns: list[bytes | int] = []
-        """What goes into each place of the packer: octets that are constant, or the length of a
-        gap."""
-        for gap in gaps:
-            before, _, before_body = before_body.partition(gap)
-            form += f"{len(before)}s" + ("q" if len(gap) == SEQUENCE.size else f"{len(gap)}s")
-            self._columns += (before, len(gap))
-        self._columns.append(before_body)
-        self._packer = struct.Struct(f"{form}{len(before_body)}s{size}sB")
+    def __init__(self, before_body: bytes, digits_at: int | None, sequence_at: int | None) -> None:
+        self._before_body = np.frombuffer(before_body, np.uint8)
+        self._digits_at = digits_at
+        self._sequence_at = sequence_at
+        self._size_at = frame_end(before_body, 0) + BODY_SIZE_AT
 
-    def fill(self, first: int, bodies: Sequence[bytes]) -> list[bytes]:
-        """The messages of rows from `first` on."""
-        rows = range(first, first + len(bodies))
-        columns: list[Iterable[Any]] = [
-            repeat(part) if isinstance(part, bytes) else gap_values(part, rows)
-            for part in self._columns
-        ]
-        return list(map(self._packer.pack, *columns, bodies, repeat(0xCE)))
+    def fill(self, first: int, bodies: Array) -> Messages:
+        """The messages of rows from `first` on; `bodies` has a row of octets for each."""
+        count, size = bodies.shape
+        body_at = len(self._before_body)
+        frames = np.empty((count, body_at + size + 1), np.uint8)
+        self._write(frames[:, :body_at], np.arange(first, first + count), np.array([size]))
+        frames[:, body_at:-1] = bodies
+        frames[:, -1] = END
+        return Messages(frames.reshape(-1).data, range(0, frames.size + 1, frames.shape[1]))
+
+    def prefixes(self, rows: Array, sizes: Array) -> Iterator[bytes]:
+        """What stands before the body in each of these rows."""
+        size = len(self._before_body)
+        made = np.empty((len(rows), size), np.uint8)
+        self._write(made, rows, sizes)
+        octets = made.tobytes()
+        return (octets[at : at + size] for at in range(0, len(octets), size))
+
+    def _write(self, into: Array, rows: Array, sizes: Array) -> None:
+        """Into a matrix with a row for each of `rows`; `sizes` are of one row or of all."""
+        into[:] = self._before_body
+        if self._digits_at is not None:
+            digits = rows[:, None] // POWERS % 10 + ord("0")
+            into[:, self._digits_at : self._digits_at + DIGITS] = digits
+        if self._sequence_at is not None:
+            into[:, self._sequence_at : self._sequence_at + SEQUENCE_SIZE] = octets_of(rows, ">i8")
+        into[:, self._size_at : self._size_at + 8] = octets_of(sizes, ">u8")
+        into[:, -4:] = octets_of(sizes, ">u4")
 
 
-def gap_values(size: int, rows: range) -> Iterable[Any]:
-    """The sequence of each row, as a gap of that size has it."""
-    return rows if size == SEQUENCE.size else map(DIGITS.__mod__, rows)
+def octets_of(numbers: Array, kind: str) -> Array:
+    """A row of octets for each number."""
+    return numbers.astype(kind).view(np.uint8).reshape(len(numbers), -1)
+
+
+def binary_parts(column: pa.BinaryArray) -> tuple[Array, Array]:
+    """The octets of all values, end to end, and the size of each; there must be no nulls."""
+    _, offsets, data = column.buffers()
+    start = column.offset * 4
+    bounds = np.frombuffer(offsets, np.int32, len(column) + 1, start)
+    octets = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
+    return octets, np.diff(bounds)
+
+
+def is_constant(column: pa.Array) -> bool:
+    """Surely: all values are equal, or null."""
+    if column.null_count or pa.types.is_map(column.type):
+        return bool(column.null_count == len(column))
+    return bool(pc.all(pc.equal(column, column[0])).as_py())
 
 
 def property_value(name: str, value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -31,8 +31,8 @@ from sluicemq.spark.options import Options
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
-PART_ROWS: Final = 1000
-"""Rows encoded before the first of them is written."""
+PART_BYTES: Final = 1 << 20
+"""Rows of about so many bytes are encoded before the first of them is written."""
 
 
 class Written(WriterCommitMessage):
@@ -88,9 +88,10 @@ def write_rows(
         for batch in batches:
             if batch.num_rows and line is None:
                 line = Line(options, columns, place)
-            for at in range(0, batch.num_rows, PART_ROWS):
+            part_rows = max(1, batch.num_rows * PART_BYTES // max(1, batch.nbytes))
+            for at in range(0, batch.num_rows, part_rows):
                 assert line is not None
-                line.write(batch.slice(at, PART_ROWS))
+                line.write(batch.slice(at, part_rows))
         if line is None:
             return 0
         line.settle()
@@ -161,7 +162,7 @@ class Line:
             else:
                 return
 
-    def _again(self, messages: list[bytes]) -> Callable[[], None]:
+    def _again(self, messages: Sequence[bytes]) -> Callable[[], None]:
         def publish() -> None:
             self._publisher.publish(messages)
             self._publisher.settle()
