@@ -1,15 +1,33 @@
-"""Kill driver, Python workers and broker again and again under a streaming query; count the ids.
+"""Kill drivers, planners, Python workers and the broker under streaming queries; count the ids.
 
-    PYTHONPATH=src:tests python -m spark.killing [--kills 24] [--seed 0] [--mode files|queue]
-        [--broker sluicemq|rabbitmq]                                        (make torture-spark)
+    PYTHONPATH=src:tests python -m spark.killing [--kills 24] [--seed 0]
+        [--broker sluicemq|rabbitmq] [--keep FOLDER]                (make torture-spark BROKER=...)
 
-A publisher publishes numbers with confirms and goes on through every restart of the broker. Three
-victims die by kill -9, at random moments: the driver (Python and JVM), one of its Python processes
-(a worker or the planner), the broker. A query that fails is started again by the driver, a driver
-that is gone by us. In the end everything is drained, and
+A publisher publishes numbers with confirms, to a queue and a stream, and goes on through every
+restart of the broker. Two queries read them (`kill_driver.py`). At random moments these die by
+kill -9:
 
-- every number that was confirmed has arrived (nothing is lost);
-- what arrived more than once is flagged redelivered, or was published more than once.
+    worker    a Python process that runs tasks
+    planner   the Python process beside the driver that a query's source lives in
+    driver    the driver's Python; its JVM must end then
+    jvm       the driver's JVM; its Python must end then
+    machine   both at once
+    broker    started again at once
+
+A query that fails is started again by the driver. A driver that dies is followed by one that stands
+by, and the next of those is started while the killing goes on. In the end the queries take what is
+left, and
+
+- every number that was confirmed has arrived from the queue; what arrived more than once is flagged
+  redelivered, or was published more than once;
+- every message of the stream has arrived in the queue that the sink writes to, under one name
+  (batch, partition, sequence), and under the same whenever it was written again: so without the
+  copies, which are told by their names, exactly once. Where that queue deduplicates (ours), there
+  are no copies but of what was confirmed in another life of the broker, which forgets names when
+  it dies.
+
+What RabbitMQ confirmed and does not have in its stream is told and not judged: 3.10 was seen to
+lose some when it was killed.
 
 Chance comes from the seed, but not the machine's own.
 """
@@ -18,336 +36,330 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
 from sluicemq.client.consuming import Subscription
-from sluicemq.client.messages import BasicProperties, body_of, content, publish_frame
+from sluicemq.client.messages import (
+    BasicProperties,
+    body_of,
+    content,
+    properties_of,
+    publish_frame,
+)
 from sluicemq.client.publishing import Publisher
-from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
+from sluicemq.spark.encoding import BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER
+from sluicemq.spark.schema import offset_of
+from spark.kill_driver import OUT, QUEUE, STREAM
+from spark.kill_parts import START_S, BrokerProcess, Driver, Publishing, kill
 
-ROOT = Path(__file__).resolve().parents[2]
-QUEUE = "work"
-RATE = 500
+EXCHANGE = "numbers"
+RATE = 300
 """Messages a second; a confirmed one costs a sync."""
 
-START_S = 60.0
-PROGRESS_S = 20.0
-"""How long to wait for a new batch since the last kill; a loaded machine takes its time."""
+PROGRESS_S = 30.0
+"""How long to wait for a new batch of each query since the last kill; a loaded machine takes its
+time."""
 
-WORK_S = 1.5
+HASTE = 0.2
+"""The share of kills that do not wait for that: everybody is busy with the last one."""
+
+WORK_S = 1.0
 """How long everybody lives after that, at most."""
 
-DRAIN_S = 150.0
+FINISH_S = 120.0
 
-VICTIMS = ("broker", "python", "driver", "python", "broker", "python")
+QUERIES = "files", "sink"
+ROUNDS = (
+    ("broker", "worker", "planner", "worker", "planner", "worker", "jvm"),
+    ("broker", "worker", "planner", "worker", "planner", "worker", "driver"),
+    ("broker", "worker", "planner", "worker", "planner", "machine"),
+)
+"""A driver costs ten times what the others do, so there is one in each."""
 
-
-class BrokerProcess:
-    """Our broker or RabbitMQ on one port and one data directory, started again after each kill."""
-
-    def __init__(self, kind: str, folder: Path) -> None:
-        sys.path.append(str(ROOT / "bench"))
-        import brokers  # noqa: PLC0415 - beside the package, only found now
-
-        self.kind = kind
-        self.folder = folder
-        self.port = brokers.free_port()
-        self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/"
-        self._brokers = brokers
-        self._stack = None
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        if self.kind == "rabbitmq":
-            self._stack = self._brokers.rabbitmq(self.port, self.folder / "rabbitmq")
-            self.pid = self._stack.__enter__()
-        else:
-            self._process = self._brokers.start_sluicemq(self.port, self.folder / "broker")
-            self._brokers.wait_for(self.port, self._process)
-            self.pid = self._process.pid
-        self.await_answer()
-
-    def await_answer(self) -> None:
-        deadline = time.monotonic() + START_S
-        while True:
-            try:
-                connect(self.url).close()
-                return
-            except BrokerError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
-        if self._process is not None:
-            self._process.wait()
-        elif self._stack is not None:
-            with suppress(ProcessLookupError):
-                self._stack.__exit__(None, None, None)
+Name = tuple[Any, ...]
 
 
-class Publishing(threading.Thread):
-    """Numbers from 0 on, at RATE, until told to stop; ends when all of them are confirmed."""
+@dataclass
+class Arrived:
+    """What is found in the end."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__(daemon=True)
-        self.url = url
-        self.published: Counter[int] = Counter()
-        self.next = 0
-        self.stopping = False
-        self.failure: BaseException | None = None
-
-    def run(self) -> None:
-        waiting: list[bytes] = []
-        while not self.stopping or waiting:
-            try:
-                waiting = self.work(waiting)
-            except BrokerError as error:
-                time.sleep(0.1)
-                waiting = self.publisher.waiting() if self.publisher is not None else waiting
-                self.failure = error
-
-    def work(self, waiting: list[bytes]) -> list[bytes]:
-        """On one connection."""
-        self.publisher: Publisher | None = None
-        wire = Wire(Address.parse(self.url), 10.0, "numbers")
-        self.publisher = Publisher(wire, 200)
-        self.publish(waiting)
-        properties = BasicProperties(delivery_mode=2).encode()
-        method = publish_frame("", QUEUE, True)
-        while not self.stopping:
-            began = time.monotonic()
-            numbers = range(self.next, self.next + RATE // 20)
-            self.next = numbers.stop
-            self.publish([method + content(properties, b"%d" % n, wire.frame_max) for n in numbers])
-            time.sleep(max(0.0, 0.05 - (time.monotonic() - began)))
-        self.publisher.settle()
-        wire.close()
-        return []
-
-    def publish(self, messages: list[bytes]) -> None:
-        assert self.publisher is not None
-        self.published.update(number_of(message) for message in messages)
-        self.publisher.publish(messages)
+    files: list[tuple[int, bool]]
+    """(number, redelivered)"""
+    out: list[tuple[Name, int]]
+    """(batch, partition and sequence; number) in the order of the queue; name () and a number from
+    0 on: a mark, before and after each death of the broker."""
+    history: list[tuple[int, int]]
+    """(offset, number) in the stream itself"""
+    retried: int
+    """Tasks that were tried again."""
 
 
-def number_of(message: bytes) -> int:
-    """Of a whole message: the digits before the last octet."""
-    digits = message[:-1]
-    return int(digits[len(digits.rstrip(b"0123456789")) :])
+@dataclass
+class Verdict:
+    """What was found wrong, and what is worth telling."""
 
+    wrong: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
-class Driver:
-    """The driver's process and its children."""
-
-    def __init__(self, url: str, folder: Path, mode: str) -> None:
-        environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
-        self.log = folder / "driver.txt"
-        command = [sys.executable, "-m", "spark.kill_driver", url, QUEUE, str(folder), mode]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, env=environment
-            )
-
-    def await_start(self) -> bool:
-        """Until the query runs; False: it ended before."""
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().startswith(b"started")
-
-    def tree(self) -> list[tuple[int, str]]:
-        """All processes below the driver: pid and command."""
-        parents: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                    parents.setdefault(int(fields[1]), []).append(int(entry.name))
-                except OSError:
-                    continue
-        found: list[tuple[int, str]] = []
-        queue = [self.process.pid]
-        while queue:
-            for child in parents.get(queue.pop(), ()):
-                queue.append(child)
-                try:
-                    command = (Path("/proc") / str(child) / "cmdline").read_text()
-                except OSError:
-                    continue
-                found.append((child, command))
-        return found
-
-    def python_processes(self) -> list[int]:
-        """Workers and planner: what the daemon has forked, not the daemon itself."""
-        daemons = [
-            pid for pid, command in self.tree() if "pyspark" in command and "java" not in command
-        ]
-        return daemons[1:]
-
-    def kill_all(self) -> None:
-        """Driver and JVM at once; the Python processes below find out by themselves."""
-        victims = [pid for pid, command in self.tree() if "java" in command]
-        for pid in [self.process.pid, *victims]:
-            kill(pid)
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
-def kill(pid: int) -> None:
-    """By -9; it may be gone already."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+    def check(self, words: str, found: list[Any]) -> None:
+        """Nothing may be found."""
+        self.told.append(f"{len(found)} {words}")
+        if found:
+            self.wrong.append(f"{len(found)} {words}: {found[:10]}")
 
 
 class Run:
     """See the top of the file."""
 
-    def __init__(self, folder: Path, kills: int, seed: int, mode: str, broker: str) -> None:
+    def __init__(self, folder: Path, kills: int, seed: int, broker: str) -> None:
         self.folder = folder
         self.kills = kills
         self.dice = Random(seed)
-        self.mode = mode
         self.broker = BrokerProcess(broker, folder)
         self.killed: Counter[str] = Counter()
-        self.driver: Driver | None = None
+        self.seconds: Counter[str] = Counter()
+        """How long it took, by victim, until each query had a new batch."""
+        self.marks = 0
         self.progressed = 0
-        """Kills that had a batch planned before them."""
+        """Kills after which every query had a new batch before the next."""
 
     def run(self) -> str:
         """What happened; AssertionError when something was lost."""
-        began = time.monotonic()
+        self.began = time.monotonic()
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.driver = Driver(self.broker.url, self.folder)
+        self.standby: Driver | None = None
         self.broker.start()
         try:
-            with connect(self.broker.url) as client:
-                client.declare_queue(QUEUE)
-                client.declare_queue(f"{QUEUE}-out")
-            publishing = Publishing(self.broker.url)
+            self.declare()
+            publishing = Publishing(self.broker.url, EXCHANGE, RATE)
             publishing.start()
-            plan = [VICTIMS[n % len(VICTIMS)] for n in range(self.kills)]
-            self.dice.shuffle(plan)
-            self.ensure_driver()
-            for victim in plan:
-                self.await_progress()
-                time.sleep(self.dice.uniform(0.0, WORK_S))
-                self.kill(victim)
+            self.driver.go()
+            self.kill_all()
             publishing.stopping = True
             publishing.join(START_S)
             assert not publishing.is_alive(), f"the publisher hangs: {publishing.failure}"
-            found = self.finish()
+            arrived = self.finish()
         finally:
-            if self.driver is not None:
-                self.driver.kill_all()
+            self.driver.close()
+            if self.standby is not None:
+                self.standby.close()
             self.broker.kill()
-        return self.judge(publishing, found, time.monotonic() - began)
+        return self.judge(publishing, arrived, time.monotonic() - self.began)
+
+    def declare(self) -> None:
+        deduplicating = {"x-message-deduplication": True} if self.broker.kind == "sluicemq" else {}
+        with connect(self.broker.url) as client:
+            client.declare_queue(QUEUE)
+            client.declare_queue(STREAM, arguments={"x-queue-type": "stream"})
+            client.declare_queue(OUT, arguments=deduplicating)
+            client.declare_exchange(EXCHANGE, "fanout")
+            client.bind_queue(QUEUE, EXCHANGE, "")
+            client.bind_queue(STREAM, EXCHANGE, "")
+
+    def kill_all(self) -> None:
+        """So many victims, in random order within each round."""
+        plan: list[str] = []
+        while len(plan) < self.kills:
+            for victims in ROUNDS:
+                plan += self.dice.sample(victims, len(victims))
+        plan = plan[: self.kills]
+        self.await_progress("start")
+        for number, victim in enumerate(plan, 1):
+            time.sleep(self.dice.uniform(0.0, WORK_S))
+            print(f"{time.monotonic() - self.began:6.1f} s: {victim}", flush=True)
+            self.kill(victim)
+            if number == len(plan) or self.dice.random() >= HASTE:
+                self.progressed += self.await_progress(victim)
 
     def kill(self, victim: str) -> None:
         """One of them."""
-        driver = self.ensure_driver()
-        if victim == "python":
-            processes = driver.python_processes()
-            if not processes:
-                victim = "driver"
-            else:
-                kill(self.dice.choice(processes))
-        if victim == "driver":
-            driver.kill_all()
-        elif victim == "broker":
+        if victim == "broker":
+            self.mark()
             self.broker.kill()
             self.broker.start()
+            self.mark()
+        elif victim in ("worker", "planner"):
+            kill(self.dice.choice(self.await_any(victim)))
+        else:
+            self.driver.kill(victim)
+            self.take_over()
         self.killed[victim] += 1
 
-    def await_progress(self) -> None:
-        """Until a batch more has been planned."""
-        before = self.batches()
+    def await_any(self, victim: str) -> list[int]:
+        """Pids of the workers, or the planners, of a driver that may just be starting some."""
         deadline = time.monotonic() + PROGRESS_S
-        while self.batches() <= before and time.monotonic() < deadline:
-            self.ensure_driver()
+        while True:
+            driver = self.ensure_driver()
+            if pids := driver.workers() if victim == "worker" else driver.planners():
+                return pids
+            assert time.monotonic() < deadline, f"there is no {victim}"
             time.sleep(0.05)
-        self.progressed += self.batches() > before
 
-    def batches(self) -> int:
-        """The number of the last batch in Spark's log of offsets."""
-        files = (self.folder / "checkpoint" / "offsets").glob("[0-9]*")
-        return max((int(file.name) for file in files), default=-1)
+    def take_over(self) -> None:
+        self.driver, self.standby = self.stand_by(), None
+        self.driver.go()
+
+    def stand_by(self) -> Driver:
+        """The driver that waits for its turn."""
+        if self.standby is None:
+            self.standby = Driver(self.broker.url, self.folder)
+        return self.standby
 
     def ensure_driver(self) -> Driver:
-        """A driver whose query runs; a new one when it has ended."""
-        deadline = time.monotonic() + START_S
-        while self.driver is None or self.driver.process.poll() is not None:
-            assert time.monotonic() < deadline, self.driver and self.driver.log.read_text()[-3000:]
-            self.driver = Driver(self.broker.url, self.folder, self.mode)
-            self.driver.await_start()
+        """One that runs. One that ended by itself has failed: its queries do not end it."""
+        said = self.driver.log
+        assert self.driver.process.poll() is None, said.read_text()[-3000:]
         return self.driver
 
-    def finish(self) -> list[tuple[int, bool]]:
-        """Let everything through; what has arrived: (number, redelivered)."""
-        if self.mode == "queue":
-            return self.drain()
-        self.driver, last = None, self.driver
-        if last is not None:
-            last.kill_all()
-        finishing = Driver(self.broker.url, self.folder, "finish")
-        code = finishing.process.wait(120)
-        assert code == 0, finishing.log.read_text()[-3000:]
+    def mark(self) -> None:
+        """Between the messages of one life of the broker and the next, as far as one can."""
+        wire = Wire(Address.parse(self.broker.url), 10.0, "marks")
+        publisher = Publisher(wire, 1)
+        body = content(BasicProperties(delivery_mode=2).encode(), b"%d" % self.marks, 4096)
+        publisher.publish([publish_frame("", OUT, True) + body])
+        publisher.settle()
+        wire.close()
+        self.marks += 1
+
+    def await_progress(self, victim: str) -> bool:
+        """Until each query has planned one more batch."""
+        before = self.batches()
+        began = time.monotonic()
+        while any(now <= then for now, then in zip(self.batches(), before, strict=True)):
+            if time.monotonic() - began > PROGRESS_S:
+                return False
+            self.ensure_driver()
+            time.sleep(0.05)
+        self.seconds[victim] += time.monotonic() - began
+        self.stand_by()
+        return True
+
+    def batches(self) -> list[int]:
+        """The numbers of the last batches in Spark's logs of offsets."""
+        logs = (self.folder / "checkpoint" / name / "offsets" for name in QUERIES)
+        return [max((int(f.name) for f in log.glob("[0-9]*")), default=-1) for log in logs]
+
+    def finish(self) -> Arrived:
+        """Let everything through; what has arrived."""
+        self.driver.say("finish")
+        code = self.driver.process.wait(FINISH_S)
+        assert code == 0, self.driver.log.read_text()[-3000:]
+        found = json.loads((self.folder / "found.json").read_text())
         with connect(self.broker.url) as client:
             assert client.count_queues([QUEUE]) == 0
-        return [(n, r) for n, r in json.loads((self.folder / "found.json").read_text())]
+            written = client.count_queues([OUT])
+        history = self.consume(STREAM, 0, {"x-stream-offset": "first"})
+        return Arrived(
+            files=[(n, redelivered) for n, redelivered in found],
+            out=[(name_of(each), int(body_of(each))) for each in self.consume(OUT, written)],
+            history=[(offset_of(each), int(body_of(each))) for each in history],
+            retried=len(list((self.folder / "retried").iterdir())),
+        )
 
-    def drain(self) -> list[tuple[int, bool]]:
-        """The queue that the query writes to, until both are empty and silent."""
+    def consume(
+        self, queue: str, at_least: int, arguments: dict[str, Any] | None = None
+    ) -> list[bytes]:
+        """What is in a queue, read until it is silent."""
         wire = Wire(Address.parse(self.broker.url), 10.0, "checker")
-        subscription = Subscription(wire, f"{QUEUE}-out", 5000)
-        found: list[tuple[int, bool]] = []
-        heard = counted = time.monotonic()
-        until = heard + DRAIN_S
-        left = 1
-        while (left or time.monotonic() - heard < 5) and time.monotonic() < until:
-            self.ensure_driver()
-            if time.monotonic() - counted > 1:
-                counted = time.monotonic()
-                with connect(self.broker.url) as client:
-                    left = client.count_queues([QUEUE])
-            for event in subscription.poll(0.5):
+        subscription = Subscription(wire, queue, 5000, arguments=arguments)
+        found: list[bytes] = []
+        heard = time.monotonic()
+        while time.monotonic() - heard < 1 or len(found) < at_least:
+            assert time.monotonic() - heard < START_S, f"{queue} gives {len(found)} of {at_least}"
+            for event in subscription.poll(0.2):
                 heard = time.monotonic()
-                # What was written twice carries no flag: only loss can be judged.
-                found += [(int(body_of(each)), True) for each in event.contents]
+                found += event.contents
                 subscription.acknowledge(event.tags[0], event.tags[-1])
         wire.close()
-        assert not left, f"{left} messages are still in the queue"
         return found
 
-    def judge(self, publishing: Publishing, found: list[tuple[int, bool]], seconds: float) -> str:
-        arrived = Counter(number for number, _ in found)
-        fresh = Counter(number for number, redelivered in found if not redelivered)
-        lost = sorted(set(range(publishing.next)) - set(arrived))
-        unflagged = [n for n, count in fresh.items() if count > publishing.published[n]]
-        doubles = sum(arrived.values()) - len(arrived)
+    def judge(self, publishing: Publishing, arrived: Arrived, seconds: float) -> str:
+        verdict = Verdict()
+        judge_files(verdict, publishing, arrived.files)
+        is_own = self.broker.kind == "sluicemq"
+        judge_stream(verdict, publishing, arrived, is_own)
+        judge_out(verdict, arrived, is_own)
+        mean = {name: round(self.seconds[name] / n, 1) for name, n in self.killed.items()}
         line = (
-            f"{sum(self.killed.values())} kills ({dict(self.killed)}), {self.progressed} after a"
-            f" new batch, {self.batches() + 1} batches, {publishing.next} confirmed,"
-            f" {len(arrived)} arrived, {len(lost)} lost, {doubles} more than once,"
-            f" {len(unflagged)} of them without the flag; {seconds:.0f} s"
+            f"{self.broker.kind}: {self.killed.total()} kills {dict(self.killed)},"
+            f" {self.progressed} with new batches before the next (after {mean} s),"
+            f" in {seconds:.0f} s;"
+            f" {[n + 1 for n in self.batches()]} batches, {arrived.retried} tasks tried again;"
+            f" {publishing.next} confirmed, " + ", ".join(verdict.told)
         )
-        assert not lost, f"{line}: {lost[:20]}"
-        assert not unflagged, f"{line}: {unflagged[:20]}"
+        assert not verdict.wrong, f"{line}: {verdict.wrong}"
         assert publishing.next > 0
         return line
+
+
+def judge_files(verdict: Verdict, publishing: Publishing, rows: list[tuple[int, bool]]) -> None:
+    """At least once; twice only with the flag."""
+    arrived = Counter(number for number, _ in rows)
+    fresh = Counter(number for number, redelivered in rows if not redelivered)
+    verdict.told.append(f"from the queue {arrived.total() - len(arrived)} twice")
+    verdict.check("lost", sorted(set(range(publishing.next)) - set(arrived)))
+    unflagged = [n for n, count in fresh.items() if count > publishing.published[n]]
+    verdict.check("twice without the flag", unflagged)
+
+
+def judge_stream(
+    verdict: Verdict, publishing: Publishing, arrived: Arrived, is_complete: bool
+) -> None:
+    """The stream itself: what a broker owes us."""
+    there = {number for _, number in arrived.history}
+    missing = sorted(set(range(publishing.next)) - there)
+    if is_complete:
+        verdict.check("missing in the stream", missing)
+    else:
+        verdict.told.append(f"{len(missing)} missing in the stream")
+    offsets = [offset for offset, _ in arrived.history]
+    verdict.check("offsets in disorder", [] if offsets == sorted(set(offsets)) else offsets)
+
+
+def judge_out(verdict: Verdict, arrived: Arrived, deduplicates: bool) -> None:
+    """By name each message of the stream once."""
+    names: dict[Name, int] = {}
+    lives: dict[Name, int] = {}
+    different: list[Name] = []
+    copies: list[Name] = []
+    copied = 0
+    life = 0
+    for name, number in arrived.out:
+        if not name:
+            life = number + 1
+        elif name in names:
+            copied += 1
+            different += [name] if names[name] != number else []
+            # Odd: between the mark before a death and the one after it.
+            copies += [name] if life % 2 == 0 and lives[name] == life else []
+        else:
+            names[name], lives[name] = number, life
+    verdict.told.append(f"in the sink's queue {copied} copies")
+    verdict.check("with another body", different)
+    if deduplicates:
+        verdict.check("in one life of the broker", copies)
+    wanted, found = Counter(n for _, n in arrived.history), Counter(names.values())
+    verdict.check("lost by the sink", sorted((wanted - found).elements()))
+    verdict.check("too many from the sink", sorted((found - wanted).elements()))
+
+
+def name_of(message: bytes) -> Name:
+    """What the sink called it; () for a mark."""
+    headers = BasicProperties.decode(properties_of(message)).headers or {}
+    names = (BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER)
+    return tuple(headers[name] for name in names) if headers else ()
 
 
 @contextmanager
@@ -361,16 +373,14 @@ def folder_for(keep: Path | None) -> Iterator[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mode", choices=("files", "queue"), default="files")
     parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
     with folder_for(given.keep) as folder:
-        run = Run(folder, given.kills, given.seed, given.mode, given.broker)
-        print(run.run())
+        print(Run(folder, given.kills, given.seed, given.broker).run())
 
 
 if __name__ == "__main__":
