@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.claims import evaluate
-from sluicemq.spark.pipeline.cube import KINDS, RELATIVE_ERROR, build_cube
+from sluicemq.spark.pipeline.cube import KINDS, RELATIVE_ERROR
 from sluicemq.spark.pipeline.ingest import RawRun, count_rows, load_info, open_run
 from sluicemq.spark.pipeline.knee import find_knee
 from sluicemq.spark.pipeline.labels import label_runs
@@ -106,12 +106,8 @@ def analyse(
 
 
 def analyse_run(raw: RawRun, label: str) -> RunResult:
-    """One run: the cube is computed once and kept while the small tables are taken from it."""
-    cube = build_cube(raw.messages, raw.info).persist()
-    try:
-        tables = collect(raw, cube)
-    finally:
-        cube.unpersist()
+    """One run."""
+    tables = collect(raw)
     seconds = make_seconds(raw.info, tables)
     steps = make_steps(raw.info, tables, seconds)
     run = RunResult(

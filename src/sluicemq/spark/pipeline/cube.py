@@ -8,7 +8,7 @@ value, so histograms are merged by adding up counts, second to step to run.
     bucket   0 ... 127 |   128   |   129   | ... 191 |     192     | ...
 
 A value is taken as the middle of its bucket: off by 1 part in 128 at most. The largest is exact.
-Every formula is there twice, as a column expression and in plain Python; the tests compare them.
+`bucket_of` is there twice, as a column expression and in plain Python; the tests compare them.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ NEVER: Final = -2
 
 NEGATIVE: Final = -1
 """Bucket of what cannot be: a latency below 0."""
+
+WARM: Final = 1
+DELIVERED: Final = 2
+STEP_SHIFT: Final = 2
+"""How the scan packs a row's table, step and warm-up into one key."""
 
 KINDS: Final = {
     "published": ("confirm_service", "confirm_response"),
@@ -68,14 +73,6 @@ def bucket_column(value: Column) -> Column:
     return fn.when(value.isNull(), NEVER).when(value < 0, NEGATIVE).otherwise(bucket)
 
 
-def value_column(bucket: Column) -> Column:
-    """`value_of` as an expression."""
-    shift = fn.greatest(fn.floor(bucket / SUBBUCKETS).cast("int") - 1, fn.lit(0))
-    lowest = fn.call_function("shiftleft", (bucket - shift * SUBBUCKETS).cast("bigint"), shift)
-    width = fn.call_function("shiftleft", fn.lit(1).cast("bigint"), shift)
-    return lowest + (width - 1) / 2
-
-
 def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
     """Both raw tables, scanned once, together.
 
@@ -85,16 +82,14 @@ def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
     was intended in, and `warm` tells that its warm-up was over by then. `messages` adds up weights,
     `rows` counts rows.
     """
-    keys = ["second", "step", "warm", "queue", "client", "service_bucket", "response_bucket"]
+    keys = ["part", "second", "queue", "client", "service_bucket", "response_bucket"]
     sets = [
-        ["delivered", "second", "step", "warm", "service_bucket"],
-        ["delivered", "second", "step", "warm", "response_bucket"],
-        ["delivered", "step", "warm", "queue", "client"],
+        ["part", "second", "service_bucket"],
+        ["part", "second", "response_bucket"],
+        ["part", "queue", "client"],
     ]
     rows = _latencies(messages, info)
-    grouped = rows.groupingSets(
-        [[fn.col(key) for key in one] for one in sets], "delivered", *keys
-    ).agg(
+    grouped = rows.groupingSets([[fn.col(key) for key in one] for one in sets], *keys).agg(
         fn.grouping("service_bucket").alias("no_service"),
         fn.grouping("response_bucket").alias("no_response"),
         fn.count("*").alias("rows"),
@@ -111,7 +106,10 @@ def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
         .when(is_response, _by_table([response for _, response in KINDS.values()]))
         .otherwise(_by_table(list(KINDS)))
         .alias("kind"),
-        *("second", "step", "warm", "queue", "client", "rows", "messages"),
+        "second",
+        fn.shiftright("part", STEP_SHIFT).alias("step"),
+        _has(WARM).alias("warm"),
+        *("queue", "client", "rows", "messages"),
         fn.coalesce("service_bucket", "response_bucket").alias("bucket"),
         largest.alias("max_ns"),
         fn.when(~is_service & ~is_response, fn.col("response_sum")).alias("response_sum_ns"),
@@ -121,14 +119,18 @@ def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
 def _latencies(messages: DataFrame, info: RunInfo) -> DataFrame:
     """Each raw row's latencies and what they are grouped by.
 
-    A row of `delivered` is known by its `delivered_ns`, which `published` does not have.
+    A row of `delivered` is known by its `delivered_ns`, which `published` does not have. `part` is
+    the table, the step and whether it is warm in one number: every key costs time in every row.
     """
     until = fn.coalesce("confirmed_ns", "delivered_ns")
+    part = (
+        fn.shiftleft(fn.col("step").cast("int"), STEP_SHIFT)
+        + fn.when(_is_warm(info), WARM).otherwise(0)
+        + fn.when(fn.col("delivered_ns").isNotNull(), DELIVERED).otherwise(0)
+    )
     return messages.select(
-        fn.col("delivered_ns").isNotNull().alias("delivered"),
+        part.alias("part"),
         fn.floor(fn.coalesce("delivered_ns", "written_ns") / NS).cast("int").alias("second"),
-        "step",
-        _is_warm(info).alias("warm"),
         "queue",
         fn.coalesce("consumer", "publisher").alias("client"),
         fn.col("weight").cast("bigint").alias("weight"),
@@ -144,7 +146,12 @@ def _latencies(messages: DataFrame, info: RunInfo) -> DataFrame:
 def _by_table(words: list[str]) -> Column:
     """The word for published, or for delivered."""
     published, delivered = words
-    return fn.when(fn.col("delivered"), delivered).otherwise(published)
+    return fn.when(_has(DELIVERED), delivered).otherwise(published)
+
+
+def _has(bit: int) -> Column:
+    """Whether `part` has it."""
+    return fn.col("part").bitwiseAND(bit) != 0
 
 
 def _is_warm(info: RunInfo) -> Column:

@@ -1,4 +1,4 @@
-"""Reads a run directory: run.json checked, the four tables as DataFrames, their columns checked."""
+"""Reads a run directory: run.json and the columns checked, the two large tables as a DataFrame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     ShortType,
-    StringType,
     StructField,
     StructType,
 )
@@ -23,26 +22,30 @@ from pyspark.sql.types import (
 from sluicemq.errors import Refused
 from sluicemq.lab.measurements import TABLES, RunInfo, StepInfo, Verification, read_run_info
 
+LARGE: Final = ("published", "delivered")
+"""The tables with a row a message."""
+
 SPARK_TYPES: Final = {
     pa.int16(): ShortType(),
     pa.int32(): IntegerType(),
     pa.int64(): LongType(),
     pa.bool_(): BooleanType(),
-    pa.string(): StringType(),
 }
-"""The contract's types in Spark."""
+"""The types of the two large tables in Spark."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """One run as the lab left it. Nothing has been read from the tables yet."""
+    """One run as the lab left it. Nothing has been read yet from the two large tables."""
 
     directory: Path
     info: RunInfo
     messages: DataFrame
     """Rows of `published` and of `delivered`; a column its table does not have is null."""
-    counters: DataFrame
-    broker: DataFrame | None
+    counters: pa.Table
+    """A row a client and second."""
+    broker: pa.Table | None
+    """A row a second."""
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:
@@ -52,9 +55,9 @@ def open_run(session: SparkSession, directory: Path) -> RawRun:
     return RawRun(
         directory,
         info,
-        _read(session, directory, "published", "delivered"),
-        _read(session, directory, "counters"),
-        _read(session, directory, "broker") if has_broker else None,
+        _read_messages(session, directory),
+        _read_small(directory, "counters"),
+        _read_small(directory, "broker") if has_broker else None,
     )
 
 
@@ -98,14 +101,20 @@ def _require_keys(path: Path, prefix: str, found: Any, wanted: type) -> None:
             raise Refused(f"{path}: '{prefix}{key}' is missing")
 
 
-def _read(session: SparkSession, directory: Path, *names: str) -> DataFrame:
-    """These tables as one. The schema is the contract's, so that Spark need not look for it."""
+def _read_messages(session: SparkSession, directory: Path) -> DataFrame:
+    """Both as one. The schema is the contract's, so that Spark need not look for it."""
     columns: dict[str, pa.DataType] = {}
-    for name in names:
+    for name in LARGE:
         _check_table(directory / name, TABLES[name])
         columns |= {field.name: field.type for field in TABLES[name]}
     schema = StructType([StructField(name, SPARK_TYPES[kind]) for name, kind in columns.items()])
-    return session.read.schema(schema).parquet(*(str(directory / name) for name in names))
+    return session.read.schema(schema).parquet(*(str(directory / name) for name in LARGE))
+
+
+def _read_small(directory: Path, name: str) -> pa.Table:
+    """A table too small to be worth a query."""
+    _check_table(directory / name, TABLES[name])
+    return pq.read_table(directory / name, columns=TABLES[name].names)
 
 
 def _check_table(folder: Path, wanted: pa.Schema) -> None:

@@ -1,13 +1,19 @@
-"""Percentiles out of the cube, on three levels: each second, each step, the run."""
+"""Percentiles out of the cube: its histograms merged upward, second to step to run."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+from math import ceil
+from operator import itemgetter
+from typing import Final
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as fn
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from sluicemq.spark.pipeline.cube import KINDS, NEGATIVE, NEVER, value_column
+from sluicemq.spark.pipeline.cube import KINDS, NEGATIVE, NEVER, value_of
+from sluicemq.spark.pipeline.results import Latencies, Percentiles
 
 QUANTILES: Final = {"p50_ms": 0.50, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
 
@@ -15,66 +21,63 @@ LATENCY_KINDS: Final = tuple(kind for kinds in KINDS.values() for kind in kinds)
 
 NS_PER_MS: Final = 1e6
 
+Bucket = tuple[int, int, int | None]
+"""Its number, the messages in it, the largest latency of them (none for NEVER), ns."""
 
-def percentile_table(cube: DataFrame) -> DataFrame:
-    """A row for each level ("second", "step", "run"), key and kind of latency.
 
-    `messages` are those with a latency, `never` those without (no confirm), `negative`
-    those whose latency was below 0. Steps and run leave out the warm-up, seconds do not.
+def latencies_by_key(cube: pa.Table) -> dict[tuple[str, int], Latencies]:
+    """The latencies of each second, each step, and the run (key 0).
+
+    Steps and run leave out the warm-up, seconds do not.
     """
-    histogram = merge(levels(cube))
-    whole = Window.partitionBy("level", "key", "kind")
-    upward = whole.orderBy("bucket")
-    counted = fn.when(fn.col("bucket") >= 0, fn.col("messages")).otherwise(0)
-    ranked = histogram.select(
-        "*", fn.sum(counted).over(upward).alias("up_to"), fn.sum(counted).over(whole).alias("total")
-    )
-    at_least = {
-        name: fn.min(
-            fn.when(
-                (fn.col("bucket") >= 0) & (fn.col("up_to") >= fn.ceil(fn.col("total") * quantile)),
-                fn.col("bucket"),
-            )
-        ).alias(name)
-        for name, quantile in QUANTILES.items()
+    rows = cube.filter(pc.is_in(cube["kind"], pa.array(LATENCY_KINDS)))
+    warm = rows.filter(rows["warm"])
+    levels = {
+        "second": (rows, rows["second"]),
+        "step": (warm, warm["step"]),
+        "run": (warm, pa.repeat(0, warm.num_rows)),
     }
-    summed = ranked.groupBy("level", "key", "kind").agg(
-        fn.max("total").alias("messages"),
-        _messages_in(NEVER).alias("never"),
-        _messages_in(NEGATIVE).alias("negative"),
-        fn.max("max_ns").alias("max_ns"),
-        *at_least.values(),
+    found: dict[tuple[str, int], dict[str, Percentiles]] = {}
+    for level, (parts, keys) in levels.items():
+        for key, kind, histogram in merge(parts, keys):
+            found.setdefault((level, key), {})[kind] = percentiles(histogram)
+    return {key: Latencies(**kinds) for key, kinds in found.items()}
+
+
+def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Bucket]]]:
+    """Add up the histograms that have the same key (one a row) and kind; buckets in order."""
+    by = ["key", "kind", "bucket"]
+    merged = (
+        parts.select(["kind", "bucket", "messages", "max_ns"])
+        .append_column("key", keys)
+        .group_by(by)
+        .aggregate([("messages", "sum"), ("max_ns", "max")])
+        .sort_by([(name, "ascending") for name in by])
     )
-    # The middle of the last bucket can lie above the largest value in it.
-    value = {name: fn.least(value_column(fn.col(name)), fn.col("max_ns")) for name in QUANTILES}
-    return summed.select(
-        *("level", "key", "kind", "messages", "never", "negative"),
-        *((value[name] / NS_PER_MS).alias(name) for name in QUANTILES),
-        (fn.when(fn.col("messages") > 0, fn.col("max_ns")) / NS_PER_MS).alias("max_ms"),
+    columns = (merged[name].to_pylist() for name in (*by, "messages_sum", "max_ns_max"))
+    for (key, kind), rows in groupby(zip(*columns, strict=True), itemgetter(0, 1)):
+        yield key, kind, [(bucket, messages, most) for _, _, bucket, messages, most in rows]
+
+
+def percentiles(histogram: Sequence[Bucket]) -> Percentiles:
+    """By nearest rank, over the messages that have a latency."""
+    known = [row for row in histogram if row[0] >= 0]
+    up_to = list(accumulate(messages for _, messages, _ in known))
+    values = {}
+    if known:
+        largest = max(most for _, _, most in known if most is not None)
+        for name, quantile in QUANTILES.items():
+            bucket, _, _ = known[bisect_left(up_to, ceil(up_to[-1] * quantile))]
+            # The middle of the last bucket can lie above the largest value in it.
+            values[name] = min(value_of(bucket), largest) / NS_PER_MS
+        values["max_ms"] = largest / NS_PER_MS
+    return Percentiles(
+        messages=up_to[-1] if up_to else 0,
+        never=_messages_in(NEVER, histogram),
+        negative=_messages_in(NEGATIVE, histogram),
+        **values,
     )
 
 
-def levels(cube: DataFrame) -> DataFrame:
-    """The cube's latency rows, once for each level they count for."""
-    parts = (
-        *(fn.lit("second"), fn.col("second"), fn.lit(True)),
-        *(fn.lit("step"), fn.col("step").cast("int"), fn.col("warm")),
-        *(fn.lit("run"), fn.lit(0), fn.col("warm")),
-    )
-    stacked = fn.stack(fn.lit(3), *parts).alias("level", "key", "counts")
-    return (
-        cube.filter(fn.col("kind").isin(*LATENCY_KINDS))
-        .select("kind", "bucket", "messages", "max_ns", stacked)
-        .filter(fn.col("counts"))
-    )
-
-
-def merge(histograms: DataFrame) -> DataFrame:
-    """Add up histograms of the same level, key and kind."""
-    return histograms.groupBy("level", "key", "kind", "bucket").agg(
-        fn.sum("messages").alias("messages"), fn.max("max_ns").alias("max_ns")
-    )
-
-
-def _messages_in(bucket: int) -> Any:
-    return fn.sum(fn.when(fn.col("bucket") == bucket, fn.col("messages")).otherwise(0))
+def _messages_in(wanted: int, histogram: Sequence[Bucket]) -> int:
+    return sum(messages for bucket, messages, _ in histogram if bucket == wanted)

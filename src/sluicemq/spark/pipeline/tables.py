@@ -1,4 +1,4 @@
-"""Seconds and steps: small tables out of Spark, put together in plain Python.
+"""Seconds and steps: small tables, put together in plain Python.
 
 Throughput, backlog and waiting come from the exact counters, latencies from the cube, balance
 between clients and queues from the cube too (a sample is as good for shares).
@@ -6,25 +6,24 @@ between clients and queues from the cube too (a sample is as good for shares).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sluicemq.lab.measurements import RunInfo, StepInfo
 from sluicemq.spark.pipeline.classify import StepSeries, classify
-from sluicemq.spark.pipeline.cube import KINDS, NS
+from sluicemq.spark.pipeline.cube import KINDS, NS, build_cube
 from sluicemq.spark.pipeline.ingest import RawRun
-from sluicemq.spark.pipeline.percentiles import percentile_table
+from sluicemq.spark.pipeline.percentiles import latencies_by_key
 from sluicemq.spark.pipeline.results import (
     Balance,
     Check,
     Imbalance,
     Latencies,
-    Percentiles,
     Second,
     Step,
 )
@@ -57,48 +56,38 @@ class SmallTables:
         return sum(x[what] for x in self.shares if x["kind"] == table and x["by_client"])
 
 
-def collect(raw: RawRun, cube: DataFrame) -> SmallTables:
-    """Run the aggregations. `cube` is read several times: persist it."""
+def collect(raw: RawRun) -> SmallTables:
+    """Scan the raw rows, and add up."""
+    cube = build_cube(raw.messages, raw.info).toArrow()
+    broker = [] if raw.broker is None else raw.broker.to_pylist()
     return SmallTables(
-        counters=_rows(counters_per_second(raw.counters)),
-        latencies=latencies_by_key(_rows(percentile_table(cube))),
-        shares=_rows(shares(cube)),
-        broker={} if raw.broker is None else {row["second"]: row for row in _rows(raw.broker)},
+        counters=counters_per_second(raw.counters),
+        latencies=latencies_by_key(cube),
+        shares=shares(cube),
+        broker={row["second"]: row for row in broker},
     )
 
 
-def counters_per_second(counters: DataFrame) -> DataFrame:
+def counters_per_second(counters: pa.Table) -> list[Row]:
     """All workers together, from second 0 on."""
-    sums = (fn.sum(name).alias(name) for name in COUNTED + LEVELS)
-    return counters.filter(fn.col("second") >= 0).groupBy("second").agg(*sums).orderBy("second")
+    return _sums(counters.filter(pc.field("second") >= 0), ["second"], COUNTED + LEVELS)
 
 
-def shares(cube: DataFrame) -> DataFrame:
+def shares(cube: pa.Table) -> list[Row]:
     """What each client and each queue had of each step, during its warm-up and after it."""
-    keys = ("kind", "step", "warm")
-    return (
-        cube.filter(fn.col("kind").isin(*KINDS))
-        .groupingSets(
-            [[fn.col(key) for key in (*keys, who)] for who in ("client", "queue")],
-            *(*keys, "client", "queue"),
-        )
-        .agg(
-            fn.grouping("queue").alias("by_client"),
-            fn.sum("rows").alias("rows"),
-            fn.sum("messages").alias("messages"),
-            fn.sum("response_sum_ns").alias("response_sum_ns"),
-        )
-        .drop("client", "queue")
-    )
+    rows = cube.filter(pc.is_in(cube["kind"], pa.array(KINDS)))
+    added = ("rows", "messages", "response_sum_ns")
+    return [
+        {**row, "by_client": who == "client"}
+        for who in ("client", "queue")
+        for row in _sums(rows, ["kind", "step", "warm", who], added)
+    ]
 
 
-def latencies_by_key(rows: Iterable[Row]) -> dict[tuple[str, int], Latencies]:
-    """The percentile table, keyed by level and key."""
-    found: dict[tuple[str, int], dict[str, Percentiles]] = {}
-    for row in rows:
-        values = {name: row[name] for name in Percentiles.__dataclass_fields__}
-        found.setdefault((row["level"], row["key"]), {})[row["kind"]] = Percentiles(**values)
-    return {key: Latencies(**kinds) for key, kinds in found.items()}
+def _sums(table: pa.Table, keys: list[str], columns: Sequence[str]) -> list[Row]:
+    """A row for each combination of the keys, with the sums of the columns."""
+    sums = table.group_by(keys).aggregate([(name, "sum") for name in columns])
+    return list(sums.rename_columns([*keys, *columns]).to_pylist())
 
 
 def measured_range(step: StepInfo) -> tuple[range, bool]:
@@ -237,16 +226,16 @@ def _cpu_per_message(within: Iterable[Second]) -> float | None:
 
 def _balance(info: RunInfo, step: int, rows: list[Row]) -> Balance:
     mine = [row for row in rows if row["step"] == step and row["warm"]]
-    queues = _chosen(mine, "delivered", 0)
+    queues = _chosen(mine, "delivered", by_client=False)
     return Balance(
-        publishers=_among(_chosen(mine, "published", 1), info["publishers"]),
+        publishers=_among(_chosen(mine, "published", by_client=True), info["publishers"]),
         queues=_among(queues, info["queues"]),
-        consumers=_among(_chosen(mine, "delivered", 1), info["consumers"]),
+        consumers=_among(_chosen(mine, "delivered", by_client=True), info["consumers"]),
         queue_latency=imbalance([row["response_sum_ns"] / row["messages"] for row in queues]),
     )
 
 
-def _chosen(rows: Iterable[Row], kind: str, by_client: int) -> list[Row]:
+def _chosen(rows: Iterable[Row], kind: str, *, by_client: bool) -> list[Row]:
     return [row for row in rows if row["kind"] == kind and row["by_client"] == by_client]
 
 
@@ -267,7 +256,3 @@ def cross_check(seconds: list[Second], tables: SmallTables) -> list[Check]:
         agrees = abs(found - counted) <= CHECK_TOLERANCE * max(counted, 1)
         checks.append(Check(name=name, exact=counted, from_rows=found, agrees=agrees))
     return checks
-
-
-def _rows(table: DataFrame) -> list[Row]:
-    return [row.asDict() for row in table.collect()]
