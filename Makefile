@@ -10,6 +10,8 @@ CYCLES ?= 1000
 SEED ?=
 TARGET ?= session
 SECONDS ?= 60
+# Four processes on two cores: most tests wait for sockets, syncs and restarts (tests/scheduling.py).
+ALL_TESTS := --numprocesses 4 --no-loadscope-reorder --durations 25
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test fuzz differential interop torture torture-spark check format generated serve java strace clean
@@ -28,7 +30,7 @@ demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
 test: java strace check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
 	@PYTHONPATH=src:tests:bench $(BIN)/python tools/interop $(ARGS)

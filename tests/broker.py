@@ -17,8 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import sluicemq
 
-START_SECONDS = 20
-STOP_SECONDS = 20
+START_SECONDS = 60
+STOP_SECONDS = 60
 READY = b"ready amqp"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sluicemq.__file__).parents[1])}
 """Subprocesses run the very package the tests import."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["fixtures_broker"]
+# How long an example takes says how busy the machine is.
+settings.register_profile("sluicemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sluicemq")
+
+pytest_plugins = ["fixtures_broker", "scheduling"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

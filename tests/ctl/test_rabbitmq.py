@@ -20,7 +20,7 @@ import broker
 from ctl import policy_scenario
 
 brokers = pytest.importorskip("brokers")
-pytestmark = [pytest.mark.rabbitmq, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.rabbitmq
 
 RABBITMQCTL = brokers.RABBITMQ.with_name("rabbitmqctl")
 SECTIONS = (

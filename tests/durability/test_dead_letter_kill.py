@@ -32,7 +32,7 @@ SOURCES: dict[str, dict[str, int]] = {
 }
 DEAD = ("dead-a", "dead-b")
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 class Client(Thread):

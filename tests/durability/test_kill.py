@@ -18,7 +18,6 @@ CYCLES = 15
 SEEDS = (1, 2, 3, 4)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_nothing_confirmed_is_lost_by_kill_9(seed: int, tmp_path: Path) -> None:
     round_ = Round(seed, tmp_path, stop_percent=0)
@@ -36,7 +35,6 @@ def test_nothing_confirmed_is_lost_by_kill_9(seed: int, tmp_path: Path) -> None:
     assert tally.store_bytes > 0, tally
 
 
-@pytest.mark.timeout(120)
 def test_nothing_is_lost_between_polite_stops_and_kills(tmp_path: Path) -> None:
     tally = Round(5, tmp_path, stop_percent=50).run(10)
     assert tally.stops >= 2, tally

@@ -27,7 +27,7 @@ from durability.test_dead_letter_kill import Client, connect, take_all
 CYCLES = 3
 WORKED = ("work", "refusing", "short")
 """Queues that have a consumer."""
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 QUIET_SECONDS = 1.0
 DELAY_MS_MAX = 400
 

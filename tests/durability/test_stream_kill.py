@@ -23,7 +23,7 @@ import broker
 CYCLES = 5
 PUBLISHERS = 3
 ARGUMENTS = {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": 30_000}
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class Publisher(Thread):

@@ -61,7 +61,7 @@ COLUMNS: Final = (
     "messages_ram",
     "backing_queue_status",
 )
-GRACE_S: Final = 5.0
+GRACE_S: Final = 30.0
 LIFE_MAX_S: Final = 1.0
 TRACED_LIFE_S: Final = 2.0
 STOP_PERCENT: Final = 5

@@ -19,7 +19,7 @@ Connect = Callable[..., BlockingConnection]
 Declare = Callable[..., str]
 """Declares a queue, its x-arguments as options; gives the name."""
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 QUIET_SECONDS = 0.3
 """How long nothing must come before we believe that nothing will."""
 

@@ -13,7 +13,7 @@ from aio_pika.abc import AbstractChannel, AbstractQueue
 
 from broker import Target
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60
 
 Scenario = Callable[[AbstractChannel], Awaitable[None]]
 

@@ -12,7 +12,7 @@ import pytest
 
 from broker import Target
 
-PATIENCE_SECONDS = 10
+PATIENCE_SECONDS = 60
 
 
 def open_connection(target: Target, **options: Any) -> amqp.Connection:

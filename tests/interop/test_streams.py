@@ -103,7 +103,9 @@ def test_begins_where_it_is_asked_to(
 
 
 @pytest.mark.parametrize(
-    "offset", ["next", None, 10, datetime.now(UTC) + timedelta(hours=1)], ids=str
+    "offset",
+    ["next", None, 10, datetime.now(UTC) + timedelta(hours=1)],
+    ids=["next", "None", "10", "in an hour"],
 )
 def test_begins_with_what_comes_next(
     connection: BlockingConnection, stream: str, offset: object

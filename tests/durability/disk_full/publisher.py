@@ -15,7 +15,7 @@ from broker import Target
 
 WINDOW: Final = 100
 """Messages without a confirm at a time, unless a test says otherwise."""
-PATIENCE_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 60.0
 PERSISTENT: Final = pika.BasicProperties(delivery_mode=2)
 
 
@@ -107,12 +107,12 @@ def drain(target: Target, queue: str) -> list[int]:
         channel = connection.channel()
         channel.basic_qos(prefetch_count=100)
         messages = channel.queue_declare(queue, passive=True).method.message_count
-        for method, _, body in channel.consume(queue, inactivity_timeout=PATIENCE_SECONDS):
+        coming = channel.consume(queue, inactivity_timeout=PATIENCE_SECONDS)
+        while len(found) < messages:
+            method, _, body = next(coming)
             if method is None:
                 break
             found.append(int(body[:8]))
             channel.basic_ack(method.delivery_tag)
-            if len(found) >= messages:
-                break
         channel.cancel()
     return found

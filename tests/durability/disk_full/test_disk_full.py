@@ -19,8 +19,6 @@ from broker import NotReady, Target
 from durability.disk_full.publisher import Publisher, declare, drain, wait_for
 from durability.disk_full.volume import MIB, Volume, volume
 
-pytestmark = pytest.mark.timeout(300)
-
 NO_LIMIT = "storage.disk_free_limit_absolute=0"
 SIZES = (1000, 20_000)
 """Bodies in the queue's own files, and in the message store."""
