@@ -1,8 +1,8 @@
 """How a whole run of the tests is spread over processes (pytest-xdist, `--numprocesses`).
 
-A process takes file after file, so that what the tests of a file share is made once. Tests that have
-a Spark session (one a process; its JVM takes a gigabyte) go to two processes only: those of the AMQP
-data source, and those of the lab. What takes longest begins first.
+A process takes file after file, so that what the tests of a file share is made once. Tests that
+have a Spark session (one a process; its JVM takes a gigabyte) go to two processes only: those of
+the AMQP data source, and those of the lab. What takes longest begins first.
 """
 
 from __future__ import annotations
