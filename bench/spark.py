@@ -1,10 +1,13 @@
 """Spark's source and sink against a plain pika loop and our own client, in one run.
 
-    python bench/spark.py [--messages 200000] [--minutes 0] [--broker sluicemq|rabbitmq]
+    python bench/spark.py [--messages 200000] [--rows 2000000] [--minutes 0]
+                          [--broker sluicemq|rabbitmq]
 
 Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
 in turn. The source reads a full queue into Spark's `noop` sink; its rate is over the time of the
-triggers that had rows. `--minutes` adds a long run at a steady rate and shows what memory does.
+triggers that had rows. The sink writes `--rows` rows into a queue that keeps the last KEPT; its
+rate is over the whole query, and within its task from the first batch on. `--minutes` adds a long
+run at a steady rate and shows what memory does.
 """
 
 from __future__ import annotations
@@ -18,12 +21,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import brokers
 import pika
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
@@ -31,6 +38,8 @@ from sluicemq.client.consuming import Subscription
 from sluicemq.client.messages import BasicProperties, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
+from sluicemq.spark.data_source import AmqpDataSource
+from sluicemq.spark.options import Options, Side
 from sluicemq.spark.session import spark_session
 
 QUEUE: Final = "bench"
@@ -40,15 +49,68 @@ BATCH: Final = 25_000
 WINDOW: Final = 2000
 PIKA_MESSAGES: Final = 20_000
 STEADY_RATE: Final = 5000
+KEPT: Final = 50_000
+"""Messages that a queue keeps of those that are written: its memory is the same all along."""
+TIMING: Final = "timing"
+
+
+class TimedDataSource(AmqpDataSource):
+    """The sink; the task writes into the file `timing` how long it took from its first batch on."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "amqp_timed"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return TimedWriter(super().writer(schema, overwrite), self.options[TIMING])
+
+    def _options(self, side: Side) -> Options:
+        return Options.parse({k: v for k, v in self.options.items() if k != TIMING}, side)
+
+
+class TimedWriter(DataSourceArrowWriter):
+    """See above."""
+
+    def __init__(self, writer: DataSourceArrowWriter, timing: str) -> None:
+        self.writer = writer
+        self.timing = timing
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        first = next(iterator)
+        began = time.perf_counter()
+        done = self.writer.write(chain((first,), iterator))
+        Path(self.timing).write_text(f"{time.perf_counter() - began}")
+        return done
+
+
+class NothingDataSource(DataSource):
+    """Writes nothing: what Spark costs by itself."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "nothing"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        return NothingWriter()
+
+
+class NothingWriter(DataSourceArrowWriter):
+    """See above."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
 
 
 class Bench:
-    """One broker, one Spark session."""
+    """One broker, one Spark session; `kept`: all that the queue keeps of the messages."""
 
-    def __init__(self, url: str, spark: SparkSession, messages: int) -> None:
+    def __init__(self, url: str, spark: SparkSession, messages: int, kept: int = 0) -> None:
         self.url = url
         self.spark = spark
         self.messages = messages
+        self.arguments = {"x-max-length": kept} if kept else {}
         self.triggers: list[dict[str, int]] = []
 
     def fill(self, count: int, delivery_mode: int = 1, made: bool = False) -> float:
@@ -73,7 +135,7 @@ class Bench:
     def empty(self) -> None:
         with connect(self.url) as client:
             client.delete_queue(QUEUE)
-            client.declare_queue(QUEUE, durable=False)
+            client.declare_queue(QUEUE, durable=False, arguments=self.arguments)
 
     # Reading
 
@@ -139,7 +201,7 @@ class Bench:
     def make_durable(self) -> None:
         with connect(self.url) as client:
             client.delete_queue(QUEUE)
-            client.declare_queue(QUEUE)
+            client.declare_queue(QUEUE, arguments=self.arguments)
 
     def write_pika(self) -> float:
         connection = pika.BlockingConnection(pika.URLParameters(self.url))
@@ -154,12 +216,28 @@ class Bench:
         return rate
 
     def write_spark(self, tasks: int = 1, mode: int = 1, **options: Any) -> float:
+        began = time.perf_counter()
+        self.write("amqp", tasks, mode, uri=self.url, routingKey=QUEUE, **options)
+        return self.messages / (time.perf_counter() - began)
+
+    def write_within_task(self, **options: Any) -> float:
+        self.spark.dataSource.register(TimedDataSource)
+        with tempfile.NamedTemporaryFile("r") as timing:
+            options |= {TIMING: timing.name, "uri": self.url, "routingKey": QUEUE}
+            self.write("amqp_timed", **options)
+            return self.messages / float(timing.read())
+
+    def write_nothing(self) -> float:
+        self.spark.dataSource.register(NothingDataSource)
+        began = time.perf_counter()
+        self.write("nothing")
+        return self.messages / (time.perf_counter() - began)
+
+    def write(self, kind: str, tasks: int = 1, mode: int = 1, **options: Any) -> None:
         rows = self.spark.range(0, self.messages, numPartitions=tasks)
         frame = rows.selectExpr("repeat('x', 1024) as body", f"{mode} as delivery_mode")
-        writer = frame.write.format("amqp").mode("append").options(uri=self.url, routingKey=QUEUE)
-        began = time.perf_counter()
+        writer = frame.write.format(kind).mode("append")
         writer.options(mandatory="false", **options).save()
-        return self.messages / (time.perf_counter() - began)
 
 
 def best(work: Callable[[], float], bench: Bench, repeats: int) -> tuple[float, dict[str, float]]:
@@ -284,6 +362,7 @@ def main() -> None:
     """Everything, in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
@@ -294,6 +373,7 @@ def main() -> None:
         spark_session("local[2]", "2g", 10**9) as spark,
     ):
         bench = Bench(url, spark, given.messages)
+        sink = Bench(url, spark, given.rows, KEPT)
         slim = {"includeProperties": "false"}
         reading = {
             "pika, ack each 100": bench.read_pika,
@@ -303,22 +383,24 @@ def main() -> None:
         }
         plain = {"idempotencyHeaders": "false"}
         writing = {
-            "pika, each confirmed": bench.write_pika,
-            "our client, window 2000": bench.write_client,
-            "Spark sink, 1 task": bench.write_spark,
-            "Spark sink, 2 tasks": lambda: bench.write_spark(2),
-            "Spark sink, 1 task, no headers": lambda: bench.write_spark(**plain),
+            "pika, each confirmed": sink.write_pika,
+            "our client, window 2000": sink.write_client,
+            "Spark sink, 1 task": sink.write_spark,
+            "Spark sink, 1 task, within the task": sink.write_within_task,
+            "Spark sink, 2 tasks": lambda: sink.write_spark(2),
+            "Spark sink, 1 task, no headers": lambda: sink.write_spark(**plain),
+            "Spark, a writer of nothing, 1 task": sink.write_nothing,
         }
         durable = {
-            "our client, window 2000": bench.write_client_durable,
-            "Spark sink, 1 task": bench.write_spark_durable,
+            "our client, window 2000": sink.write_client_durable,
+            "Spark sink, 1 task": sink.write_spark_durable,
         }
-        for title, cases, raw in (
-            ("source", reading, "our client"),
-            ("sink, transient", writing, "our client, window 2000"),
-            ("sink, durable and persistent", durable, "our client, window 2000"),
+        for title, one, cases, raw in (
+            ("source", bench, reading, "our client"),
+            ("sink, transient", sink, writing, "our client, window 2000"),
+            ("sink, durable and persistent", sink, durable, "our client, window 2000"),
         ):
-            table(title, {n: best(w, bench, given.repeats) for n, w in cases.items()}, raw)
+            table(title, {n: best(w, one, given.repeats) for n, w in cases.items()}, raw)
             sys.stdout.flush()
         trigger_table(bench.triggers)
         if given.minutes:
