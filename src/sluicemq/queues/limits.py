@@ -97,7 +97,7 @@ class Limits:
         before it."""
         queue = self.queue
         if self.came_ms:
-            self.now_ms = min(max(self.now_ms, self.came_ms - 1), now_ms)
+            self.now_ms = min(self.came_ms - 1, now_ms)
             self.expire(effects)
             self.came_ms = 0
             queue.serve(effects)

@@ -78,6 +78,17 @@ def test_a_timer_waits_for_the_head_and_for_nothing_else() -> None:
     assert not shell(broker, "q").machine.limits.restless
 
 
+def test_what_comes_later_in_the_same_millisecond_is_delivered_too() -> None:
+    """However short its life: somebody waits for it."""
+    broker = Broker()
+    client = client_of(broker)
+    declare(client, "q", message_ttl=0)
+    client.call(1, m.BasicConsume(queue="q", no_ack=True))
+    for tag in (1, 2, 3):
+        client.publish(1, "q", b"soon old")
+        assert client.delivered() == [tag]
+
+
 def test_a_clock_that_is_set_forward_is_noticed() -> None:
     broker = Broker()
     client = client_of(broker)
