@@ -6,13 +6,23 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final, overload
 
-from sluicemq.amqp.frames import content_body, content_frames, frame_end
+from sluicemq.amqp.frames import (
+    END,
+    END_OCTET,
+    OVERHEAD,
+    content_body,
+    content_frames,
+    frame_end,
+)
 from sluicemq.amqp.methods import BasicPublish
 from sluicemq.amqp.properties import PROPERTIES, BasicProperties
 from sluicemq.amqp.types import FieldValue, Malformed, Table, Timestamp
 from sluicemq.client.wire import CHANNEL
 
 __all__ = [
+    "END",
+    "END_OCTET",
+    "OVERHEAD",
     "PROPERTIES",
     "PROPERTIES_AT",
     "BasicProperties",

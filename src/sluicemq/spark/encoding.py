@@ -18,8 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import BinaryType, MapType, StringType, StructType
 
-from sluicemq.amqp.frames import END, END_OCTET, OVERHEAD
 from sluicemq.client.messages import (
+    END,
+    END_OCTET,
+    OVERHEAD,
     BasicProperties,
     FieldValue,
     Messages,
