@@ -32,6 +32,7 @@ def session_of(nodeid: str) -> str:
     return next((session for session in SESSIONS if nodeid.startswith(session)), "")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileScheduling:
     return FileScheduling(config, log)
 
