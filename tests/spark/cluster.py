@@ -20,11 +20,13 @@ START_SECONDS = 60
 
 
 @contextmanager
-def daemon(kind: str, ready: str, log: Path, *arguments: str) -> Iterator[str]:
+def daemon(
+    kind: str, ready: str, log: Path, *arguments: str, host: str = "127.0.0.1"
+) -> Iterator[str]:
     """A master or a worker; yields what `ready` matched in its log."""
-    command = ["java", "-Xmx256m", "-cp", JARS, f"{PACKAGE}.{kind}", "--host", "127.0.0.1"]
+    command = ["java", "-Xmx256m", "-cp", JARS, f"{PACKAGE}.{kind}", "--host", host]
     environment = os.environ | {
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
         "SPARK_HOME": str(HOME),
         "SPARK_SCALA_VERSION": "2.13",  # else it is looked for in directories only sources have
     }
@@ -49,8 +51,9 @@ def daemon(kind: str, ready: str, log: Path, *arguments: str) -> Iterator[str]:
 
 
 @contextmanager
-def standalone_cluster(workers: int) -> Iterator[str]:
-    """A master and so many workers of one core; yields the master's URL."""
+def standalone_cluster(workers: int, *, apart: bool = False) -> Iterator[str]:
+    """A master and so many workers of one core; yields the master's URL. `apart`: each at an
+    address of its own, for Spark does not start a second attempt on the host of the first."""
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         master = daemon(
@@ -64,6 +67,7 @@ def standalone_cluster(workers: int) -> Iterator[str]:
                 home / f"worker{number}.log",
                 *("--cores", "1", "--memory", "700m", "--work-dir", str(home / f"work{number}")),
                 url,
+                host=f"127.0.0.{number + 2 if apart else 1}",
             )
             stack.enter_context(worker)
         yield url

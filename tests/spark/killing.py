@@ -59,7 +59,6 @@ from sluicemq.client.messages import (
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 from sluicemq.spark.encoding import BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER
-from sluicemq.spark.schema import offset_of
 from spark.kill_driver import OUT, QUEUE, STREAM
 from spark.kill_parts import START_S, BrokerProcess, Driver, Publishing, kill
 
@@ -264,7 +263,7 @@ class Run:
         return Arrived(
             files=[(n, redelivered) for n, redelivered in found],
             out=[(name_of(each), int(body_of(each))) for each in self.consume(OUT, written)],
-            history=[(offset_of(each), int(body_of(each))) for each in history],
+            history=[(headers_of(each)["x-stream-offset"], int(body_of(each))) for each in history],
             retried=len(list((self.folder / "retried").iterdir())),
         )
 
@@ -355,9 +354,14 @@ def judge_out(verdict: Verdict, arrived: Arrived, deduplicates: bool) -> None:
     verdict.check("too many from the sink", sorted((found - wanted).elements()))
 
 
+def headers_of(message: bytes) -> dict[str, Any]:
+    """None are {}."""
+    return dict(BasicProperties.decode(properties_of(message)).headers or {})
+
+
 def name_of(message: bytes) -> Name:
     """What the sink called it; () for a mark."""
-    headers = BasicProperties.decode(properties_of(message)).headers or {}
+    headers = headers_of(message)
     names = (BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER)
     return tuple(headers[name] for name in names) if headers else ()
 

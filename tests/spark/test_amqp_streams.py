@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,28 @@ pytestmark = pytest.mark.spark
 STREAM = {"queueType": "stream"}
 
 
-@pytest.fixture
-def stream(target: Target, amqp: Broker, name: str) -> Iterator[str]:
+SMALL = {"x_max_length_bytes": 60_000, "x_stream_max_segment_size_bytes": 20_000}
+"""The oldest messages go soon."""
+
+
+def declare(target: Target, amqp: Broker, name: str, **arguments: Any) -> str:
     """A stream; skipped where somebody else's broker knows none."""
     try:
-        yield amqp.declare(name, x_queue_type="stream")
+        return amqp.declare(name, x_queue_type="stream", **arguments)
     except ClosedByBrokerError as closed:
         if target.is_own:
             raise
         pytest.skip(f"no streams: {closed}")
+
+
+@pytest.fixture
+def stream(target: Target, amqp: Broker, name: str) -> str:
+    return declare(target, amqp, name)
+
+
+@pytest.fixture
+def small_stream(target: Target, amqp: Broker, name: str) -> str:
+    return declare(target, amqp, name, **SMALL)
 
 
 def test_a_batch_read_takes_ranges_again_and_again(
@@ -81,3 +94,64 @@ def test_a_batch_that_failed_has_the_same_rows_again(
     start().awaitTermination(60)
     assert seen[0] == seen[1] == (0, list(range(100)))
     assert sorted(n for _, rows in seen[1:] for n in rows) == list(range(150))
+
+
+def test_offsets_that_retention_took_are_an_error_or_passed_over(
+    spark: SparkSession, amqp: Broker, small_stream: str, tmp_path: Path
+) -> None:
+    files = Files(spark, tmp_path)
+    strict, lax = (
+        streaming(spark, amqp, small_stream, **STREAM, failOnDataLoss=fails)
+        for fails in ("true", "false")
+    )
+    amqp.publish(small_stream, numbered(20))
+    files.run(strict)
+    amqp.publish(small_stream, numbered(300, first=20, size=1000))
+    with pytest.raises(Exception, match=f"queue '{small_stream}': offsets") as caught:
+        files.run(strict)
+    said = re.search(r"offsets (\d+) to (\d+) are gone by retention", str(caught.value))
+    assert said is not None
+    wanted, last_gone = map(int, said.groups())
+    assert 20 <= wanted <= last_gone
+    assert numbers(files.rows()) == list(range(20)), "nothing of the batch that failed"
+    files.run(lax)
+    found = numbers(files.rows())[20:]
+    assert found == list(range(found[0], 320)), "from the oldest that is there"
+    assert found[0] > 20
+    amqp.publish(small_stream, numbered(5, first=320))
+    files.run(strict)
+    assert numbers(files.rows())[20:] == list(range(found[0], 325))
+
+
+def test_a_batch_read_begins_where_retention_ends(
+    spark: SparkSession, amqp: Broker, small_stream: str
+) -> None:
+    amqp.publish(small_stream, numbered(300, size=1000))
+    found = numbers(batch(spark, amqp, small_stream, **STREAM))
+    assert found == list(range(found[0], 300))
+    assert 0 < found[0] < 300
+    gone = {**STREAM, "startingOffsets": "0", "endingOffsets": "50"}
+    with pytest.raises(Exception, match="offsets 0 to 49 are gone by retention"):
+        batch(spark, amqp, small_stream, **gone, minPartitions="1").count()
+    assert batch(spark, amqp, small_stream, **gone, failOnDataLoss="false").count() == 0
+
+
+def test_a_stream_that_is_another_one_now_is_an_error_or_read_from_its_begin(
+    spark: SparkSession, amqp: Broker, stream: str, tmp_path: Path
+) -> None:
+    """It was deleted, and made again with less in it than the checkpoint says was read."""
+    files = Files(spark, tmp_path)
+    strict, lax = (
+        streaming(spark, amqp, stream, **STREAM, failOnDataLoss=fails)
+        for fails in ("true", "false")
+    )
+    amqp.publish(stream, numbered(100))
+    files.run(strict)
+    with amqp.admin() as admin:
+        admin.delete_queue(stream)
+    amqp.declare(stream, x_queue_type="stream")
+    amqp.publish(stream, numbered(10, first=100))
+    with pytest.raises(Exception, match=f"queue '{stream}': ends at offset 10, before 100"):
+        files.run(strict)
+    files.run(lax)
+    assert numbers(files.rows()) == list(range(110))

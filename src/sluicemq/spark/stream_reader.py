@@ -6,6 +6,7 @@ A range can be read again at any time, so Spark's checkpoint alone makes it exac
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from sluicemq.spark.batch import decode
+from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.stream_ranges import (
@@ -29,6 +31,9 @@ from sluicemq.spark.stream_ranges import (
 )
 
 Offsets = dict[str, int]
+
+SURE_QUIET_S: Final = 1.0
+"""The silence after which an end that lies before what was read is believed."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -53,6 +58,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         ends = self._seen = self._target or self._ends()
+        for queue in ends:
+            self._check_end(start, queue, ends)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_per_batch
         behind = {queue: max(ends[queue] - self._from(start, queue), 0) for queue in ends}
         total = sum(behind.values())
@@ -65,6 +72,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
         ranges = {queue: (self._from(start, queue), end[queue]) for queue in end}
+        for queue, (first, last) in ranges.items():
+            if last < first:  # see `_check_end`
+                ranges[queue] = (0, last)
         return split_ranges(ranges, self._options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -76,6 +86,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, quiet_s: float | None = None) -> Offsets:
         more = () if quiet_s is None else (quiet_s,)
         return {queue: end_offset(self._options, queue, *more) for queue in self._options.queues}
+
+    def _check_end(self, start: Offsets, queue: str, ends: Offsets) -> None:
+        """A stream that ends before what was read is another one, or has lost messages: an error,
+        or read from its begin."""
+        at = self._from(start, queue)
+        if 0 < ends[queue] < at:
+            ends[queue] = end_offset(self._options, queue, SURE_QUIET_S)
+        if not 0 < ends[queue] < at:
+            return
+        if self._options.fail_on_data_loss:
+            raise AmqpError(
+                f"queue {queue!r}: ends at offset {ends[queue]}, before {at}, which is the next for"
+                " this query: it was made anew, or has lost messages (failOnDataLoss = true)"
+            )
+        start[queue] = 0
 
     def _from(self, start: Offsets, queue: str) -> int:
         """Where a queue stands; one that was added to the query begins as the options say."""

@@ -1,0 +1,101 @@
+"""Goal: tasks that run again, or twice at a time, neither lose nor double what is promised once.
+
+Method: a standalone cluster of two executors at two addresses; `cluster_job.py` runs there, each
+scenario with a first attempt that fails in the middle, and with one that stalls there until Spark
+speculates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker import Target
+from spark.cluster import standalone_cluster
+from spark.cluster_job import ROWS, WAYS, Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def outcomes(target: Target, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
+    """What came of each scenario."""
+    folder = tmp_path_factory.mktemp("attempts")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
+    with standalone_cluster(2, apart=True) as master:
+        done = subprocess.run(
+            [sys.executable, "-m", "spark.cluster_job", master, target.url, str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+            env=environment,
+        )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads((folder / "outcomes.json").read_text())
+    return {name: Outcome(**outcome) for name, outcome in found.items()}
+
+
+def outcome_of(outcomes: dict[str, Outcome], scenario: str, way: str) -> Outcome:
+    """There must have been a second attempt."""
+    outcome = outcomes[f"{scenario}-{way}"]
+    assert not outcome.error
+    assert 1 in outcome.attempts
+    return outcome
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("scenario", ["source", "stream_source"])
+def test_a_streaming_read_gives_each_row_once(
+    outcomes: dict[str, Outcome], scenario: str, way: str
+) -> None:
+    outcome = outcome_of(outcomes, scenario, way)
+    assert outcome.numbers == list(range(ROWS))
+    assert (outcome.redelivered, outcome.left) == (0, 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_read_of_a_queue_gives_each_row_once(
+    outcomes: dict[str, Outcome], way: str
+) -> None:
+    """A second attempt waits until the first has read, or is gone."""
+    outcome = outcome_of(outcomes, "batch_never", way)
+    assert (outcome.numbers, outcome.left) == (list(range(ROWS)), ROWS)
+
+
+def test_a_batch_read_that_empties_the_queue_does_so_at_most_once(
+    outcomes: dict[str, Outcome],
+) -> None:
+    """A second attempt after the first has read all finds nothing, and says so."""
+    stalls, fails = outcomes["batch_on_read-stalls"], outcomes["batch_on_read-fails"]
+    assert (stalls.error, stalls.numbers, stalls.left) == ("", list(range(ROWS)), 0)
+    assert f"{ROWS} of {ROWS} messages that were counted are gone" in fails.error
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_write_loses_nothing(outcomes: dict[str, Outcome], way: str) -> None:
+    outcome = outcome_of(outcomes, "sink_at_least_once", way)
+    assert set(outcome.numbers) == set(range(ROWS))
+    assert len(outcome.numbers) > ROWS, "the first attempt should have written some"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("scenario", ["sink_once", "stream_to_sink_once"])
+def test_a_queue_that_deduplicates_has_each_row_once(
+    target: Target, outcomes: dict[str, Outcome], scenario: str, way: str
+) -> None:
+    if not target.is_own:
+        pytest.skip("needs a plug-in elsewhere")
+    assert outcome_of(outcomes, scenario, way).numbers == list(range(ROWS))
+
+
+def test_an_address_that_is_not_the_drivers_is_named(outcomes: dict[str, Outcome]) -> None:
+    assert "transferHost = '203.0.113.7': cannot listen there" in outcomes["unreachable"].error
+    assert outcomes["unreachable"].left == 1
