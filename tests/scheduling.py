@@ -15,7 +15,7 @@ SESSIONS = ("tests/spark/test_amqp_", "tests/spark/")
 OWN_DRIVERS = ("tests/spark/test_amqp_attempts", "tests/spark/test_amqp_kill")
 """These start Spark themselves, in other processes: they are spread as files are."""
 
-SLOW = ("tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/", *OWN_DRIVERS)
+SLOW = ("tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")
 
 
 class FileScheduling(LoadFileScheduling):
@@ -38,4 +38,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FileSch
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (not session_of(item.nodeid), not item.nodeid.startswith(SLOW)))
+    items.sort(key=lambda item: order(item.nodeid))
+
+
+def order(nodeid: str) -> tuple[bool, bool, bool]:
+    """Tests with less begin first."""
+    return (
+        not session_of(nodeid),
+        not nodeid.startswith(OWN_DRIVERS),
+        not nodeid.startswith(SLOW),
+    )
