@@ -31,6 +31,22 @@ def test_two_consumers_take_turns(connection: BlockingConnection, queue: str) ->
     assert second.bodies == numbered(100)[1::2]
 
 
+@pytest.mark.parametrize("consumers", [2, 3])
+def test_a_channel_with_several_consumers_gets_the_queue_in_order(
+    connection: BlockingConnection, queue: str, consumers: int
+) -> None:
+    """Whichever of them a message is for (AMQP 0-9-1, 4.7); each has its share."""
+    channel = connection.channel()
+    inboxes = [consume(channel, queue) for _ in range(consumers)]
+    sent = numbered(3000)
+    publish(connection.channel(), queue, *sent)
+    wait_until(connection, lambda: sum(len(inbox.deliveries) for inbox in inboxes) == 3000)
+    by_tag = {each.tag: each.body for inbox in inboxes for each in inbox.deliveries}
+    assert [by_tag[tag] for tag in sorted(by_tag)] == sent
+    counts = [len(inbox.deliveries) for inbox in inboxes]
+    assert max(counts) - min(counts) <= 300
+
+
 def test_five_consumers_share_a_stream_each_in_order(
     connection: BlockingConnection, channel: BlockingChannel, queue: str
 ) -> None:

@@ -30,7 +30,7 @@ from sluicemq.queues.commands import (
     Tick,
     Written,
 )
-from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of
+from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of, shares
 from sluicemq.queues.effects import (
     Cancelled,
     Confirm,
@@ -224,18 +224,16 @@ class ClassicQueue(QueueMachine):
         self, chunk: Chunk, count: int, able: list[Consumer], cost_each: int, effects: list[Effect]
     ) -> None:
         """Give the first `count` messages of the chunk to the consumers in turn."""
-        start = chunk.start
-        end = start + count
-        step = len(able)
         depth = self.depth
         depth.ready -= count
-        for index in range(min(step, count)):
-            consumer = able[index]
-            contents = chunk.contents[start + index : end : step]
+        for consumer, places in shares(able, range(chunk.start, chunk.start + count)):
+            contents = chunk.contents[places.start : places.stop : places.step]
             size = size_of(contents, chunk.even)
             depth.ready_bytes -= size
             lot = 0
-            positions = range(chunk.position + start + index, chunk.position + end, step)
+            positions = range(
+                chunk.position + places.start, chunk.position + places.stop, places.step
+            )
             returned = self.returned(positions) if chunk.redelivered else None
             if consumer.no_ack:
                 self.release_chunk(chunk, contents, positions, effects)

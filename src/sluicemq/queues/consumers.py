@@ -2,13 +2,15 @@
 
 Rules (spec 9.2-9.5): higher priority first; inside one priority strict round robin, one message
 each; a consumer without room is passed over. Dealing n messages to k consumers gives the i-th
-every k-th message, so round robin costs one slice a consumer and not one step a message.
+every k-th message, so round robin costs one slice a consumer and not one step a message. A channel
+must get the messages of a queue in their order though (AMQP 0-9-1, 4.7), whichever of its consumers
+they are for: consumers that share one are dealt few messages one by one, many in blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.limits import DELIVERY_COST_BYTES
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.prefetch import Limiter, Prefetch
     from sluicemq.kernel.actor import Actor
+
+DEALT_SINGLY_MAX: Final = 16
+"""Messages of one deal to consumers that share a channel. Each is a delivery of its own, at the
+price of twenty in a block."""
 
 
 class Consumer:
@@ -199,6 +205,19 @@ def room_together(able: list[Consumer], each: int, cost_each: int) -> int:
         credit = min(consumer.window.credit for consumer in able)
         each = min(each, credit // (cost_each * sharers))
     return each
+
+
+def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, range]]:
+    """Which places in a run of messages each consumer gets, in the order to deliver them in."""
+    count = len(places)
+    step = len(able)
+    if step == 1 or len({consumer.channel for consumer in able}) == step:
+        for index in range(min(step, count)):
+            yield able[index], places[index::step]
+        return
+    size = 1 if count <= DEALT_SINGLY_MAX else -(-count // step)
+    for index, first in enumerate(range(0, count, size)):
+        yield able[index % step], places[first : first + size]
 
 
 def cost_of(size_each: int) -> int:
