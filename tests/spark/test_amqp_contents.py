@@ -1,14 +1,16 @@
-"""Goal: the fast ways from contents to columns and from rows to frames say what the slow ones say.
+"""Goal: the fast way from contents to columns says what the slow one says.
 
 Method: any mixture of bodies and properties, decoded one by one beside it. No Spark session.
 """
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,26 +25,25 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sluicemq.client.messages import (
-    BasicProperties,
-    body_of,
-    content,
-    frame_end,
-    properties_of,
-    publish_frame,
-)
+from sluicemq.amqp.connection import CLIENT, AmqpConnection
+from sluicemq.amqp.events import Deliveries
+from sluicemq.amqp.frames import HEARTBEAT_FRAME
+from sluicemq.amqp.methods import BasicDeliver
+from sluicemq.client.messages import BasicProperties, body_of, content
 from sluicemq.errors import Refused
-from sluicemq.spark.encoding import Columns, Encoder, Place
+from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
 from sluicemq.spark.ledger import Ledger
-from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import split
-from sluicemq.spark.schema import Decoder, Run
+from sluicemq.spark.schema import Decoder
+from sluicemq.spark.transfer import send_all
 
 FRAME_MAX = 4096
 HEADERS = MapType(StringType(), StringType())
 READ = StructType(
     [
         StructField("body", BinaryType()),
+        StructField("exchange", StringType()),
+        StructField("routing_key", StringType()),
         StructField("redelivered", BooleanType()),
         StructField("delivery_tag", LongType()),
         StructField("offset", LongType()),
@@ -65,81 +66,82 @@ messages = st.lists(st.tuples(properties, bodies), min_size=1, max_size=30)
 alike = st.builds(lambda one, n: [one] * n, st.tuples(properties, bodies), st.integers(1, 30))
 
 
-@given(st.one_of(messages, alike), st.booleans())
-def test_contents_become_rows(given_: list[tuple[BasicProperties, bytes]], is_stream: bool) -> None:
-    contents = []
-    for offset, (each, body) in enumerate(given_, 100):
+envelopes = st.lists(
+    st.sampled_from([("e", "k", True), ("", "q", False), ("", "qq", False)]),
+    min_size=30,
+    max_size=30,
+)
+
+
+@given(
+    st.one_of(messages, alike),
+    st.one_of(envelopes, st.just([("", "q", False)] * 30)),
+    st.lists(st.integers(1, 20_000), max_size=4),
+    st.integers(1, 12),
+    st.booleans(),
+)
+def test_deliveries_become_rows(
+    given_: list[tuple[BasicProperties, bytes]],
+    envelope: list[tuple[str, str, bool]],
+    cuts: list[int],
+    rows_added: int,
+    is_stream: bool,
+) -> None:
+    """From the socket's octets, cut anywhere, through a chunk and the wire between driver and
+    executor."""
+    wire = b""
+    for index, (each, body) in enumerate(given_):
         headers = each.headers
         if is_stream:
-            headers = {**(headers or {}), "x-stream-offset": offset + 2**40}
+            headers = {**(headers or {}), "x-stream-offset": index + 2**40}
         made = BasicProperties(message_id=each.message_id, priority=each.priority, headers=headers)
-        contents.append(content(made.encode(), body, FRAME_MAX))
-    half = len(contents) // 2
-    runs = [Run("e", "k", True, 5, half), Run("", "q", False, 900, len(contents) - half)]
-    sizes = np.array([len(each) for each in contents], np.int64)
-    decoder = Decoder(READ, is_stream)
-    rows = decoder.decode("q", [r for r in runs if r.count], sizes, b"".join(contents)).to_pylist()
-    tags = [*range(5, 5 + half), *range(900, 900 + len(contents) - half)]
+        exchange, key, again = envelope[index]
+        method = BasicDeliver("tag", index + 5, again, exchange, key)
+        wire += method.frame(1) + content(made.encode(), body, FRAME_MAX)
+    chunk = Chunk("q", 0)
+    for event in deliveries(wire, cuts):
+        for low in range(0, len(event.tags), rows_added):
+            chunk.add(event, low, min(low + rows_added, len(event.tags)))
+    got = sent(chunk)
+    rows = Decoder(READ, is_stream).decode("q", got.runs, got.sizes, got.data).to_pylist()
     for index, (row, (each, body)) in enumerate(zip(rows, given_, strict=True)):
         assert row["body"] == body
         assert (row["message_id"], row["priority"]) == (each.message_id, each.priority)
-        assert row["redelivered"] is (index < half)
-        assert row["delivery_tag"] == tags[index]
-        assert row["offset"] == (index + 100 + 2**40 if is_stream else None)
+        assert (row["exchange"], row["routing_key"], row["redelivered"]) == envelope[index]
+        assert row["delivery_tag"] == index + 5
+        assert row["offset"] == (index + 2**40 if is_stream else None)
         text = None if each.headers is None else [(k, str(v)) for k, v in each.headers.items()]
         if is_stream and text is None:
             text = []
         assert row["headers"] == text
+    contents = list(chunk.contents)
+    assert [body_of(each) for each in contents] == [body for _, body in given_]
+    assert chunk.bytes == sum(map(len, contents))
 
 
-@given(
-    st.lists(bodies, min_size=1, max_size=20),
-    st.lists(st.one_of(st.none(), st.sampled_from(["a", "b"])), min_size=20, max_size=20),
-    st.sampled_from(["none", "position", "column"]),
-    st.booleans(),
-)
-def test_rows_become_messages(
-    given_: list[bytes], ids: list[str | None], deduplication: str, has_headers: bool
-) -> None:
-    options = Options.parse(
-        {
-            "exchange": "e",
-            "routingKey": "k",
-            "deduplication": deduplication,
-            "idempotencyHeaders": str(has_headers),
-            "mandatory": "false",
-        },
-        "sink",
-    )
-    fields = {"body": given_, "message_id": ids[: len(given_)]}
-    if deduplication == "column":
-        fields["deduplication_id"] = [f"d{n % 2}" for n in range(len(given_))]
-    kinds = {"body": BinaryType()}
-    schema = StructType([StructField(n, kinds.get(n, StringType())) for n in fields])
-    table = {"body": pa.array(given_, pa.binary())}
-    table |= {n: pa.array(v, pa.string()) for n, v in fields.items() if n != "body"}
-    batch = pa.RecordBatch.from_pydict(table)
-    encoder = Encoder(options, Columns(options, schema), Place("query", 7, 3), FRAME_MAX)
-    found = encoder.encode(batch) + encoder.encode(batch)
-    method = publish_frame("e", "k", False)
-    for row, frames in enumerate(found):
-        index = row % len(given_)
-        assert frames.startswith(method)
-        message = frames[frame_end(frames, 0) :]
-        assert body_of(message) == given_[index]
-        said = BasicProperties.decode(properties_of(message))
-        assert (said.message_id, said.delivery_mode) == (ids[index], 2)
-        headers = dict(said.headers or {})
-        name = headers.pop("x-deduplication-header", None)
-        expected = {"position": f"query/7/3/{row:012d}", "column": f"d{index % 2}"}
-        assert name == expected.get(deduplication)
-        where = {
-            "x-spark-query-id": "query",
-            "x-spark-batch-id": 7,
-            "x-spark-partition": 3,
-            "x-spark-sequence": row,
-        }
-        assert headers == (where if has_headers else {})
+def deliveries(wire: bytes, cuts: list[int]) -> Iterator[Deliveries]:
+    """What a client's codec says of them."""
+    connection = AmqpConnection(CLIENT)
+    connection.frame_max = FRAME_MAX
+    connection.receive_data(HEARTBEAT_FRAME)
+    assert connection.next_event() is not None
+    edges = sorted({0, *(cut % len(wire) for cut in cuts), len(wire)})
+    for low, high in pairwise(edges):
+        connection.receive_data(wire[low:high])
+        while (event := connection.next_event()) is not None:
+            assert isinstance(event, Deliveries)
+            yield event
+
+
+def sent(chunk: Chunk) -> Fetched:
+    """The chunk as it comes over a socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, theirs.makefile("rb") as stream:
+        sender = threading.Thread(target=send_all, args=(ours, [chunk.head(), *chunk.blocks()]))
+        sender.start()
+        got = ChunkReader(stream).read()
+        sender.join()
+    return got
 
 
 def test_a_ledger_keeps_what_spark_knows(tmp_path: Path) -> None:

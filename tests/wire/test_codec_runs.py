@@ -193,6 +193,32 @@ def test_even_deliveries_come_as_one_run() -> None:
     assert content_body(event.contents[49]) == bytes((49,)) * 20
 
 
+def test_mixed_deliveries_come_as_one_run() -> None:
+    sizes = (3, 3, 0, 9, 9, 1)
+    deliveries = [BasicDeliver("tag", 7 + n, False, "", "q") for n in range(len(sizes))]
+    stream = b"".join(
+        with_content(1, method, bytes((n,)) * size)
+        for n, (method, size) in enumerate(zip(deliveries, sizes, strict=True))
+    )
+    (event,) = feed(running(CLIENT), [stream])
+    assert isinstance(event, Deliveries)
+    assert event.tags == [7, 8, 9, 10, 11, 12]
+    assert [len(content_body(each)) for each in event.contents] == [3, 3, 0, 9, 9, 1]
+
+
+@pytest.mark.parametrize("sizes", [(4,) * 12, (4, 5, 6)])
+def test_one_content_of_a_run_can_be_cut(sizes: tuple[int, ...]) -> None:
+    stream = b"".join(
+        with_content(1, BasicDeliver("tag", n + 1, False, "", "q"), bytes((n,)) * size)
+        for n, size in enumerate(sizes)
+    )
+    (event,) = feed(running(CLIENT), [stream])
+    assert isinstance(event, Deliveries)
+    ends = [content_body(event.content(n))[0] for n in (0, len(sizes) - 1, -1)]
+    assert ends == [0, len(sizes) - 1, len(sizes) - 1]
+    assert event.contents[1] == event.content(1)
+
+
 def test_acks_come_as_runs_of_one_channel() -> None:
     stream = b"".join(BasicAck(n).frame(1 + n // 5000) for n in range(6000))
     events = feed(running(), [stream])

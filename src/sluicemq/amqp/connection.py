@@ -477,9 +477,10 @@ class AmqpConnection:
             payload_max = self._payload_max()
             body_max = min(payload_max, self.max_message_size)
             tags, contents, done = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
-            if contents:
+            if tags:
                 self._pos = done
-                return deliveries(channel, stencil.method, tags, contents)
+                messages = b"" if contents else self._buf[pos:done]
+                return Deliveries(channel, stencil.method, tags, contents, messages, stencil.size)
             if done:
                 self._wait_at(pos, done)
                 return None
@@ -562,20 +563,5 @@ class AmqpConnection:
         if isinstance(method, BasicPublish) and self.role == SERVER:
             return Publishes(channel, content.raw_method, method, [raw], len(raw), True)
         if isinstance(method, BasicDeliver) and self.role == CLIENT:
-            return deliveries(channel, method, [method.delivery_tag], [raw])
+            return Deliveries(channel, method, [method.delivery_tag], [raw])
         return ContentMethod(channel, method, raw)
-
-
-def deliveries(
-    channel: int, method: BasicDeliver, tags: list[int], contents: list[bytes]
-) -> Deliveries:
-    """The event for a run that begins with `method`."""
-    return Deliveries(
-        channel,
-        method.consumer_tag,
-        method.exchange,
-        method.routing_key,
-        method.redelivered,
-        tags,
-        contents,
-    )

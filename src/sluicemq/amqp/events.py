@@ -6,8 +6,10 @@ heads, end octets and the channel number they came with.
 
 from __future__ import annotations
 
+import struct
+
 from sluicemq.amqp.method import Method
-from sluicemq.amqp.methods import BasicPublish
+from sluicemq.amqp.methods import BasicDeliver, BasicPublish
 
 
 class Event:
@@ -107,35 +109,60 @@ class Acks(Event):
 
 
 class Deliveries(Event):
-    """To a client: consecutive deliveries that differ in tag and content only."""
+    """To a client: consecutive deliveries that differ in tag and content only.
+
+    `messages` are the octets of a run whose messages stand at a constant stride, as they came: each
+    `stride` octets begin with a method frame of `skip`, the content is the rest. Contents are cut
+    from there when they are asked for. A run without a stride has its contents only.
+    """
 
     __slots__ = (
+        "_contents",
         "channel",
         "consumer_tag",
-        "contents",
         "exchange",
+        "messages",
         "redelivered",
         "routing_key",
+        "skip",
+        "stride",
         "tags",
     )
 
     def __init__(
         self,
         channel: int,
-        consumer_tag: str,
-        exchange: str,
-        routing_key: str,
-        redelivered: bool,
+        method: BasicDeliver,
         tags: list[int],
         contents: list[bytes],
+        messages: bytes = b"",
+        skip: int = 0,
     ) -> None:
         self.channel = channel
-        self.consumer_tag = consumer_tag
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.redelivered = redelivered
+        self.consumer_tag = method.consumer_tag
+        self.exchange = method.exchange
+        self.routing_key = method.routing_key
+        self.redelivered = method.redelivered
         self.tags = tags
-        self.contents = contents
+        self.messages = messages
+        self.stride = len(messages) // len(tags)
+        self.skip = skip
+        self._contents = contents
+
+    @property
+    def contents(self) -> list[bytes]:
+        """All of them."""
+        if not self._contents:
+            cutter = struct.Struct(f"{self.skip}x{self.stride - self.skip}s")
+            self._contents = [found for (found,) in cutter.iter_unpack(self.messages)]
+        return self._contents
+
+    def content(self, index: int) -> bytes:
+        """One of them, from 0; from -1 backwards."""
+        if self._contents:
+            return self._contents[index]
+        start = range(len(self.tags))[index] * self.stride
+        return self.messages[start + self.skip : start + self.stride]
 
 
 class ContentMethod(Event):

@@ -54,9 +54,16 @@ EVEN_MIN: Final = 8
 
 
 def cut_contents(
-    buf: bytes, pos: int, method: bytes, run_max: int, payload_max: int, body_max: int
+    buf: bytes,
+    pos: int,
+    method: bytes,
+    run_max: int,
+    payload_max: int,
+    body_max: int,
+    after_tag: bytes = b"",
 ) -> tuple[list[bytes], int]:
-    """At most `run_max` contents: the first at `pos`, the others after a frame equal to `method`.
+    """At most `run_max` contents: the first at `pos`, the others after a frame equal to `method`;
+    with `after_tag`, after one of `method`, any delivery tag, and that.
 
     Also returns where the last of them ends. Sizes and properties may differ.
     """
@@ -94,6 +101,11 @@ def cut_contents(
         if len(contents) >= run_max or not buf.startswith(method, end):
             break
         pos = end + len(method)
+        if after_tag:
+            pos += TAG.size
+            if not buf.startswith(after_tag, pos):
+                break
+            pos += len(after_tag)
     return contents, done
 
 
@@ -246,29 +258,30 @@ class DeliverStencil:
     """What the deliveries look like that differ in tag and body only. As PublishStencil, but with
     the delivery tag in the middle of what is constant."""
 
-    __slots__ = ("body_size", "contents", "head", "method", "parts", "size", "stride", "tail")
+    __slots__ = ("after_tag", "body_size", "head", "method", "parts", "size", "stride", "tail")
 
     def __init__(self, raw: bytes, tag_at: int, method: BasicDeliver) -> None:
         self.method = method
         self.size = len(raw)
         self.head = raw[:tag_at]
+        self.after_tag = raw[tag_at + TAG.size :]
         self.tail = b""
         self.stride = 0
         self.body_size = 0
         self.parts: struct.Struct | None = None
-        self.contents: struct.Struct | None = None
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
     ) -> tuple[list[int], list[bytes], int]:
-        """Tags and contents of the deliveries from `pos` on that look alike, at most `run_max`.
+        """The tags of the deliveries from `pos` on that have the same method frame but for the tag,
+        at most `run_max`, their contents, and where the last of them ends.
 
-        Also returns where the last of them ends. With no contents: how many octets from `pos` on
-        would make a message, 0 if that is not clear.
+        There are no contents when all stand at one stride: those are better cut when needed. With
+        no tags: how many octets from `pos` on would make a message, 0 if that is not clear.
         """
         start = pos + self.size
         if not self.knows(buf, pos, body_max):
-            contents, end = cut_contents(buf, start, buf[pos:start], 1, payload_max, body_max)
+            contents, end = cut_contents(buf, start, self.head, 1, payload_max, body_max)
             if not contents:
                 return [], [], 0
             self.learn(buf, pos, end)
@@ -277,10 +290,24 @@ class DeliverStencil:
             return [], [], self.stride
         if buf[end - 1] != END:
             return [], [], 0
-        if run_max > 1 and buf.startswith(self.head, end):
-            return self.cut_even(buf, pos, run_max)
-        tag: int = TAG.unpack_from(buf, pos + len(self.head))[0]
-        return [tag], [buf[start:end]], end
+        if run_max == 1 or not buf.startswith(self.head, end):
+            return [TAG.unpack_from(buf, pos + len(self.head))[0]], [], end
+        tags, end = self.cut_even(buf, pos, run_max)
+        if len(tags) < min(EVEN_MIN, run_max) and buf.startswith(self.head, end):
+            contents, end = cut_contents(
+                buf, start, self.head, run_max, payload_max, body_max, self.after_tag
+            )
+            return self.read_tags(buf, pos, contents), contents, end
+        return tags, [], end
+
+    def read_tags(self, buf: bytes, pos: int, contents: list[bytes]) -> list[int]:
+        """The tags of the deliveries from `pos` on with these contents."""
+        pos += len(self.head)
+        tags: list[int] = []
+        for content in contents:
+            tags += TAG.unpack_from(buf, pos)
+            pos += self.size + len(content)
+        return tags
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
         """Does a message stand at `pos` whose constant octets are known to be good?"""
@@ -296,27 +323,25 @@ class DeliverStencil:
         self.body_size = end - body_at
         self.parts = None
 
-    def cut_even(self, buf: bytes, pos: int, run_max: int) -> tuple[list[int], list[bytes], int]:
+    def cut_even(self, buf: bytes, pos: int, run_max: int) -> tuple[list[int], int]:
         """The messages from `pos` on that look like the one known; it is among them."""
         head = self.head
         tail = self.tail
         stride = self.stride
-        if self.parts is None or self.contents is None:
+        if self.parts is None:
             body = stride - len(head) - TAG.size - len(tail)
             self.parts = struct.Struct(f">{len(head)}sQ{len(tail)}s{body}x")
-            self.contents = struct.Struct(f"{self.size}x{stride - self.size}s")
         fits = min(run_max, (len(buf) - pos) // stride)
-        messages = memoryview(buf)[pos : pos + fits * stride]
         tags: list[int] = []
         add = tags.append
+        messages = memoryview(buf)[pos : pos + fits * stride]
         for found, tag, rest in self.parts.iter_unpack(messages):
             if found != head or rest != tail:
                 break
             add(tag)
         count = count_ends(buf, pos, stride, len(tags))
         del tags[count:]
-        contents = [found for (found,) in self.contents.iter_unpack(messages[: count * stride])]
-        return tags, contents, pos + count * stride
+        return tags, pos + count * stride
 
 
 def find_body(buf: bytes, content: int, end: int) -> int:

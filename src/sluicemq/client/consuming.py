@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator
+from typing import Final
 
 from sluicemq.amqp.events import Deliveries, MethodFrame
+from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import (
     BasicAck,
     BasicCancel,
@@ -20,11 +22,18 @@ from sluicemq.amqp.types import Table
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import CHANNEL, Wire
 
-PREFETCH_MAX = 65_535
+__all__ = ["PREFETCH_MAX", "AckLine", "Deliveries", "Subscription"]
+
+PREFETCH_MAX: Final = 65_535
+"""Of one consumer: basic.qos has 16 bits for it."""
 
 
 class Subscription:
-    """One consumer with its prefetch; the wire is for it alone."""
+    """A consumer with its prefetch; the wire is for it alone.
+
+    A prefetch above PREFETCH_MAX is divided among several consumers on the one channel, so that
+    tags go on being consecutive. 0: no limit.
+    """
 
     def __init__(
         self,
@@ -39,12 +48,17 @@ class Subscription:
         self.wire = wire
         self.queue = queue
         self._acks = AckLine()
-        if not no_ack:
-            wire.call(BasicQos(0, prefetch, False), BasicQosOk)
-        method = BasicConsume(
+        consume = BasicConsume(
             queue=queue, exclusive=exclusive, no_ack=no_ack, arguments=arguments or {}
         )
-        wire.call(method, BasicConsumeOk)
+        consumers = -(-prefetch // PREFETCH_MAX) or 1
+        calls: list[tuple[Method, type[Method]]] = []
+        for number in range(consumers):
+            if not no_ack:
+                share = (prefetch + number) // consumers
+                calls.append((BasicQos(0, share, False), BasicQosOk))
+            calls.append((consume, BasicConsumeOk))
+        wire.call_all(calls)
 
     def poll(self, timeout_s: float) -> Iterator[Deliveries]:
         """Runs that came; `BrokerError` when the broker ends the consumer or anything above it."""

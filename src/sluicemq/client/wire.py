@@ -12,7 +12,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
 from sluicemq.amqp.events import Heartbeat, MethodFrame
@@ -96,6 +96,20 @@ class Wire:
         self.send(method)
         return self._await_method(answer)
 
+    def call_all(self, calls: Sequence[tuple[Method, type[Method]]]) -> None:
+        """Send methods together, each with the answer it wants, and wait for all; as `call`. The
+        answers may come in any order: RabbitMQ's queues give theirs when they get to it."""
+        for method, _ in calls:
+            self.send(method)
+        wanted = [answer for _, answer in calls]
+        deadline = time.monotonic() + self.timeout_s
+        while wanted:
+            event = self._read_event(deadline)
+            if isinstance(event, MethodFrame) and type(event.method) in wanted:
+                wanted.remove(type(event.method))
+            else:
+                self._events.append(event)
+
     def poll(self, timeout_s: float) -> Iterator[SessionEvent]:
         """What has come, after waiting up to so long for something; reads the socket once."""
         self.flush()
@@ -109,13 +123,16 @@ class Wire:
             yield event
         self.keep_alive()
 
-    def keep_alive(self) -> None:
-        """Send a heartbeat when one is due; `BrokerError` when the broker owes too many."""
+    def keep_alive(self, listening: bool = True) -> None:
+        """Send a heartbeat when one is due; `BrokerError` when the broker owes too many.
+        `listening` is False while nobody reads: what the broker owes is not known then."""
         if not self._heartbeat_s:
             return
         now = time.monotonic()
         if now - self._sent_at > self._heartbeat_s / 2:
             self._write(HEARTBEAT_FRAME)
+        if not listening:
+            self._received_at = now
         if now - self._received_at > SILENT_HEARTBEATS_MAX * self._heartbeat_s:
             raise BrokerError(f"{self.address} was silent for {now - self._received_at:.0f} s")
 

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError
-from sluicemq.spark.chunks import Chunk, Fetched
+from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
 from sluicemq.spark.gathering import count_ready
 from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import ACK_ON_READ, Options
-from sluicemq.spark.schema import Decoder, Run
+from sluicemq.spark.schema import Decoder
 
 ACCESS_REFUSED: Final = 403
 """Also: the queue is in exclusive use."""
@@ -100,10 +99,7 @@ class QueueBatchReader(DataSourceReader):
                 if not count:
                     break
                 left -= count
-                run = Run(
-                    event.exchange, event.routing_key, event.redelivered, event.tags[0], count
-                )
-                chunk.add(run, event.contents[:count])
+                chunk.add(event, 0, count)
                 if chunk.rows >= CHUNK_ROWS_MAX or chunk.bytes >= CHUNK_BYTES_MAX:
                     yield chunk
                     chunk = Chunk(partition.queue, 0)
@@ -129,13 +125,5 @@ class QueueBatchReader(DataSourceReader):
 
 def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:
     """The rows of a chunk of this process."""
-    chunk.seal()
-    got = of_chunk(chunk)
+    got = chunk.fetched()
     return decoder.decode(got.queue, got.runs, got.sizes, got.data)
-
-
-def of_chunk(chunk: Chunk) -> Fetched:
-    """As if it had been fetched."""
-    sizes, data = chunk.blocks()
-    numbers: np.ndarray[Any, Any] = np.frombuffer(sizes, np.uint32).astype(np.int64)
-    return Fetched(chunk.queue, chunk.skip, chunk.runs, numbers, data)

@@ -1,11 +1,11 @@
-"""Chunks: what the driver side gathers of a queue and an executor fetches, as raw contents.
+"""Chunks: what the driver side gathers of a queue and an executor fetches, as it came.
 
 On the socket a chunk is a line of JSON and two blocks:
 
-    {"queue": .., "rows": n, "bytes": m, "skip": [row..],
-     "runs": [[exchange, key, redelivered, first tag, count]..]}                        (one line)
-    n sizes of contents, 32 bits each, in the machine's order
-    m octets, the contents one after the other
+    {"queue": .., "rows": n, "ragged": k, "octets": m, "skip": [row..],
+     "runs": [[exchange, key, redelivered, first tag, count, stride, skip]..]}          (one line)
+    k sizes of the contents without a stride, 32 bits each, in the machine's order
+    m octets, the messages of all runs one after the other (`contents.Run`)
 """
 
 from __future__ import annotations
@@ -13,93 +13,97 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Iterator
-from typing import IO, Any, Final
+from dataclasses import astuple, replace
+from io import BufferedReader
+from typing import Any, Final
 
 import numpy as np
 
-from sluicemq.spark.schema import Run
+from sluicemq.client.consuming import Deliveries
+from sluicemq.spark.contents import Numbers, Octets, Run, bounds
 
 SIZE_TYPE: Final = "I"
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Chunk:
-    """Messages of one lane, in order; sealed when it is handed out.
+    """Messages of one lane, in order.
 
     `generation` numbers the lane's connections: delivery tags mean something on their own one only.
     """
 
-    __slots__ = (
-        "_contents",
-        "_data",
-        "_sizes",
-        "bytes",
-        "generation",
-        "queue",
-        "rows",
-        "runs",
-        "skip",
-    )
+    __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rows", "runs", "skip")
 
     def __init__(self, queue: str, generation: int) -> None:
         self.queue = queue
         self.generation = generation
         self.rows = 0
         self.bytes = 0
+        """The sum of the contents."""
         self.runs: list[Run] = []
         self.skip: list[int] = []
         """Rows that the executor drops: they have come before."""
         self._sizes = array(SIZE_TYPE)
-        self._contents: list[bytes] = []
-        self._data = b""
+        self._parts: list[bytes] = []
 
-    def add(self, run: Run, contents: list[bytes]) -> None:
-        """One more run."""
-        sizes = array(SIZE_TYPE, map(len, contents))
-        self.runs.append(run)
-        self.rows += run.count
-        self.bytes += sum(sizes)
-        self._sizes += sizes
-        self._contents += contents
-
-    def seal(self) -> None:
-        """Nothing comes any more."""
-        self._data = b"".join(self._contents)
-        self._contents.clear()
+    def add(self, event: Deliveries, low: int, high: int) -> None:
+        """Some of a run, from `low` up to `high`."""
+        count = high - low
+        stride = event.stride
+        first = event.tags[low]
+        if stride:
+            self._parts.append(event.messages[low * stride : high * stride])
+            self.bytes += count * (stride - event.skip)
+        else:
+            contents = event.contents[low:high]
+            sizes = array(SIZE_TYPE, map(len, contents))
+            self._parts += contents
+            self._sizes += sizes
+            self.bytes += sum(sizes)
+        self.rows += count
+        run = Run(
+            event.exchange, event.routing_key, event.redelivered, first, count, stride, event.skip
+        )
+        if not (self.runs and self.runs[-1].extend(run)):
+            self.runs.append(run)
 
     def copy(self) -> Chunk:
-        """What is in it now, sealed."""
+        """What is in it now."""
         made = Chunk(self.queue, self.generation)
         made.rows, made.bytes = self.rows, self.bytes
-        made.runs = list(self.runs)
+        made.runs = [replace(run) for run in self.runs]
         made._sizes = self._sizes[:]
-        made._contents = list(self._contents)
-        made.seal()
+        made._parts = self._parts[:]
         return made
 
     @property
     def contents(self) -> Iterator[bytes]:
-        """One by one, of a sealed chunk."""
-        end = 0
-        for size in self._sizes:
-            start, end = end, end + size
-            yield self._data[start:end]
+        """One by one."""
+        got = self.fetched()
+        starts, ends = bounds(got.runs, got.sizes)
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            yield bytes(got.data[start:end])
 
     def head(self) -> bytes:
         """The line of JSON."""
-        runs = [[r.exchange, r.routing_key, r.redelivered, r.first, r.count] for r in self.runs]
         said = {
             "queue": self.queue,
             "rows": self.rows,
-            "bytes": self.bytes,
+            "ragged": len(self._sizes),
+            "octets": sum(map(len, self._parts)),
             "skip": self.skip,
-            "runs": runs,
+            "runs": [astuple(run) for run in self.runs],
         }
         return json.dumps(said).encode() + b"\n"
 
-    def blocks(self) -> tuple[memoryview, bytes]:
-        """Sizes and contents."""
-        return memoryview(self._sizes).cast("B"), self._data
+    def blocks(self) -> list[Octets]:
+        """Sizes and messages."""
+        return [memoryview(self._sizes).cast("B"), *self._parts]
+
+    def fetched(self) -> Fetched:
+        """As an executor gets it."""
+        sizes = np.frombuffer(self._sizes, np.uint32).astype(np.int64)
+        return Fetched(self.queue, self.skip, self.runs, sizes, b"".join(self._parts))
 
 
 class Fetched:
@@ -108,12 +112,7 @@ class Fetched:
     __slots__ = ("data", "queue", "runs", "sizes", "skip")
 
     def __init__(
-        self,
-        queue: str,
-        skip: list[int],
-        runs: list[Run],
-        sizes: np.ndarray[Any, Any],
-        data: bytes,
+        self, queue: str, skip: list[int], runs: list[Run], sizes: Numbers, data: Octets
     ) -> None:
         self.queue = queue
         self.skip = skip
@@ -122,19 +121,27 @@ class Fetched:
         self.data = data
 
 
-def read_chunk(stream: IO[bytes]) -> Fetched:
-    """The next chunk; EOFError when the other side went away, or has it no more."""
-    line = stream.readline(LINE_MAX_BYTES)
-    if not line.endswith(b"\n"):
-        raise EOFError
-    said = json.loads(line)
-    runs = [Run(*run) for run in said["runs"]]
-    sizes = np.frombuffer(_exactly(stream, 4 * said["rows"]), np.uint32).astype(np.int64)
-    return Fetched(said["queue"], said["skip"], runs, sizes, _exactly(stream, said["bytes"]))
+class ChunkReader:
+    """Reads chunks from a stream. What it returns is good until it reads the next: the buffer is
+    the same, for fresh memory costs more than what is done with it."""
 
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
 
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) < size:
-        raise EOFError
-    return data
+    def read(self) -> Fetched:
+        """The next chunk; EOFError when the other side went away, or has it no more."""
+        line = self._stream.readline(LINE_MAX_BYTES)
+        if not line.endswith(b"\n"):
+            raise EOFError
+        said: dict[str, Any] = json.loads(line)
+        runs = [Run(*run) for run in said["runs"]]
+        ragged: int = said["ragged"]
+        sizes = np.frombuffer(self._stream.read(4 * ragged), np.uint32).astype(np.int64)
+        octets: int = said["octets"]
+        if octets > len(self._buffer):
+            self._buffer = bytearray(octets)
+        data = memoryview(self._buffer)[:octets]
+        if len(sizes) < ragged or self._stream.readinto(data) < octets:
+            raise EOFError
+        return Fetched(said["queue"], said["skip"], runs, sizes, data)

@@ -35,6 +35,11 @@ ACKS_WRITTEN_S: Final = 1.0
 """How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
 end of a query takes them with it, and the last batch comes again."""
 
+GATHER_STEP_S: Final = 0.005
+"""A lane that brought nothing in this time has nothing more for the batch."""
+
+BYTES_UNLIMITED: Final = 2**62
+
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
@@ -60,7 +65,7 @@ class Session:
             Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
         )
         self._news = threading.Condition()
-        self._server = ChunkServer(options.transfer_host)
+        self._server = serve_chunks(options.transfer_host)
         self._planned: list[Planned] = []
         self._replayed: list[Chunk] = []
         self._serial = -1
@@ -68,16 +73,19 @@ class Session:
         self._left: dict[str, int] | None = None
         """Trigger.AvailableNow: how many messages of each queue are still to come."""
         self._ended = False
+        lanes = len(options.queues) * options.consumers_per_queue
+        self._lane_bytes = -(-options.max_bytes_per_batch // lanes)
         self._lanes: list[Lane] = []
 
     def open(self) -> None:
         """Begin to gather."""
         if self._lanes:
             return
-        for queue in self._options.queues:
-            for number in range(self._options.consumers_per_queue):
+        options = self._options
+        for queue in options.queues:
+            for number in range(options.consumers_per_queue):
                 name = f"{queue}#{number + 1}" if number else queue
-                self._lanes.append(Lane(self._options, queue, name, self._news))
+                self._lanes.append(Lane(options, queue, name, self._news, self._lane_bytes))
         threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True).start()
 
     def close(self) -> None:
@@ -105,6 +113,7 @@ class Session:
         self._align(start.get("serial", 0))
         self.confirm(start)
         self._wait_for_rows()
+        self._wait_for_more(rows_max)
         chunks = self._take(rows_max)
         if not chunks:
             if self._left is not None:
@@ -178,6 +187,21 @@ class Session:
             with self._news:
                 self._news.wait(0.02)
         self._raise_failure()
+
+    def _wait_for_more(self, rows_max: int) -> None:
+        """While messages keep coming, a batch that is not full: what a batch costs besides its rows
+        is worth some thousands of them."""
+        options = self._options
+        deadline = time.monotonic() + options.poll_timeout_ms / 1000
+        rows = 0
+        while time.monotonic() < deadline:
+            lanes = self._wanted()
+            before, rows = rows, sum(lane.waiting_rows() for lane in lanes)
+            if rows == before or rows >= rows_max:
+                return
+            if sum(lane.waiting_bytes() for lane in lanes) >= options.max_bytes_per_batch:
+                return
+            time.sleep(GATHER_STEP_S)
 
     def _wanted(self) -> list[Lane]:
         """The lanes that may still give something."""
@@ -265,6 +289,8 @@ class Session:
         if ids is None:
             return self._lost(f"the ledger does not know batch {serial}")
         deadline = time.monotonic() + self._options.timeout_ms / 1000
+        for lane in self._lanes:
+            lane.bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
         while True:
             chunks, missing = self._find(ids)
             if not missing:
@@ -275,6 +301,8 @@ class Session:
                 break
             with self._news:
                 self._news.wait(0.1)
+        for lane in self._lanes:
+            lane.bound(self._lane_bytes)
         self._replayed += chunks
         return [(self._server.offer(chunk), chunk.rows) for chunk in chunks]
 
@@ -306,6 +334,14 @@ class Session:
             time.sleep(WATCH_S)
         for lane in self._lanes:
             lane.abandon()
+
+
+def serve_chunks(host: str) -> ChunkServer:
+    """At an address of this machine."""
+    try:
+        return ChunkServer(host)
+    except OSError as error:
+        raise AmqpError(f"transferHost = {host!r}: cannot listen there: {error}") from error
 
 
 def message_ids(chunk: Chunk) -> list[str]:

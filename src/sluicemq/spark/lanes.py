@@ -5,8 +5,9 @@
       acknowledge(upto) ----- wakes it ---------->    writes the acks
 
 Positions count the messages of a lane in the order they came, from 1. What was handed out keeps its
-position when the connection is lost; what was not is forgotten then, for it comes again. The
-prefetch bounds what a lane holds: without acknowledgements the broker sends no more.
+position when the connection is lost; what was not is forgotten then, for it comes again. Two things
+bound what a lane holds: without acknowledgements the broker sends no more than the prefetch, and
+when a batch of octets waits to be taken the lane reads no more of its socket.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import select
 import threading
 import time
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from sluicemq.client.consuming import Subscription
 from sluicemq.client.session import BrokerError
+from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient
 from sluicemq.spark.options import MIB, Options
-from sluicemq.spark.schema import Run
 
 CHUNK_ROWS_MAX: Final = 4096
 CHUNK_BYTES_MAX: Final = 8 * MIB
@@ -33,9 +34,14 @@ STOP_S: Final = 5.0
 
 
 class Lane:
-    """See above. Methods are for the planner's thread; `_run` and below are the lane's own."""
+    """See above. Methods are for the planner's thread; `_run` and below are the lane's own.
 
-    def __init__(self, options: Options, queue: str, name: str, news: threading.Condition) -> None:
+    `bytes_max` is where it stops reading; one read more may be held, and one message in any case.
+    """
+
+    def __init__(
+        self, options: Options, queue: str, name: str, news: threading.Condition, bytes_max: int
+    ) -> None:
         self.queue = queue
         self.name = name
         self.taken = 0
@@ -50,6 +56,10 @@ class Lane:
         self._generation = 0
         self._waiting: deque[Chunk] = deque()
         self._waiting_rows = 0
+        self._waiting_bytes = 0
+        self._bytes_max = bytes_max
+        self._full = False
+        """The thread does not read the socket."""
         self._out: deque[tuple[int, Chunk]] = deque()
         """Handed out and not acknowledged, with the position of its last message."""
         self._done: deque[Chunk] = deque()
@@ -66,6 +76,10 @@ class Lane:
         """Messages that could be taken."""
         return self._waiting_rows
 
+    def waiting_bytes(self) -> int:
+        """The sum of their contents."""
+        return self._waiting_bytes
+
     def take(self, rows_max: int, bytes_max: int) -> list[Chunk]:
         """The next chunks, whole, within these limits."""
         taken: list[Chunk] = []
@@ -78,15 +92,22 @@ class Lane:
                 bytes_max -= chunk.bytes
                 self._waiting.popleft()
                 self._waiting_rows -= chunk.rows
+                self._waiting_bytes -= chunk.bytes
                 self.taken += chunk.rows
                 self._out.append((self.taken, chunk))
                 taken.append(chunk)
-        for chunk in taken:
-            chunk.seal()
+            if taken and self._full:
+                os.write(self._wake, b"\0")
         return taken
 
+    def bound(self, bytes_max: int) -> None:
+        """Stop reading there from now on."""
+        with self._news:
+            self._bytes_max = bytes_max
+        os.write(self._wake, b"\0")
+
     def peek(self) -> list[Chunk]:
-        """Sealed copies of what could be taken."""
+        """Copies of what could be taken."""
         with self._news:
             return [chunk.copy() for chunk in self._waiting]
 
@@ -165,30 +186,38 @@ class Lane:
         assert subscription is not None
         self._write_acks(subscription)
         wire = subscription.wire
-        timeout_s = self._options.poll_timeout_ms / 1000
-        got_any = self._read(subscription, 0.0)
-        if not got_any:
-            awaited: tuple[Any, ...] = (wire, self._awake)
-            readable, _, _ = select.select(awaited, (), (), min(timeout_s, POLL_S))
-            if self._awake in readable:
-                os.read(self._awake, 4096)
-            if wire in readable:
-                got_any = self._read(subscription, 0.0)
-            elif self._awake not in readable and not self._waiting_rows:
-                self._tell_quiet()
+        with self._news:
+            self._full = self._waiting_bytes >= self._bytes_max
+        if self._full:
+            # The broker's heartbeats wait in the socket with the rest: silence means nothing now.
+            wire.keep_alive(listening=False)
+            self._sleep(POLL_S)
+            return
+        if self._read(subscription):
+            return
+        timeout_s = min(self._options.poll_timeout_ms / 1000, POLL_S)
+        awaited: tuple[Wire | int, ...] = (wire, self._awake)
+        readable, _, _ = select.select(awaited, (), (), timeout_s)
+        if self._awake in readable:
+            os.read(self._awake, 4096)
+        elif not readable and not self._waiting_rows:
+            self._tell_quiet()
 
-    def _read(self, subscription: Subscription, timeout_s: float) -> bool:
+    def _read(self, subscription: Subscription) -> bool:
         got_any = False
-        for event in subscription.poll(timeout_s):
-            tags = event.tags
-            for at in range(0, len(tags), self._chunk_rows):
-                contents = event.contents[at : at + self._chunk_rows]
-                count = len(contents)
-                run = Run(event.exchange, event.routing_key, event.redelivered, tags[at], count)
+        for event in subscription.poll(0.0):
+            count = len(event.tags)
+            for low in range(0, count, self._chunk_rows):
+                high = min(low + self._chunk_rows, count)
                 with self._news:
-                    self._room(count).add(run, contents)
-                    self._waiting_rows += count
+                    room = self._room(high - low)
+                    before = room.bytes
+                    room.add(event, low, high)
+                    self._waiting_bytes += room.bytes - before
+                    self._waiting_rows += high - low
             got_any = True
+            if self._waiting_bytes >= self._bytes_max:
+                break  # the rest stays in the subscription
         if got_any:
             self.quiet.clear()
             with self._news:
@@ -232,7 +261,7 @@ class Lane:
             self._subscription = None
         with self._news:
             self._waiting.clear()
-            self._waiting_rows = 0
+            self._waiting_rows = self._waiting_bytes = 0
 
     def _fail(self, error: SluiceError) -> None:
         self.failure = error

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Final, Literal, Self
 
 from sluicemq.client.address import Address, without_password
-from sluicemq.client.consuming import PREFETCH_MAX
 from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
 
@@ -25,7 +24,7 @@ ACK_CHECKPOINT: Final = "checkpoint"
 ACK_ON_READ: Final = "onRead"
 
 MIB: Final = 1024 * 1024
-ROWS_PER_BATCH: Final = 25_000
+ROWS_PER_BATCH: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,12 +125,13 @@ class Options:
     prefetch: int = option(
         "prefetch",
         "count",
-        50_000,
+        200_000,
         "source",
-        "The most messages unacknowledged per consumer: the bound of what has left the broker and"
-        " is not in the checkpoint. For streams it is the credit of each reader.",
+        "The most messages unacknowledged per connection: the bound of what has left the broker and"
+        " is not in the checkpoint. Above 65535 it is divided among several consumers on one"
+        " channel. For streams it is the credit of each reader, at most 65535.",
         low=1,
-        high=PREFETCH_MAX,
+        high=10_000_000,
     )
     consumers_per_queue: int = option(
         "consumersPerQueue",
@@ -149,14 +149,15 @@ class Options:
         "source",
         "The most rows of one micro-batch; half the prefetch lets the next batch gather meanwhile."
         " Of a batch read of queues: the most rows of each queue.",
-        default_words="25000; in batch reads all",
+        default_words="100000; in batch reads all",
     )
     max_bytes_per_batch: int = option(
         "maxBytesPerBatch",
         "count",
-        64 * MIB,
+        128 * MIB,
         "source",
-        "A micro-batch is closed at this size (bytes of contents, to the chunk).",
+        "A micro-batch is closed at this size (bytes of contents, to the chunk). As much again may"
+        " wait on the driver's side for the next one; what is more stays in the broker.",
         low=1,
     )
     poll_timeout_ms: int = option(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,15 +20,19 @@ from pyspark.sql.types import StructType
 
 from sluicemq.client.messages import (
     PROPERTIES,
-    PROPERTIES_AT,
     BasicProperties,
     FieldValue,
     Malformed,
     Timestamp,
-    body_of,
-    frame_end,
 )
 from sluicemq.errors import Refused
+from sluicemq.spark.contents import (
+    OFFSET_HEADER,
+    Contents,
+    Numbers,
+    Octets,
+    Run,
+)
 
 ENVELOPE: Final = (
     ("body", "binary"),
@@ -49,10 +52,6 @@ PROPERTY_TYPES: Final = {
 PROPERTY_COLUMNS: Final = tuple(
     (name, PROPERTY_TYPES.get(name, "string")) for name, _ in PROPERTIES
 )
-OFFSET_HEADER: Final = "x-stream-offset"
-OFFSET_FIELD: Final = b"\x0fx-stream-offsetl"
-"""As it stands in a headers table, before the eight octets of the offset."""
-
 TIMESTAMP_MAX_S: Final = 253_402_300_799
 """The end of the year 9999, the last Spark can show. Later ones (some clients send milliseconds)
 are null."""
@@ -64,17 +63,6 @@ def columns_of(include_properties: bool) -> str:
     """The schema as DDL."""
     columns = ENVELOPE + (PROPERTY_COLUMNS if include_properties else ())
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Consecutive messages that came with the same words. `first` is a delivery tag."""
-
-    exchange: str
-    routing_key: str
-    redelivered: bool
-    first: int
-    count: int
 
 
 def check_schema(schema: StructType) -> None:
@@ -102,11 +90,12 @@ class Decoder:
         self._wants_properties = not properties.isdisjoint(self._names)
 
     def decode(
-        self, queue: str, runs: Sequence[Run], sizes: np.ndarray[Any, Any], data: bytes
+        self, queue: str, runs: Sequence[Run], sizes: Numbers, data: Octets
     ) -> pa.RecordBatch:
-        """The rows of `runs`: contents of those sizes, one after the other in `data`."""
-        count = len(sizes)
-        contents = Contents(sizes, data)
+        """The rows of `runs`, which stand in `data` one after the other; `sizes` are those of
+        contents without a stride."""
+        contents = Contents(runs, sizes, data)
+        count = len(contents)
         made: dict[str, pa.Array] = {"queue": pa.repeat(queue, count)}
         makers: dict[str, Callable[[], pa.Array]] = {
             "body": contents.bodies,
@@ -158,97 +147,6 @@ def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.
     return pa.array(values, kind).take(pa.array(which))
 
 
-class Contents:
-    """Contents in one buffer: where the parts of each begin and end."""
-
-    def __init__(self, sizes: np.ndarray[Any, Any], data: bytes) -> None:
-        self._data = data
-        self._bytes = np.frombuffer(data, np.uint8)
-        self._ends = np.cumsum(sizes, dtype=np.int64)
-        self._starts = self._ends - sizes
-        self._sizes = sizes
-        heads = self._starts + 8 + self._number(self._starts + 3)
-        """Where the header frames end."""
-        self._heads = heads
-        empty = heads == self._ends
-        body_sizes = self._number(np.where(empty, self._starts, heads) + 3)
-        whole = empty | (body_sizes == self._ends - heads - 8)
-        self._is_simple = bool(whole.all())
-        self._lows = np.where(empty, heads, heads + 7)
-        self._highs = np.where(empty, heads, self._ends - 1)
-        head_sizes = heads - self._starts
-        self._head_size = int(head_sizes[0]) if (head_sizes == head_sizes[0]).all() else 0
-        """When they are all of one size."""
-        self._stride = int(sizes[0]) if self._head_size and (sizes == sizes[0]).all() else 0
-
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def bodies(self) -> pa.Array:
-        """The bodies, without their frames."""
-        count = len(self)
-        if not self._is_simple:
-            cuts = zip(self._starts.tolist(), self._ends.tolist(), strict=True)
-            return pa.array([body_of(self._data[a:b]) for a, b in cuts], pa.binary())
-        if self._stride:
-            low, high = int(self._lows[0]), int(self._highs[0])
-            cut = np.ascontiguousarray(self._bytes.reshape(count, self._stride)[:, low:high])
-            offsets = np.arange(0, (count + 1) * (high - low), max(high - low, 1), dtype=np.int32)
-            if high == low:
-                offsets = np.zeros(count + 1, np.int32)
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(cut)]
-            return pa.Array.from_buffers(pa.binary(), count, buffers)
-        data = self._data
-        cuts = zip(self._lows.tolist(), self._highs.tolist(), strict=True)
-        return pa.array([data[a:b] for a, b in cuts], pa.binary())
-
-    def take_offsets(self) -> np.ndarray[Any, Any]:
-        """The stream offsets. They are blanked out of the buffer, so that the properties of
-        messages that differ in nothing else are equal."""
-        self._bytes = self._bytes.copy()
-        data = self._data
-        stride = self._stride
-        if stride:
-            at = find_offset(data, 0, int(self._heads[0]))
-            rows = self._bytes.reshape(len(self), stride)
-            names = rows[:, at - len(OFFSET_FIELD) : at]
-            if (names == names[0]).all():
-                found = rows[:, at : at + 8].copy().view(">i8").ravel()
-                rows[:, at : at + 8] = 0
-                self._data = self._bytes.tobytes()
-                return found.astype(np.int64)
-        cuts = zip(self._starts.tolist(), self._heads.tolist(), strict=True)
-        places = np.array([find_offset(data, start, end) for start, end in cuts])[:, None]
-        octets = places + np.arange(8)
-        found = self._bytes[octets].view(">i8").ravel().astype(np.int64)
-        self._bytes[octets] = 0
-        self._data = self._bytes.tobytes()
-        return found
-
-    def properties(self) -> tuple[list[bytes], pa.Array | None]:
-        """The different encoded properties, and which each message has (None: all the one)."""
-        size = self._head_size
-        if size:
-            if self._stride:
-                rows = self._bytes.reshape(len(self), self._stride)[:, PROPERTIES_AT : size - 1]
-            else:
-                places = self._starts[:, None] + np.arange(PROPERTIES_AT, size - 1)
-                rows = self._bytes[places]
-            if (rows == rows[0]).all():
-                return [rows[0].tobytes()], None
-        data = self._data
-        cuts = zip(self._starts.tolist(), self._heads.tolist(), strict=True)
-        raw = pa.array([data[a + PROPERTIES_AT : b - 1] for a, b in cuts], pa.binary())
-        found = raw.dictionary_encode()
-        return found.dictionary.to_pylist(), found.indices
-
-    def _number(self, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The 32 bits at each of these places."""
-        octets = self._bytes[places[:, None] + np.arange(4)].astype(np.int64)
-        found: np.ndarray[Any, Any] = octets @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
-        return found
-
-
 @lru_cache(maxsize=DECODED_KEPT)
 def decode_properties(raw: bytes, is_stream: bool = False) -> dict[str, Any]:
     """By column. Properties that cannot be read are null. The offset of a stream's message is not
@@ -289,18 +187,3 @@ def header_text(value: FieldValue) -> str | None:
     if isinstance(value, (dict, list)):
         return tidy(json.dumps(value, default=header_text, ensure_ascii=False))  # type: ignore[no-any-return]
     return str(value)
-
-
-def find_offset(data: bytes, start: int, end: int) -> int:
-    """Where the offset stands in the content header from `start` to `end`. Brokers append it, so
-    the last place that looks like it is it."""
-    at = data.rfind(OFFSET_FIELD, start, end)
-    if at < 0:
-        raise Malformed(f"a message of a stream has no header {OFFSET_HEADER}")
-    return at + len(OFFSET_FIELD)
-
-
-def offset_of(content: bytes) -> int:
-    """The stream offset of one content."""
-    at = find_offset(content, 0, frame_end(content, 0))
-    return int.from_bytes(content[at : at + 8])

@@ -8,20 +8,21 @@ of the stream as far as it goes. What is missed by looking too early belongs to 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from sluicemq.client.consuming import Subscription
+from sluicemq.client.consuming import PREFETCH_MAX, Deliveries, Subscription
 from sluicemq.client.messages import FieldValue, Timestamp
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.contents import offset_of
 from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import FIRST, LAST, NEXT, Options
-from sluicemq.spark.schema import Run, offset_of
 
 PROBE_CREDIT: Final = 10_000
 QUIET_S: Final = 0.02
@@ -79,7 +80,7 @@ def look(
         until = time.monotonic() + wait_s
         while (left := until - time.monotonic()) > 0:
             for event in subscription.poll(left):
-                yield offset_of(event.contents[-1] if quiet_s else event.contents[0])
+                yield offset_of(event.content(-1 if quiet_s else 0))
                 subscription.acknowledge(event.tags[0], event.tags[-1])
                 until = time.monotonic() + quiet_s
     except BrokerError as error:
@@ -112,7 +113,7 @@ def split_ranges(ranges: dict[str, tuple[int, int]], parts: int) -> list[RangePa
 
 def read_range(options: Options, wanted: RangePartition) -> Iterator[Chunk]:
     """The messages of a range, on a connection of its own."""
-    prefetch = min(options.prefetch, max(wanted.end - wanted.start, 1))
+    prefetch = min(options.prefetch, max(wanted.end - wanted.start, 1), PREFETCH_MAX)
     subscription = subscribe(options, wanted.queue, wanted.start, prefetch)
     reader = _RangeReader(options, wanted, subscription)
     try:
@@ -140,8 +141,7 @@ class _RangeReader:
         while self.next < end:
             for event in self._subscription.poll(self._options.poll_timeout_ms / 1000):
                 deadline = time.monotonic() + timeout_s
-                run = Run(event.exchange, event.routing_key, event.redelivered, event.tags[0], 0)
-                self._add(run, event.contents)
+                self._add(event)
                 self._subscription.acknowledge(event.tags[0], event.tags[-1])
                 if self._chunk.rows >= CHUNK_ROWS_MAX or self._chunk.bytes >= CHUNK_BYTES_MAX:
                     yield self._chunk
@@ -156,25 +156,21 @@ class _RangeReader:
         if self._chunk.rows:
             yield self._chunk
 
-    def _add(self, run: Run, contents: list[bytes]) -> None:
+    def _add(self, event: Deliveries) -> None:
         """Those of a run that are in the range."""
-        first, last = offset_of(contents[0]), offset_of(contents[-1])
+        count = len(event.tags)
+        first, last = offset_of(event.content(0)), offset_of(event.content(count - 1))
         if self.next == self._wanted.start and first > self.next:
             self._check_loss(first)
-        low, high = self.next, self._wanted.end
-        if last - first + 1 == len(contents):
-            skipped = max(low - first, 0)
-            kept = contents[skipped : max(high - first, 0)]
+        if last - first + 1 == count:
+            low, high = self.next - first, self._wanted.end - first
         else:
-            offsets = [offset_of(each) for each in contents]
-            inside = [low <= offset < high for offset in offsets]
-            skipped = inside.index(True) if True in inside else 0
-            kept = [each for each, is_in in zip(contents, inside, strict=True) if is_in]
+            offsets = [offset_of(each) for each in event.contents]
+            low, high = bisect_left(offsets, self.next), bisect_left(offsets, self._wanted.end)
+        low, high = max(low, 0), min(high, count)
         self.next = max(self.next, last + 1)
-        if kept:
-            count = len(kept)
-            tag = run.first + skipped
-            self._chunk.add(Run(run.exchange, run.routing_key, run.redelivered, tag, count), kept)
+        if low < high:
+            self._chunk.add(event, low, high)
 
     def _check_loss(self, first: int) -> None:
         """The first message has a later offset than wanted: a hole, or retention?"""

@@ -12,16 +12,23 @@ import json
 import secrets
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import IO, Final, cast
+from io import BufferedReader
+from itertools import islice
+from typing import Final, cast
 
-from sluicemq.spark.chunks import Chunk, Fetched, read_chunk
+from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
+from sluicemq.spark.contents import Octets
 
 REQUEST_MAX_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 60.0
 """For a peer that does not read, or does not ask."""
 
-BUFFER_BYTES: Final = 1024 * 1024
+BUFFER_BYTES: Final = 64 * 1024
+
+PARTS_AT_ONCE: Final = 512
+"""Buffers in one system call; Linux takes 1024."""
 
 
 class ChunkServer:
@@ -74,18 +81,28 @@ class ChunkServer:
                     return
                 for number in asked["chunks"]:
                     chunk = self._chunks[number]
-                    sizes, data = chunk.blocks()
-                    peer.sendall(chunk.head())
-                    peer.sendall(sizes)
-                    peer.sendall(data)
+                    send_all(peer, [chunk.head(), *chunk.blocks()])
             except (OSError, ValueError, KeyError, TypeError):
                 return
 
 
+def send_all(peer: socket.socket, parts: list[Octets]) -> None:
+    """All of them in order."""
+    rest: deque[memoryview] = deque(memoryview(part) for part in parts)
+    while rest:
+        sent = peer.sendmsg(list(islice(rest, PARTS_AT_ONCE)))
+        while rest and sent >= len(rest[0]):
+            sent -= len(rest.popleft())
+        if sent:
+            rest[0] = rest[0][sent:]
+
+
 def fetch(address: tuple[str, int], token: str, chunks: list[int]) -> Iterator[Fetched]:
-    """Those chunks. OSError: the driver's side cannot be reached; EOFError: it has them no more."""
+    """Those chunks, each good until the next is asked for. OSError: the driver's side cannot be
+    reached; EOFError: it has them no more."""
     with socket.create_connection(address, PATIENCE_S) as peer:
         peer.sendall(json.dumps({"token": token, "chunks": chunks}).encode() + b"\n")
         with peer.makefile("rb", BUFFER_BYTES) as stream:
+            reader = ChunkReader(cast("BufferedReader", stream))
             for _ in chunks:
-                yield read_chunk(cast("IO[bytes]", stream))
+                yield reader.read()

@@ -1,0 +1,118 @@
+"""Goal: what bounds a lane holds, whatever comes, and nothing is lost or stands in the wrong order
+because of it.
+
+Method: lanes on a real broker, with no Spark around them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sluicemq.client.messages import body_of
+from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.lanes import Lane
+from sluicemq.spark.options import Options
+
+from .amqp_messages import Broker, numbered
+
+KIB = 1024
+WAIT_S = 20.0
+A_READ = 256 * KIB
+"""More than one read of the socket brings."""
+
+
+def options(amqp: Broker, queue: str, **more: object) -> Options:
+    given = {"uri": amqp.url, "queue": queue} | {name: str(value) for name, value in more.items()}
+    return Options.parse(given, "source")
+
+
+def until(wanted: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_S
+    while not wanted():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def bodies_of(chunks: list[Chunk]) -> list[bytes]:
+    return [body_of(each) for chunk in chunks for each in chunk.contents]
+
+
+def take_all(lane: Lane, count: int) -> list[bytes]:
+    """Take and acknowledge until there are so many."""
+    found: list[bytes] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(found) < count and time.monotonic() < deadline:
+        taken = lane.take(2**40, 2**40)
+        found += bodies_of(taken)
+        lane.acknowledge(lane.taken)
+        time.sleep(0.001 if taken else 0.01)
+    return found
+
+
+def test_a_lane_reads_no_more_than_its_bytes(amqp: Broker, name: str) -> None:
+    amqp.declare(name)
+    sent = numbered(400, size=10 * KIB)
+    amqp.publish(name, sent)
+    lane = Lane(options(amqp, name), name, name, threading.Condition(), 500 * KIB)
+    try:
+        assert until(lambda: lane.waiting_bytes() >= 500 * KIB)
+        held = lane.waiting_bytes()
+        assert held <= 500 * KIB + A_READ
+        time.sleep(0.7)  # longer than it sleeps by itself
+        assert lane.waiting_bytes() == held
+        assert take_all(lane, len(sent)) == sent
+    finally:
+        lane.stop()
+    assert amqp.ready(name, 0) == 0
+
+
+def test_a_body_above_the_bound_comes_all_the_same(amqp: Broker, name: str) -> None:
+    amqp.declare(name)
+    sent = numbered(5, size=700 * KIB)
+    amqp.publish(name, sent)
+    lane = Lane(options(amqp, name), name, name, threading.Condition(), 100 * KIB)
+    try:
+        assert take_all(lane, len(sent)) == sent
+    finally:
+        lane.stop()
+
+
+@pytest.mark.parametrize("prefetch", [65_535, 65_536, 70_001])
+def test_a_prefetch_of_any_size_is_never_exceeded(amqp: Broker, name: str, prefetch: int) -> None:
+    """basic.qos has 16 bits for it: above them several consumers share one channel, in order."""
+    amqp.declare(name)
+    sent = numbered(prefetch + 500)
+    amqp.publish(name, sent)
+    lane = Lane(options(amqp, name, prefetch=prefetch), name, name, threading.Condition(), 2**40)
+    try:
+        assert until(lambda: lane.waiting_rows() >= prefetch)
+        assert amqp.ready(name, 500) == 500
+        assert lane.waiting_rows() == prefetch
+        got = take_all(lane, len(sent))
+    finally:
+        lane.stop()
+    assert sorted(got) == sorted(sent)
+    assert got[:prefetch] == sent[:prefetch]
+    assert amqp.ready(name, 0) == 0
+
+
+def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> None:
+    """The first trigger of a query is no batch of the first few messages."""
+    amqp.declare(name)
+    amqp.publish(name, numbered(20_000))
+    session = Session(options(amqp, name, pollTimeout=10_000))
+    try:
+        began = time.monotonic()
+        end = session.plan(dict(START), 2**40)
+        assert time.monotonic() - began < WAIT_S / 4
+        assert end["pos"] == {name: 20_000}
+    finally:
+        session.close()
+    assert amqp.ready(name, 20_000) == 20_000
