@@ -7,7 +7,6 @@ time it takes.
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +43,13 @@ GROUP BY GROUPING SETS ((what, second), (what, step, warm), (what, warm))
 """
 
 
-def tables(run: Path, threads: int) -> tuple[Tables, float]:
-    """Rows by (level, key), their columns named as in the report's results; and the seconds it
-    took."""
+def tables(run: Path, threads: int) -> Tables:
+    """Rows by (level, key), their columns named as in the report's results."""
     info = read_run_info(run)
     steps = ", ".join(f"({step['step']}, {step['warm_ns']})" for step in info["steps"])
-    began = time.monotonic()
     with duckdb.connect(config={"threads": threads}) as database:
         query = QUERY.format(steps=steps, run=run, quantiles=list(QUANTILES))
         rows = database.execute(query).fetchall()
-    seconds = time.monotonic() - began
     found: Tables = {}
     for what, second, step, warm, messages, service, response, *largest in rows:
         if second is None and not warm:
@@ -67,7 +63,7 @@ def tables(run: Path, threads: int) -> tuple[Tables, float]:
             row[f"{kind}_max_ms"] = most / 1e6
             for name, value in zip(NAMES, values, strict=True):
                 row[f"{kind}_{name}_ms"] = value / 1e6
-    return found, seconds
+    return found
 
 
 def differences(run: Path, found: Tables) -> tuple[int, float]:
