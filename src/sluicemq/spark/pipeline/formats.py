@@ -11,6 +11,9 @@ NOTHING: Final = "–"
 SPACE: Final = "\u00a0"
 """Between a number and its unit; no line breaks there."""
 
+MINUS: Final = "\u2212"
+"""As wide as the plus sign."""
+
 PERCENT: Final = f"{SPACE}%"
 
 MINUTE_MS: Final = 60_000.0
@@ -57,7 +60,7 @@ def variation(value: float | None) -> str:
 
 def signed(value: float) -> str:
     """A change."""
-    return "0" if round(value) == 0 else f"{value:+,.0f}"
+    return "0" if round(value) == 0 else f"{value:+,.0f}".replace("-", MINUS)
 
 
 def mebibytes(value: float | None) -> str:

@@ -6,7 +6,7 @@ it, each with what the run shows about it.
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf
 from typing import Final
 
 from sluicemq.lab.measurements import RunInfo
@@ -116,7 +116,9 @@ def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
     if not info["ack_interval"]:
         return prefetch, "not tested: the run used automatic acks, which no prefetch bounds"
     unacked = chosen.unacked_max / info["consumers"]
-    seen = f"as tested; at most {share(unacked / prefetch)} of it was seen in use"
+    # Rounded up: of a large prefetch it may be next to nothing, but it is not 0 %.
+    used = max(ceil(unacked / prefetch * 1000), 1) / 1000
+    seen = f"as tested; at most {share(used)} of it was seen in use"
     if unacked < USED_UP * prefetch:
         return prefetch, f"{seen}, so it held nobody up"
     return prefetch, f"{seen}: it was used up, a larger one may carry more"
