@@ -40,7 +40,7 @@ ROW_S = 0.0005
 PIECE_ROWS = 50
 """So many rows go from one Python process to the next at once."""
 
-ROWS_PER_BATCH = 1000
+ROWS_PER_BATCH = 2000
 RESTART_S = 0.2
 SOURCE = {"maxMessagesPerBatch": ROWS_PER_BATCH, "prefetch": 2 * ROWS_PER_BATCH}
 PATIENT = {"retryBackoff": "50", "timeout": "10000"}
