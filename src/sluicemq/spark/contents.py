@@ -1,7 +1,7 @@
 """Raw contents that stand in one buffer, taken apart by column: bodies, properties, offsets.
 
-Nothing is done a message in Python, but for bodies of more than one frame: where parts begin and end
-is reckoned for all messages at once.
+Nothing is done a message in Python, but for bodies of more than one frame: where parts begin and
+end is reckoned for all messages at once.
 """
 
 from __future__ import annotations
