@@ -14,11 +14,16 @@ from sluicemq.amqp.connection import CLIENT, SERVER
 from sluicemq.amqp.events import Acks, Deliveries, Publishes
 from sluicemq.amqp.frames import HEARTBEAT_FRAME, content_body
 from sluicemq.amqp.methods import BasicAck, BasicCancel, BasicDeliver, BasicPublish
+from sluicemq.amqp.properties import free_spans
 
 from .streams import body, cut_at, feed, flatten, header, running, with_content
 
 FRAME_MAX = 64
 Q = BasicPublish("", "q")
+
+MID = b"\0\x80\x03%03d"
+HEADERS = b"\x30\0\0\0\0\x0d\x01ks%b\x01tx\0\0\0\x01%c\x02"
+"""With a number and an octet as values."""
 
 LONG = b"\x80\0\x46" + b"t" * 70
 """Properties whose header frame is larger than frame_max."""
@@ -26,7 +31,17 @@ LONG = b"\x80\0\x46" + b"t" * 70
 channels = st.sampled_from([1, 1, 1, 2])
 bodies = st.sampled_from([b"", b"a", b"abcde", b"\xce" * 5, b"x" * 56, b"y" * 57, b"z" * 200])
 raws = st.sampled_from(
-    [b"\x10\0\x02", b"\x10\0\x02", b"\0\0", b"\x08\x80\x05\x03mid", b"\x80\x01", LONG]
+    [
+        b"\x10\0\x02",
+        b"\x10\0\x02",
+        b"\x10\0\x01",
+        b"\0\0",
+        b"\x08\x80\x05\x03mid",
+        MID % 1,
+        MID % 2,
+        b"\x80\x01",
+        LONG,
+    ]
 )
 publish_methods = st.sampled_from([Q, Q, Q, BasicPublish("x", "key")])
 deliver_methods = st.builds(
@@ -64,6 +79,16 @@ def even_publishes(count: int, size: int, fill: int) -> bytes:
     )
 
 
+def numbered_publishes(count: int, size: int, fill: int) -> bytes:
+    """Alike but for values: a name of their own, or two headers."""
+    raws = [MID % n if fill % 2 else numbered_headers(n) for n in range(count)]
+    return b"".join(with_content(1, Q, bytes((fill,)) * size, raw, FRAME_MAX) for raw in raws)
+
+
+def numbered_headers(number: int) -> bytes:
+    return HEADERS % (number.to_bytes(2), number % 256)
+
+
 def even_deliveries(count: int, size: int, fill: int) -> bytes:
     return b"".join(
         with_content(1, BasicDeliver("tag", fill + n, False, "", "q"), bytes((n % 256,)) * size)
@@ -82,6 +107,7 @@ others = st.sampled_from([HEARTBEAT_FRAME, BasicCancel("t").frame(1), BasicCance
 to_server = st.lists(
     st.one_of(
         st.builds(even_publishes, counts, sizes, fills),
+        st.builds(numbered_publishes, counts, sizes, fills),
         one_message(publish_methods),
         st.lists(ack_frames, min_size=1, max_size=8).map(b"".join),
         mixed_contents,
@@ -126,6 +152,17 @@ def check_same(role: int, stream: bytes, where: list[int], run_max: int) -> None
         if isinstance(event, Publishes) and event.uniform:
             heads = {content[: content.index(b"\xce") + 1] for content in event.contents}
             assert len(heads) == 1
+        if isinstance(event, Publishes) and event.even:
+            assert len(set(map(len, event.contents))) == 1
+            assert len(set(map(fixed_part, event.contents))) == 1
+
+
+def fixed_part(content: bytes) -> bytes:
+    """The properties of a content, without what is free to change."""
+    raw = bytearray(content[19 : content.index(b"\xce", 18)])
+    for start, end in free_spans(bytes(raw)):
+        raw[start:end] = bytes(end - start)
+    return bytes(raw)
 
 
 @settings(max_examples=400)
@@ -145,10 +182,11 @@ def test_client_reads_the_same_by_both_paths(
 
 
 @pytest.mark.parametrize("role", [SERVER, CLIENT])
-def test_every_changed_octet_reads_the_same_by_both_paths(role: int) -> None:
-    """Twelve even messages; each octet in turn, in each of its bits' company."""
-    make = even_publishes if role == SERVER else even_deliveries
-    stream = make(12, 5, 3)
+@pytest.mark.parametrize("fill", [2, 3])
+def test_every_changed_octet_reads_the_same_by_both_paths(role: int, fill: int) -> None:
+    """Twelve messages that are alike; each octet in turn, in each of its bits' company."""
+    make = numbered_publishes if role == SERVER else even_deliveries
+    stream = make(12, 5, fill)
     for place in range(len(stream)):
         for bits in (0x01, 0x80, 0xFF):
             check_same(role, changed(stream, (place, bits)), [], 200)
@@ -163,6 +201,32 @@ def test_even_publishes_come_as_one_run() -> None:
     assert isinstance(event, Publishes)
     assert (len(event.contents), event.uniform, event.method) == (50, True, Q)
     assert content_body(event.contents[49]) == bytes((49,)) * 20
+
+
+@pytest.mark.parametrize("fill", [2, 3])
+def test_publishes_that_differ_in_values_come_as_one_even_run(fill: int) -> None:
+    (event,) = feed(running(), [numbered_publishes(50, 20, fill)])
+    assert isinstance(event, Publishes)
+    assert (len(event.contents), event.uniform, event.even) == (50, False, True)
+    assert event.contents[49] == numbered_publishes(50, 20, fill)[-len(event.contents[49]) :]
+
+
+@pytest.mark.parametrize(
+    "raws",
+    [
+        (b"\x10\0\x01", b"\x10\0\x02"),
+        (b"\x01\0\x0210", b"\x01\0\x0220"),
+        (b"\x00\x10\x01a", b"\x00\x10\x01b"),
+        (b"\x02\0\x01a", b"\x02\0\x01b"),
+        (b"\x20\0\0\0\0\x04\x01ksx", b"\x20\0\0\0\0\x04\x01lsx"),
+    ],
+)
+def test_what_a_broker_looks_at_does_not_vary_in_an_even_run(raws: tuple[bytes, bytes]) -> None:
+    """Delivery mode, expiration, user, reply-to, names of headers."""
+    stream = b"".join(with_content(1, Q, b"x", raws[n % 2]) for n in range(10))
+    for event in feed(running(), [stream]):
+        assert isinstance(event, Publishes)
+        assert not event.even or len(event.contents) == 1
 
 
 def test_mixed_publishes_come_as_one_run() -> None:

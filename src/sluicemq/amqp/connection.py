@@ -402,15 +402,14 @@ class AmqpConnection:
         if self.fast:
             payload_max = self._payload_max()
             body_max = min(payload_max, self.max_message_size)
-            contents, done, uniform = stencil.cut(
-                self._buf, pos, self.run_max, payload_max, body_max
-            )
+            contents, done, even = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
             if contents:
                 self._pos = done
+                uniform = even and (len(contents) == 1 or not stencil.varying)
                 if uniform and len(contents) < EVEN_MIN and done < len(self._buf):
                     return self._varied(channel, raw, method, contents)
                 size = done - pos - len(contents) * len(raw)
-                return Publishes(channel, raw, method, contents, size, uniform)
+                return Publishes(channel, raw, method, contents, size, uniform, even)
             if done:
                 self._wait_at(pos, done)
                 return None
@@ -457,7 +456,7 @@ class AmqpConnection:
             self._buf, self._pos, contents[-1], methods, self.run_max - count
         )
         if not raws:
-            return Publishes(channel, raw, method, contents, count * len(contents[0]), True)
+            return Publishes(channel, raw, method, contents, count * len(contents[0]), True, True)
         found = [*[method] * count, *map(methods.__getitem__, raws)]
         return VariedPublishes(channel, [*[raw] * count, *raws], found, contents + more)
 
@@ -561,7 +560,7 @@ class AmqpConnection:
         raw = b"".join([content.header, *frames])
         method = content.method
         if isinstance(method, BasicPublish) and self.role == SERVER:
-            return Publishes(channel, content.raw_method, method, [raw], len(raw), True)
+            return Publishes(channel, content.raw_method, method, [raw], len(raw), True, True)
         if isinstance(method, BasicDeliver) and self.role == CLIENT:
             return Deliveries(channel, method, [method.delivery_tag], [raw])
         return ContentMethod(channel, method, raw)

@@ -57,9 +57,10 @@ class AnyPublishes(Event):
 
 class Publishes(AnyPublishes):
     """They have the same raw method frame. `uniform` says that all header frames are equal byte for
-    byte, so that who has looked at one has looked at all."""
+    byte, so that who has looked at one has looked at all. `even` says that all have one length, and
+    that their properties differ at most in the values of `free_spans`."""
 
-    __slots__ = ("method", "raw_method", "uniform")
+    __slots__ = ("even", "method", "raw_method", "uniform")
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Publishes(AnyPublishes):
         contents: list[bytes],
         size: int,
         uniform: bool,
+        even: bool,
     ) -> None:
         self.channel = channel
         self.raw_method = raw_method
@@ -76,6 +78,7 @@ class Publishes(AnyPublishes):
         self.contents = contents
         self.size = size
         self.uniform = uniform
+        self.even = even
 
 
 class VariedPublishes(AnyPublishes):

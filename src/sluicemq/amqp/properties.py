@@ -31,6 +31,8 @@ from sluicemq.amqp.types import (
     encode_shortstr,
     encode_table,
     skip_longstr,
+    skip_shortstr,
+    skip_value,
 )
 
 BASIC_CLASS: Final = 60
@@ -39,6 +41,9 @@ HEADER_FRAME: Final = struct.Struct(">BHIHHQ")
 FLAGS: Final = struct.Struct(">H")
 CONTINUED: Final = 1
 NO_PROPERTIES: Final = b"\0\0"
+NESTED: Final = b"AF"
+LONG_STRINGS: Final = b"Sx"
+"""Types of field values: what begins with a length."""
 
 CONTENT_TYPE: Final = 1 << 15
 CONTENT_ENCODING: Final = 1 << 14
@@ -56,6 +61,8 @@ APP_ID: Final = 1 << 3
 CLUSTER_ID: Final = 1 << 2
 
 OCTETS: Final = DELIVERY_MODE | PRIORITY
+TELLING: Final = REPLY_TO | EXPIRATION | USER_ID
+"""Short strings that a broker looks at when it takes a message."""
 
 
 class Header:
@@ -179,6 +186,46 @@ def check_properties(buf: bytes, pos: int, end: int) -> None:
             raise Malformed("a property is cut")
     if pos != end:
         raise Malformed("the properties do not fill the header")
+
+
+def free_spans(raw: bytes) -> list[tuple[int, int]]:
+    """Where in checked properties other octets would change neither what is where nor what a broker
+    looks at when it takes a message: most short strings, the timestamp, plain values of headers."""
+    flags = raw[0] << 8 | raw[1]
+    spans: list[tuple[int, int]] = []
+    pos = 2
+    for _, flag in PROPERTIES:
+        if not flags & flag:
+            continue
+        start = pos
+        if flag == HEADERS:
+            pos = skip_longstr(raw, start, len(raw))
+            spans += _free_in_table(raw, start + 4, pos)
+        elif flag == TIMESTAMP:
+            pos += 8
+            spans.append((start, pos))
+        elif flag & OCTETS:
+            pos += 1
+        else:
+            pos += 1 + raw[start]
+            if not flag & TELLING:
+                spans.append((start + 1, pos))
+    return spans
+
+
+def _free_in_table(raw: bytes, pos: int, end: int) -> list[tuple[int, int]]:
+    """The values in a table from `pos` to `end`; none if one is nested or something is broken."""
+    spans: list[tuple[int, int]] = []
+    try:
+        while pos < end:
+            value = skip_shortstr(raw, pos, end)
+            pos = skip_value(raw, value, end)
+            if raw[value] in NESTED:
+                return []
+            spans.append((value + (5 if raw[value] in LONG_STRINGS else 1), pos))
+    except Malformed:
+        return []
+    return spans
 
 
 def delivery_mode(raw: bytes, pos: int = 0) -> int:

@@ -23,7 +23,7 @@ from typing import Final
 
 from sluicemq.amqp.frames import BODY, END, END_OCTET, HEADER, OVERHEAD, frame_end
 from sluicemq.amqp.methods import BasicDeliver, BasicPublish
-from sluicemq.amqp.properties import check_properties
+from sluicemq.amqp.properties import check_properties, free_spans
 from sluicemq.amqp.types import Malformed
 from sluicemq.limits import RUN_ACKS_MAX
 
@@ -34,6 +34,8 @@ BODY_HEAD: Final = struct.Struct(">B3sI")
 SMALLEST_HEADER: Final = 22
 CLASS_AND_WEIGHT: Final = b"\x00\x3c\x00\x00"
 BODY_FRAME_HEAD: Final = 7
+PROPERTIES_AT: Final = 19
+"""Where the properties begin in a header frame."""
 
 EXCHANGE_AT: Final = 13
 """Where exchange and key begin in a frame of basic.publish; two octets follow them."""
@@ -176,10 +178,22 @@ class PublishStencil:
     """What the publishes with one raw method frame look like.
 
     The first octets of the last message are kept. When the next one begins with the same, all
-    there is to check in it is that it is complete and ends in 0xCE.
+    there is to check in it is that it is complete and ends in 0xCE. Where messages turn out to
+    differ in octets that are free to change (a sequence in the headers, a message id), these are
+    not compared any more: `fixed` are the pieces between them, with their places.
     """
 
-    __slots__ = ("body_size", "contents", "heads", "method", "prefix", "raw", "stride")
+    __slots__ = (
+        "body_size",
+        "contents",
+        "fixed",
+        "heads",
+        "method",
+        "prefix",
+        "raw",
+        "stride",
+        "varying",
+    )
 
     def __init__(self, raw: bytes, method: BasicPublish) -> None:
         self.raw = raw
@@ -187,6 +201,8 @@ class PublishStencil:
         self.prefix = b""
         self.stride = 0
         self.body_size = 0
+        self.varying: set[tuple[int, int]] = set()
+        self.fixed: list[tuple[int, bytes]] = []
         self.heads: struct.Struct | None = None
         self.contents: struct.Struct | None = None
 
@@ -196,8 +212,9 @@ class PublishStencil:
         """The contents that follow the method frame at `pos` and each further frame equal to it, at
         most `run_max`, with payloads and bodies up to those sizes.
 
-        Also returns where the last of them ends, and whether their header frames are equal. With
-        no contents: how many octets from `pos` on would make a message, 0 if that is not clear.
+        Also returns where the last of them ends, and whether they are alike: their header frames
+        are equal, but for what is `varying`. With no contents: how many octets from `pos` on would
+        make a message, 0 if that is not clear.
         """
         raw = self.raw
         start = pos + len(raw)
@@ -212,7 +229,7 @@ class PublishStencil:
         if buf[end - 1] != END:
             return [], 0, True
         count = 1
-        if run_max > 1 and buf.startswith(self.prefix, end):
+        if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
             contents = self.cut_even(buf, pos, run_max)
             count = len(contents)
             end = pos + count * self.stride
@@ -224,8 +241,11 @@ class PublishStencil:
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
         """Does a message stand at `pos` whose first octets are known to be good?"""
-        prefix = self.prefix
-        return prefix != b"" and self.body_size <= body_max and buf.startswith(prefix, pos)
+        return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
+
+    def fits(self, buf: bytes, pos: int) -> bool:
+        """Do the first octets of a message at `pos` look like those of the one known?"""
+        return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
 
     def learn(self, buf: bytes, pos: int, end: int) -> None:
         """Keep the look of the good message from `pos` to `end`."""
@@ -233,21 +253,50 @@ class PublishStencil:
         self.prefix = buf[pos:body_at]
         self.stride = end - pos
         self.body_size = end - body_at
+        self.vary(set())
+
+    def vary(self, spans: set[tuple[int, int]]) -> None:
+        """These parts of the first octets are not compared."""
+        self.varying = spans
+        self.fixed = []
+        at = 0
+        for start, end in [*sorted(spans), (len(self.prefix), 0)]:
+            self.fixed.append((at, self.prefix[at:start]))
+            at = end
         self.heads = None
+
+    def loosen(self, buf: bytes, pos: int) -> bool:
+        """Does the message at `pos` look like the one known in all but what is free to change?"""
+        header = len(self.raw)
+        properties = header + PROPERTIES_AT
+        if not buf.startswith(self.prefix[:properties], pos):
+            return False
+        known, before = self.prefix, self.varying
+        spans = free_spans(known[properties : frame_end(known, header) - 1])
+        moved = {(properties + start, properties + end) for start, end in spans}
+        self.vary(before | {s for s in moved if known[slice(*s)] != buf[pos + s[0] : pos + s[1]]})
+        if self.fits(buf, pos):
+            return True
+        self.vary(before)
+        return False
 
     def cut_even(self, buf: bytes, pos: int, run_max: int) -> list[bytes]:
         """The contents of the messages from `pos` on that look like the one known."""
-        prefix = self.prefix
         stride = self.stride
         if self.heads is None or self.contents is None:
             skip = len(self.raw)
-            self.heads = struct.Struct(f"{len(prefix)}s{stride - len(prefix)}x")
+            form, at = "", 0
+            for start, piece in self.fixed:
+                form += f"{start - at}x{len(piece)}s"
+                at = start + len(piece)
+            self.heads = struct.Struct(f"{form}{stride - at}x")
             self.contents = struct.Struct(f"{skip}x{stride - skip}s")
         fits = min(run_max, (len(buf) - pos) // stride)
         messages = memoryview(buf)[pos : pos + fits * stride]
+        look = tuple(piece for _, piece in self.fixed)
         count = 0
-        for (head,) in self.heads.iter_unpack(messages):
-            if head != prefix:
+        for head in self.heads.iter_unpack(messages):
+            if head != look:
                 break
             count += 1
         count = count_ends(buf, pos, stride, count)

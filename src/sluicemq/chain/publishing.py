@@ -101,15 +101,16 @@ class Publishing:
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(event.raw_method, event.method, contents[0])
-        if event.uniform or len(contents) == 1:
+        if event.even:
             kind = self.kind(contents[0])
             targets = route.targets
-            if targets is None or not kind.is_plain:
+            if targets is not None and kind.is_plain:
+                large = len(contents[0]) >= self.broker.large_from_bytes
+                self.send(route, contents, targets, event.size, True, kind, large)
+                return
+            if event.uniform:
                 self.send_alike(route, kind, contents)
                 return
-            large = len(contents[0]) >= self.broker.large_from_bytes
-            self.send(route, contents, targets, event.size, True, kind, large)
-            return
         refusal: ProtocolViolation | None = None
         kinds: list[Kind] = []
         try:

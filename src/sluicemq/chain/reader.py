@@ -112,12 +112,13 @@ def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
         return split_varied(run, count)
     assert isinstance(run, Publishes)
     first = run.contents[:count]
-    size = size_of(first, run.uniform)
+    size = size_of(first, run.even)
     rest = run.contents[count:]
-    channel, raw, method, uniform = run.channel, run.raw_method, run.method, run.uniform
+    channel, raw, method = run.channel, run.raw_method, run.method
+    alike = run.uniform, run.even
     return (
-        Publishes(channel, raw, method, first, size, uniform),
-        Publishes(channel, raw, method, rest, run.size - size, uniform),
+        Publishes(channel, raw, method, first, size, *alike),
+        Publishes(channel, raw, method, rest, run.size - size, *alike),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from sluicemq.amqp.properties import (
     BasicProperties,
     check_properties,
     delivery_mode,
+    free_spans,
     header_frame,
     parse_header,
     text_property,
@@ -176,3 +178,30 @@ def test_a_header_is_taken_out_and_the_rest_stays_as_it_is(
     assert without_header(raw, "nobody's") == raw
     others.headers = without
     assert without_header(raw, "BCC") == others.encode()
+
+
+@given(properties, st.randoms(use_true_random=False))
+def test_what_is_free_changes_values_only(given_properties: BasicProperties, dice: Random) -> None:
+    raw = bytearray(given_properties.encode())
+    before = BasicProperties.decode(bytes(raw))
+    for start, end in free_spans(bytes(raw)):
+        raw[start:end] = dice.randbytes(end - start)
+    after = BasicProperties.decode(bytes(raw))
+    assert list(after.headers or {}) == list(before.headers or {})
+    for name in ("delivery_mode", "priority", "expiration", "reply_to", "user_id"):
+        assert getattr(after, name) == getattr(before, name)
+    for name, _ in PROPERTIES:
+        assert (getattr(after, name) is None) == (getattr(before, name) is None)
+
+
+def test_everything_that_may_differ_between_messages_is_free() -> None:
+    free = [ALL_SET[start:end] for start, end in free_spans(ALL_SET) if start < end]
+    texts = [b"text/plain", b"utf-8", b"corr", b"mid"]
+    assert free == [*texts, (1_700_000_000).to_bytes(8), b"type", b"app", b"cluster"]
+
+
+@pytest.mark.parametrize("value", [b"F\0\0\0\0", b"A\0\0\0\0", b"?", b"S\0\0\0\x09x"])
+def test_nothing_is_free_in_headers_that_are_nested_or_broken(value: bytes) -> None:
+    table = b"\x01ns\0\x01" + b"\x01k" + value
+    raw = b"\x20\0" + len(table).to_bytes(4) + table
+    assert free_spans(raw) == []

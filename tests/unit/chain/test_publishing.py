@@ -310,6 +310,34 @@ def test_messages_with_keys_of_their_own_are_one_batch_and_keep_their_keys() -> 
     assert (event.method.redelivered, content_body(event.content)) == (True, b"0000")
 
 
+def counted(count: int, exchange: str = "", key: str = "q") -> bytes:
+    """Persistent, with headers that differ in one number."""
+    raws = [BasicProperties(delivery_mode=2, headers={"h": n + 1}).encode() for n in range(count)]
+    return b"".join(publish(key, exchange, raw, b"%04d" % n) for n, raw in enumerate(raws))
+
+
+def test_messages_with_numbers_of_their_own_are_one_batch_and_keep_them() -> None:
+    broker = Broker()
+    client = broker.connect()
+    client.open(1)
+    client.call(1, m.QueueDeclare(queue="q", durable=True), m.ConfirmSelect())
+    client.send_bytes(counted(50))
+    assert confirmed(client) == set(range(1, 51))
+    assert len(broker.node.broker.vhosts["/"].queues["q"].machine.backing.q4.chunks) == 1
+    broker.stop()
+    client = Broker(files=broker.world.disk.files).connect()
+    client.open(1)
+    got = [(body, properties.headers) for body, properties in fetched(client, "q")]
+    assert got == [(b"%04d" % n, {"h": n + 1}) for n in range(50)]
+
+
+def test_messages_with_numbers_of_their_own_are_routed_by_them() -> None:
+    client = client_with(Broker())
+    client.send_bytes(counted(50, "amq.headers", "any"))
+    assert [body for body, _ in fetched(client, "p")] == [b"0000"]
+    assert [body for body, _ in fetched(client, "q")] == [b"%04d" % n for n in range(50)]
+
+
 def test_a_refusal_among_keys_of_their_own_leaves_what_was_before_it() -> None:
     broker = Broker()
     client = client_with(broker)
