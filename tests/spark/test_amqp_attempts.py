@@ -47,7 +47,7 @@ def outcome_of(outcomes: dict[str, Outcome], scenario: str, way: str) -> Outcome
     """There must have been a second attempt."""
     outcome = outcomes[f"{scenario}-{way}"]
     assert not outcome.error
-    assert 1 in outcome.attempts
+    assert max(outcome.attempts) > 0
     return outcome
 
 
