@@ -1,13 +1,14 @@
 """Spark's source and sink against a plain pika loop and our own client, in one run.
 
-    python bench/spark.py [--messages 200000] [--rows 2000000] [--minutes 0]
+    python bench/spark.py [--messages 1000000] [--rows 2000000] [--minutes 0]
                           [--broker sluicemq|rabbitmq]
 
 Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
-in turn. The source reads a full queue into Spark's `noop` sink; its rate is over the time of the
-triggers that had rows. The sink writes `--rows` rows into a queue that keeps the last KEPT; its
-rate is over the whole query, and within its task from the first batch on. `--minutes` adds a long
-run at a steady rate and shows what memory does.
+in turn. The source reads a full queue or stream into Spark's `noop` sink; its rate is over the time
+of the triggers that had rows, or over the whole batch query. `Spark alone` is a source whose rows
+are ready in its tasks: what Spark costs by itself. The sink writes `--rows` rows into a queue that
+keeps the last KEPT; its rate is over the whole query, and within its task from the first batch on.
+`--minutes` adds a long run at a steady rate and shows what memory does.
 """
 
 from __future__ import annotations
@@ -29,25 +30,36 @@ import brokers
 import pika
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
-from sluicemq.client.consuming import Subscription
-from sluicemq.client.messages import BasicProperties, content, publish_frame
+from sluicemq.client.consuming import PREFETCH_MAX, Subscription
+from sluicemq.client.messages import BasicProperties, Table, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.options import Options, Side
+from sluicemq.spark.lanes import CHUNK_ROWS_MAX
+from sluicemq.spark.options import ROWS_PER_BATCH, Options, Side
+from sluicemq.spark.schema import columns_of
 from sluicemq.spark.session import spark_session
 
 QUEUE: Final = "bench"
 BODY: Final = b"x" * 1024
-PREFETCH: Final = 50_000
-BATCH: Final = 25_000
+STREAM: Final = "bench-stream"
 WINDOW: Final = 2000
-PIKA_MESSAGES: Final = 20_000
+PIKA: Final = "pika loop"
+PIKA_ROWS: Final = 20_000
 STEADY_RATE: Final = 5000
 KEPT: Final = 50_000
 """Messages that a queue keeps of those that are written: its memory is the same all along."""
@@ -84,11 +96,20 @@ class TimedWriter(DataSourceArrowWriter):
 
 
 class NothingDataSource(DataSource):
-    """Writes nothing: what Spark costs by itself."""
+    """Reads rows that are ready, writes nothing: what Spark costs by itself."""
 
     @classmethod
     def name(cls) -> str:
         return "nothing"
+
+    def schema(self) -> str:
+        return columns_of(include_properties=True)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return ReadyReader(schema, int(self.options["rows"]))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        return ReadyStreamReader(schema, int(self.options["rows"]))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return NothingWriter()
@@ -103,6 +124,57 @@ class NothingWriter(DataSourceArrowWriter):
         return WriterCommitMessage()
 
 
+class ReadyReader(DataSourceReader):
+    """So many rows of 1 KiB bodies, in two tasks; each makes one chunk and gives it again."""
+
+    def __init__(self, schema: StructType, rows: int) -> None:
+        self._schema = schema
+        self._rows = rows
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(self._rows // 2), InputPartition(self._rows - self._rows // 2)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        chunk = self.chunk()
+        left = partition.value
+        while left > 0:
+            yield chunk[:left]
+            left -= len(chunk)
+
+    def chunk(self) -> pa.RecordBatch:
+        kinds = to_arrow_schema(self._schema, timezone="UTC")
+        ready = {"body": BODY, "exchange": "", "routing_key": QUEUE, "redelivered": False}
+        ready |= {"delivery_tag": 1, "queue": QUEUE, "delivery_mode": 1}
+        columns = [pa.repeat(pa.scalar(ready.get(f.name), f.type), CHUNK_ROWS_MAX) for f in kinds]
+        return pa.RecordBatch.from_arrays(columns, schema=kinds)
+
+
+class ReadyStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The same as micro-batches."""
+
+    def __init__(self, schema: StructType, rows: int) -> None:
+        self._ready = ReadyReader(schema, rows)
+        self._rows = rows
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name, and those below
+        return {"rows": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(ROWS_PER_BATCH)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        pass
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        return {"rows": min(start["rows"] + ROWS_PER_BATCH, self._rows)}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return ReadyReader(StructType(), end["rows"] - start["rows"]).partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._ready.read(partition)
+
+
 class Bench:
     """One broker, one Spark session; `kept`: all that the queue keeps of the messages."""
 
@@ -113,12 +185,14 @@ class Bench:
         self.arguments = {"x-max-length": kept} if kept else {}
         self.triggers: list[dict[str, int]] = []
 
-    def fill(self, count: int, delivery_mode: int = 1, made: bool = False) -> float:
+    def fill(
+        self, count: int, delivery_mode: int = 1, made: bool = False, queue: str = QUEUE
+    ) -> float:
         """Publish with our client; `made`: every message is encoded anew, as a sink must."""
         wire = Wire(Address.parse(self.url), 30.0, "bench fill")
         publisher = Publisher(wire, WINDOW)
         properties = BasicProperties(delivery_mode=delivery_mode).encode()
-        method = publish_frame("", QUEUE, False)
+        method = publish_frame("", queue, False)
         message = method + content(properties, BODY, wire.frame_max)
         began = time.perf_counter()
         for at in range(0, count, 1000):
@@ -141,20 +215,38 @@ class Bench:
 
     def read_client(self) -> float:
         self.fill(self.messages)
+        return self.consume(QUEUE, PREFETCH_MAX)
+
+    def read_client_stream(self) -> float:
+        self.fill_stream()
+        return self.consume(STREAM, PREFETCH_MAX, {"x-stream-offset": "first"})
+
+    def consume(self, queue: str, prefetch: int, arguments: Table | None = None) -> float:
+        """Every message in hand as `bytes`, acknowledged."""
         wire = Wire(Address.parse(self.url), 30.0, "bench consumer")
         began = time.perf_counter()
-        subscription = Subscription(wire, QUEUE, PREFETCH)
+        subscription = Subscription(wire, queue, prefetch, arguments=arguments)
         left = self.messages
         while left > 0:
             for event in subscription.poll(1.0):
-                left -= len(event.tags)
+                left -= len(event.contents)
                 subscription.acknowledge(event.tags[0], event.tags[-1])
         rate = self.messages / (time.perf_counter() - began)
         wire.close()
         return rate
 
+    def fill_stream(self) -> None:
+        """Once: a stream keeps what is read."""
+        with connect(self.url) as client:
+            counts = client.count_queue(STREAM)
+            if counts is None:
+                client.declare_queue(STREAM, arguments={"x-queue-type": "stream"})
+        if counts is None:
+            self.fill(self.messages, 2, queue=STREAM)
+
     def read_pika(self) -> float:
-        self.fill(PIKA_MESSAGES)
+        """An ack each 100."""
+        self.fill(PIKA_ROWS)
         connection = pika.BlockingConnection(pika.URLParameters(self.url))
         channel = connection.channel()
         channel.basic_qos(prefetch_count=1000)
@@ -162,28 +254,58 @@ class Bench:
         for method, _, _ in channel.consume(QUEUE):
             if method.delivery_tag % 100 == 0:
                 channel.basic_ack(method.delivery_tag, multiple=True)
-            if method.delivery_tag == PIKA_MESSAGES:
+            if method.delivery_tag == PIKA_ROWS:
                 break
-        rate = PIKA_MESSAGES / (time.perf_counter() - began)
+        rate = PIKA_ROWS / (time.perf_counter() - began)
         connection.close()
         return rate
 
-    def stream(self, **options: Any) -> DataFrame:
-        reader = self.spark.readStream.format("amqp").options(uri=self.url, prefetch=PREFETCH)
-        return reader.options(maxMessagesPerBatch=BATCH, **options).load(queue=QUEUE)
-
     def read_spark(self, **options: Any) -> float:
         self.fill(self.messages)
+        busy, rate = self.run(self.stream(**options))
+        self.triggers += busy
+        return rate
+
+    def stream(self, **options: Any) -> DataFrame:
+        reader = self.spark.readStream.format("amqp").options(uri=self.url, **options)
+        return reader.load(queue=QUEUE)
+
+    def read_spark_stream(self, **options: Any) -> float:
+        self.fill_stream()
+        stream = self.spark.readStream.format("amqp").options(uri=self.url, **options)
+        return self.run(stream.load(queue=STREAM, queueType="stream"))[1]
+
+    def read_ready(self) -> float:
+        self.spark.dataSource.register(NothingDataSource)
+        return self.run(self.spark.readStream.format("nothing").load(rows=self.messages))[1]
+
+    def run(self, frame: DataFrame) -> tuple[list[dict[str, int]], float]:
+        """A query to the end of what there is: its triggers that had rows, ms, and its rate."""
         with tempfile.TemporaryDirectory() as checkpoint:
-            writer = self.stream(**options).writeStream.format("noop").trigger(availableNow=True)
+            writer = frame.writeStream.format("noop").trigger(availableNow=True)
             query = writer.option("checkpointLocation", checkpoint).start()
             query.awaitTermination()
             progress = query.recentProgress
-        busy = [p for p in progress if p["numInputRows"]]
-        self.triggers += [p["durationMs"] | {"rows": p["numInputRows"]} for p in busy]
-        rows = sum(p["numInputRows"] for p in busy)
+        busy = [p["durationMs"] | {"rows": p["numInputRows"]} for p in progress]
+        busy = [each for each in busy if each["rows"]]
+        rows = sum(each["rows"] for each in busy)
         assert rows == self.messages, rows
-        return rows / sum(p["durationMs"]["triggerExecution"] for p in busy) * 1000
+        return busy, rows / sum(each["triggerExecution"] for each in busy) * 1000
+
+    def read_spark_batch(self, **options: Any) -> float:
+        self.fill(self.messages)
+        reader = self.spark.read.format("amqp").options(uri=self.url, ackMode="onRead", **options)
+        return self.run_batch(reader.load(queue=QUEUE))
+
+    def read_ready_batch(self) -> float:
+        self.spark.dataSource.register(NothingDataSource)
+        return self.run_batch(self.spark.read.format("nothing").load(rows=self.messages))
+
+    def run_batch(self, frame: DataFrame) -> float:
+        """A batch query."""
+        began = time.perf_counter()
+        frame.write.format("noop").mode("append").save()
+        return self.messages / (time.perf_counter() - began)
 
     # Writing
 
@@ -204,14 +326,14 @@ class Bench:
             client.declare_queue(QUEUE, arguments=self.arguments)
 
     def write_pika(self) -> float:
+        """Each message confirmed before the next."""
         connection = pika.BlockingConnection(pika.URLParameters(self.url))
         channel = connection.channel()
         channel.confirm_delivery()
-        count = PIKA_MESSAGES // 10
         began = time.perf_counter()
-        for _ in range(count):
+        for _ in range(PIKA_ROWS):
             channel.basic_publish("", QUEUE, BODY)
-        rate = count / (time.perf_counter() - began)
+        rate = PIKA_ROWS / (time.perf_counter() - began)
         connection.close()
         return rate
 
@@ -240,17 +362,18 @@ class Bench:
         writer.options(mandatory="false", **options).save()
 
 
-def best(work: Callable[[], float], bench: Bench, repeats: int) -> tuple[float, dict[str, float]]:
-    """The highest rate of several runs, each on an empty queue; CPU time of all of them by program,
-    in us a row of the bench (filling the queue included)."""
+def best(
+    work: Callable[[], float], bench: Bench, repeats: int, rows: int
+) -> tuple[float, dict[str, float]]:
+    """The highest rate of several runs of `rows` rows, each on an empty queue; CPU time of all of
+    them by program, us a row (filling the queue included)."""
     rates = []
     before = cpu_seconds()
     for _ in range(repeats):
         bench.empty()
         rates.append(work())
     after = cpu_seconds()
-    rows = bench.messages * repeats
-    return max(rates), {kind: (after[kind] - before[kind]) / rows * 1e6 for kind in after}
+    return max(rates), {k: (after[k] - before[k]) / (rows * repeats) * 1e6 for k in after}
 
 
 def table(title: str, rows: dict[str, tuple[float, dict[str, float]]], raw: str) -> None:
@@ -292,7 +415,7 @@ def family() -> Iterator[tuple[int, str]]:
 def trigger_table(triggers: list[dict[str, int]]) -> None:
     """Medians of what a micro-batch costs beside its rows."""
     parts = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
-    full = [t for t in triggers if t["rows"] >= BATCH // 2]
+    full = [t for t in triggers if t["rows"] >= ROWS_PER_BATCH // 2]
     print(
         f"\nA micro-batch of {statistics.median(t['rows'] for t in full):,.0f} rows, ms (median):"
     )
@@ -361,7 +484,7 @@ def serving(kind: str, home: Path) -> Iterator[str]:
 def main() -> None:
     """Everything, in turn."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.0)
@@ -376,14 +499,22 @@ def main() -> None:
         sink = Bench(url, spark, given.rows, KEPT)
         slim = {"includeProperties": "false"}
         reading = {
-            "pika, ack each 100": bench.read_pika,
+            PIKA: bench.read_pika,
             "our client": bench.read_client,
-            "Spark source": bench.read_spark,
-            "Spark source, includeProperties = false": lambda: bench.read_spark(**slim),
+            "micro-batches of a queue": bench.read_spark,
+            "the same, includeProperties = false": lambda: bench.read_spark(**slim),
+            "micro-batches, Spark alone": bench.read_ready,
+            "batch read of a queue, 1 task": bench.read_spark_batch,
+            "batch read, includeProperties = false": lambda: bench.read_spark_batch(**slim),
+            "batch read, Spark alone, 2 tasks": bench.read_ready_batch,
+        }
+        streaming = {
+            "our client": bench.read_client_stream,
+            "micro-batches of a stream": bench.read_spark_stream,
         }
         plain = {"idempotencyHeaders": "false"}
         writing = {
-            "pika, each confirmed": sink.write_pika,
+            PIKA: sink.write_pika,
             "our client, window 2000": sink.write_client,
             "Spark sink, 1 task": sink.write_spark,
             "Spark sink, 1 task, within the task": sink.write_within_task,
@@ -397,10 +528,15 @@ def main() -> None:
         }
         for title, one, cases, raw in (
             ("source", bench, reading, "our client"),
+            ("source, stream", bench, streaming, "our client"),
             ("sink, transient", sink, writing, "our client, window 2000"),
             ("sink, durable and persistent", sink, durable, "our client, window 2000"),
         ):
-            table(title, {n: best(w, one, given.repeats) for n, w in cases.items()}, raw)
+            found = {
+                name: best(work, one, given.repeats, PIKA_ROWS if name == PIKA else one.messages)
+                for name, work in cases.items()
+            }
+            table(title, found, raw)
             sys.stdout.flush()
         trigger_table(bench.triggers)
         if given.minutes:

@@ -34,7 +34,8 @@ from sluicemq.errors import ProtocolViolation
 
 CHANNEL: Final = 1
 RECEIVE_BYTES: Final = 65_536
-"""Below the allocator's threshold for mapping fresh pages on each read."""
+"""Below the allocator's first threshold for mapping fresh pages on each read. Who reads in bulk has
+it go up soon, and gains by reading more at a time."""
 
 SILENT_HEARTBEATS_MAX: Final = 3
 """A broker that sent nothing for so many heartbeat intervals is gone."""
@@ -58,9 +59,11 @@ class Wire:
         name: str,
         tls: TlsFiles | None = None,
         heartbeat_s: int = HEARTBEAT_S,
+        receive_bytes: int = RECEIVE_BYTES,
     ) -> None:
         self.address = address
         self.timeout_s = timeout_s
+        self.receive_bytes = receive_bytes
         self._session = ClientSession(address, name, heartbeat_s)
         self._events: deque[SessionEvent] = deque()
         self._channel_open = False
@@ -226,7 +229,7 @@ class Wire:
     def _receive(self, timeout_s: float) -> bytes:
         """What the socket has; nothing: it had nothing in that time."""
         try:
-            data = self._socket.recv(RECEIVE_BYTES)
+            data = self._socket.recv(self.receive_bytes)
         except NOTHING_YET:
             if timeout_s <= 0 or not select.select((self._socket,), (), (), timeout_s)[0]:
                 return b""

@@ -13,6 +13,8 @@ from sluicemq.spark.options import Options
 
 BACKOFF_MAX_S: Final = 5.0
 
+RECEIVE_BYTES: Final = 256 * 1024
+
 TRANSIENT_CODES: Final = (320, 541)
 """The broker stops, or stumbled. What else it says it will say again."""
 
@@ -32,7 +34,7 @@ def connect(options: Options, name: str, attempt: int = 0, heartbeat_s: int = HE
     """One try to connect, with the address whose turn it is."""
     addresses = options.addresses
     address = addresses[attempt % len(addresses)]
-    return Wire(address, options.timeout_ms / 1000, name, options.tls, heartbeat_s)
+    return Wire(address, options.timeout_ms / 1000, name, options.tls, heartbeat_s, RECEIVE_BYTES)
 
 
 def backoff_s(options: Options, attempt: int) -> float:

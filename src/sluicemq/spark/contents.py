@@ -7,7 +7,7 @@ end is reckoned for all messages at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -48,8 +48,14 @@ class Run:
 
     def extend(self, after: Run) -> bool:
         """Take in the run that came next, if it is of the same kind."""
-        last = self.first + self.count
-        if after != replace(self, first=last, count=after.count):
+        if (
+            after.first != self.first + self.count
+            or after.stride != self.stride
+            or after.skip != self.skip
+            or after.redelivered != self.redelivered
+            or after.routing_key != self.routing_key
+            or after.exchange != self.exchange
+        ):
             return False
         self.count += after.count
         return True

@@ -24,6 +24,7 @@ from sluicemq.spark.gathering import START, Offset, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import fetch
+from sluicemq.spark.worker import spare_collections
 
 ROWS_UNLIMITED = 2**62
 
@@ -75,6 +76,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ChunkPartition)
+        spare_collections()
         decoder = Decoder(self._schema)
         host, port = partition.address
         try:

@@ -28,6 +28,7 @@ from sluicemq.errors import Refused
 from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient, persistently
 from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, Place
 from sluicemq.spark.options import Options
+from sluicemq.spark.worker import spare_collections
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
@@ -65,6 +66,7 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
         self._columns = Columns(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        spare_collections()
         context = task_context()
         query = context.getLocalProperty(QUERY_PROPERTY) or ""
         batch = int(context.getLocalProperty(BATCH_PROPERTY) or 0)

@@ -29,6 +29,7 @@ from sluicemq.spark.stream_ranges import (
     split_ranges,
     start_of,
 )
+from sluicemq.spark.worker import spare_collections
 
 Offsets = dict[str, int]
 
@@ -79,6 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
+        spare_collections()
         decoder = Decoder(self._schema, is_stream=True)
         for chunk in read_range(self._options, partition):
             yield decode(decoder, chunk)
