@@ -478,7 +478,7 @@ class AmqpConnection:
             tags, contents, done = stencil.cut(self._buf, pos, self.run_max, payload_max, body_max)
             if tags:
                 self._pos = done
-                messages = b"" if contents else self._buf[pos:done]
+                messages = b"" if contents else memoryview(self._buf)[pos:done]
                 return Deliveries(channel, stencil.method, tags, contents, messages, stencil.size)
             if done:
                 self._wait_at(pos, done)

@@ -138,7 +138,7 @@ class Deliveries(Event):
         method: BasicDeliver,
         tags: list[int],
         contents: list[bytes],
-        messages: bytes = b"",
+        messages: bytes | memoryview = b"",
         skip: int = 0,
     ) -> None:
         self.channel = channel
@@ -165,7 +165,7 @@ class Deliveries(Event):
         if self._contents:
             return self._contents[index]
         start = range(len(self.tags))[index] * self.stride
-        return self.messages[start + self.skip : start + self.stride]
+        return bytes(self.messages[start + self.skip : start + self.stride])
 
 
 class ContentMethod(Event):

@@ -125,5 +125,5 @@ class QueueBatchReader(DataSourceReader):
 
 def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:
     """The rows of a chunk of this process."""
-    got = chunk.fetched()
+    got = chunk.fetched(decoder.scratch)
     return decoder.decode(got.queue, got.runs, got.sizes, got.data)

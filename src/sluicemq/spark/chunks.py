@@ -44,7 +44,7 @@ class Chunk:
         self.skip: list[int] = []
         """Rows that the executor drops: they have come before."""
         self._sizes = array(SIZE_TYPE)
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
 
     def add(self, event: Deliveries, low: int, high: int) -> None:
         """Some of a run, from `low` up to `high`."""
@@ -79,7 +79,7 @@ class Chunk:
     @property
     def contents(self) -> Iterator[bytes]:
         """One by one."""
-        got = self.fetched()
+        got = self.fetched(Scratch())
         starts, ends = bounds(got.runs, got.sizes)
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
             yield bytes(got.data[start:end])
@@ -100,10 +100,30 @@ class Chunk:
         """Sizes and messages."""
         return [memoryview(self._sizes).cast("B"), *self._parts]
 
-    def fetched(self) -> Fetched:
-        """As an executor gets it."""
+    def fetched(self, scratch: Scratch) -> Fetched:
+        """As an executor gets it; the data are in `scratch`."""
         sizes = np.frombuffer(self._sizes, np.uint32).astype(np.int64)
-        return Fetched(self.queue, self.skip, self.runs, sizes, b"".join(self._parts))
+        data = scratch.room(sum(map(len, self._parts)))
+        at = 0
+        for part in self._parts:
+            data[at : at + len(part)] = part
+            at += len(part)
+        return Fetched(self.queue, self.skip, self.runs, sizes, data)
+
+
+class Scratch:
+    """Memory for one chunk after another: fresh memory costs more than what is done with it."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def room(self, size: int) -> memoryview:
+        """So many octets, good until the next are asked for."""
+        if size > len(self._buffer):
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
 
 
 class Fetched:
@@ -122,12 +142,11 @@ class Fetched:
 
 
 class ChunkReader:
-    """Reads chunks from a stream. What it returns is good until it reads the next: the buffer is
-    the same, for fresh memory costs more than what is done with it."""
+    """Reads chunks from a stream. What it returns is good until it reads the next."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
-        self._buffer = bytearray()
+        self._scratch = Scratch()
 
     def read(self) -> Fetched:
         """The next chunk; EOFError when the other side went away, or has it no more."""
@@ -139,9 +158,7 @@ class ChunkReader:
         ragged: int = said["ragged"]
         sizes = np.frombuffer(self._stream.read(4 * ragged), np.uint32).astype(np.int64)
         octets: int = said["octets"]
-        if octets > len(self._buffer):
-            self._buffer = bytearray(octets)
-        data = memoryview(self._buffer)[:octets]
+        data = self._scratch.room(octets)
         if len(sizes) < ragged or self._stream.readinto(data) < octets:
             raise EOFError
         return Fetched(said["queue"], said["skip"], runs, sizes, data)

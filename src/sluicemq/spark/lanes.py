@@ -27,7 +27,7 @@ from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient
 from sluicemq.spark.options import MIB, Options
 
-CHUNK_ROWS_MAX: Final = 4096
+CHUNK_ROWS_MAX: Final = 2048
 CHUNK_BYTES_MAX: Final = 8 * MIB
 POLL_S: Final = 0.5
 STOP_S: Final = 5.0

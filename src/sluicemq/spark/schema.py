@@ -26,6 +26,7 @@ from sluicemq.client.messages import (
     Timestamp,
 )
 from sluicemq.errors import Refused
+from sluicemq.spark.chunks import Scratch
 from sluicemq.spark.contents import (
     OFFSET_HEADER,
     Contents,
@@ -87,6 +88,8 @@ class Decoder:
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._names = tuple(self.schema.names)
         properties = {name for name, _ in PROPERTIES} | {"offset"}
+        self.scratch = Scratch()
+        """For who decodes chunk after chunk."""
         self._wants_properties = not properties.isdisjoint(self._names)
 
     def decode(
