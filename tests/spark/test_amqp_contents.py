@@ -32,7 +32,7 @@ from sluicemq.amqp.methods import BasicDeliver
 from sluicemq.client.messages import BasicProperties, body_of, content
 from sluicemq.errors import Refused
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
-from sluicemq.spark.ledger import Ledger
+from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.queue_stream import split
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import send_all
@@ -114,9 +114,13 @@ def test_deliveries_become_rows(
         if is_stream and text is None:
             text = []
         assert row["headers"] == text
-    contents = list(chunk.contents)
+    contents = [each for _, each in chunk.messages()]
     assert [body_of(each) for each in contents] == [body for _, body in given_]
     assert chunk.bytes == sum(map(len, contents))
+    again = sent(Chunk.of("q", list(chunk.messages())))
+    assert Decoder(READ, is_stream).decode(
+        "q", again.runs, again.sizes, again.data
+    ).to_pylist() == (rows)
 
 
 def deliveries(wire: bytes, cuts: list[int]) -> Iterator[Deliveries]:
@@ -147,13 +151,13 @@ def sent(chunk: Chunk) -> Fetched:
 def test_a_ledger_keeps_what_spark_knows(tmp_path: Path) -> None:
     ledger = Ledger(str(tmp_path), window=4)
     for serial in (1, 2, 3, 4):
-        ledger.record(serial, {"q": [f"{serial}a", f"{serial}b"]})
+        ledger.record(serial, [Part("q", 3, [f"{serial}a", f"{serial}b"])])
     again = Ledger(str(tmp_path), window=4)
     assert [again.knows("q", f"{serial}a") for serial in (1, 2, 3, 4)] == [False, False, True, True]
     assert not again.knows("other", "4a")
     again.align(3)
     assert (again.knows("q", "4a"), again.batch(4)) == (False, None)
-    assert Ledger(str(tmp_path), window=4).batch(3) == {"q": ["3a", "3b"]}
+    assert Ledger(str(tmp_path), window=4).batch(3) == [Part("q", 3, ["3a", "3b"])]
 
 
 def test_a_ledger_that_cannot_be_used_is_refused(tmp_path: Path) -> None:

@@ -9,14 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from sluicemq.client.messages import body_of
+from sluicemq.client.messages import BasicProperties, body_of
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.gathering import START, Offset, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
+from sluicemq.spark.queue_stream import split, without_rows
+from sluicemq.spark.schema import Decoder
+from sluicemq.spark.transfer import fetch
 
 from .amqp_messages import Broker, numbered
 
@@ -41,7 +46,7 @@ def until(wanted: Callable[[], bool]) -> bool:
 
 
 def bodies_of(chunks: list[Chunk]) -> list[bytes]:
-    return [body_of(each) for chunk in chunks for each in chunk.contents]
+    return [body_of(each) for chunk in chunks for _, each in chunk.messages()]
 
 
 def take_all(lane: Lane, count: int) -> list[bytes]:
@@ -116,3 +121,44 @@ def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> No
     finally:
         session.close()
     assert amqp.ready(name, 20_000) == 20_000
+
+
+@pytest.mark.parametrize("consumers", [1, 2])
+def test_a_replayed_batch_has_its_rows_in_their_places(
+    amqp: Broker, name: str, tmp_path: Path, consumers: int
+) -> None:
+    """The sink's names by position rely on it. Meanwhile more has come, and comes first to some."""
+    amqp.declare(name)
+    sent = [b"%d" % (n % 8500) for n in range(20_000)]
+    ids = [BasicProperties(message_id=each.decode()) for each in sent]
+    more = {"exactlyOnce": True, "ledger": tmp_path / "ledger", "consumersPerQueue": consumers}
+    given = options(amqp, name, **more)
+    first = Session(given)
+    for low in range(0, 9000, 300):
+        amqp.publish(name, sent[low : low + 300], ids[low : low + 300])
+    first.open()
+    assert until(lambda: first.gathered()["pos"].get(name, 0) > 0)
+    time.sleep(0.5)
+    end = first.plan(dict(START), 10_000)
+    before = by_task(first, end)
+    first.close()
+    amqp.publish(name, sent[9000:], ids[9000:])
+    second = Session(given)
+    try:
+        assert by_task(second, end) == before
+        assert sum(map(len, before)) == 8500
+    finally:
+        second.close()
+
+
+def by_task(session: Session, end: Offset) -> list[list[bytes]]:
+    """What each of two tasks gets of the first batch."""
+    found = []
+    for numbers in split(session.batch(dict(START), end), 2):
+        rows = []
+        for got in fetch(session.address, session.token, numbers):
+            decoder = Decoder(StructType([StructField("body", BinaryType())]))
+            batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
+            rows += without_rows(batch, got.skip).column("body").to_pylist()
+        found.append(rows)
+    return found

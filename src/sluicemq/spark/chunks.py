@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
 from io import BufferedReader
 from typing import Any, Final
@@ -23,6 +23,9 @@ from sluicemq.client.consuming import Deliveries
 from sluicemq.spark.contents import Numbers, Octets, Run, bounds
 
 SIZE_TYPE: Final = "I"
+Message = tuple[Run, bytes]
+"""A run of one, and its content."""
+
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -49,21 +52,25 @@ class Chunk:
     def add(self, event: Deliveries, low: int, high: int) -> None:
         """Some of a run, from `low` up to `high`."""
         count = high - low
+        run = Run(event.exchange, event.routing_key, event.redelivered, event.tags[low], count)
         stride = event.stride
-        first = event.tags[low]
-        if stride:
-            self._parts.append(event.messages[low * stride : high * stride])
-            self.bytes += count * (stride - event.skip)
-        else:
-            contents = event.contents[low:high]
-            sizes = array(SIZE_TYPE, map(len, contents))
-            self._parts += contents
-            self._sizes += sizes
-            self.bytes += sum(sizes)
-        self.rows += count
-        run = Run(
-            event.exchange, event.routing_key, event.redelivered, first, count, stride, event.skip
-        )
+        if not stride:
+            self._append(run, event.contents[low:high])
+            return
+        run.stride, run.skip = stride, event.skip
+        self._parts.append(event.messages[low * stride : high * stride])
+        self.bytes += count * (stride - event.skip)
+        self._extend(run)
+
+    def _append(self, run: Run, contents: list[bytes]) -> None:
+        sizes = array(SIZE_TYPE, map(len, contents))
+        self._parts += contents
+        self._sizes += sizes
+        self.bytes += sum(sizes)
+        self._extend(run)
+
+    def _extend(self, run: Run) -> None:
+        self.rows += run.count
         if not (self.runs and self.runs[-1].extend(run)):
             self.runs.append(run)
 
@@ -76,13 +83,24 @@ class Chunk:
         made._parts = self._parts[:]
         return made
 
-    @property
-    def contents(self) -> Iterator[bytes]:
+    @classmethod
+    def of(cls, queue: str, messages: Sequence[Message]) -> Chunk:
+        """Some messages, whatever they came with."""
+        made = cls(queue, 0)
+        for run, content in messages:
+            made._append(run, [content])
+        return made
+
+    def messages(self) -> Iterator[Message]:
         """One by one."""
         got = self.fetched(Scratch())
         starts, ends = bounds(got.runs, got.sizes)
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            yield bytes(got.data[start:end])
+        contents = zip(starts.tolist(), ends.tolist(), strict=True)
+        for run in self.runs:
+            for tag in range(run.first, run.first + run.count):
+                start, end = next(contents)
+                one = Run(run.exchange, run.routing_key, run.redelivered, tag, 1)
+                yield one, bytes(got.data[start:end])
 
     def head(self) -> bytes:
         """The line of JSON."""

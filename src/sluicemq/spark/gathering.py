@@ -15,15 +15,15 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any, Final
 
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.client.messages import properties_of
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.lanes import Lane
-from sluicemq.spark.ledger import Ids, Ledger
+from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import decode_properties
 from sluicemq.spark.transfer import ChunkServer
@@ -265,62 +265,69 @@ class Session:
             self._ledger.align(serial)
             self._serial = serial
 
-    def _mark_known(self, chunks: Iterable[Chunk]) -> Ids:
-        """Have executors skip what has come before; the ids of the others."""
+    def _mark_known(self, chunks: Iterable[Chunk]) -> list[Part]:
+        """Have executors skip what has come before; what the others are."""
         assert self._ledger is not None
-        fresh: dict[str, dict[str, None]] = {}
+        seen: set[tuple[str, str]] = set()
+        parts: list[Part] = []
         for chunk in chunks:
-            seen = fresh.setdefault(chunk.queue, {})
-            for row, name in enumerate(message_ids(chunk)):
-                if name in seen or self._ledger.knows(chunk.queue, name):
+            part = Part(chunk.queue, chunk.rows, [])
+            for row, (_, content) in enumerate(chunk.messages()):
+                name = message_id(chunk.queue, content)
+                if (chunk.queue, name) in seen or self._ledger.knows(chunk.queue, name):
                     chunk.skip.append(row)
                 else:
-                    seen[name] = None
-        return {queue: list(names) for queue, names in fresh.items()}
+                    seen.add((chunk.queue, name))
+                    part.ids.append(name)
+            parts.append(part)
+        return parts
 
     def _replay(self, end: Offset) -> list[tuple[int, int]]:
-        """The batch of a session before this one, once more."""
+        """The batch of a session before this one, once more: the same rows in the same tasks and
+        order, for a sink may have named them by their place."""
         if self._ledger is None:
             return []
         serial = end.get("serial", 0)
         self.open()
         self._align(serial)
-        ids = self._ledger.batch(serial)
-        if ids is None:
+        parts = self._ledger.batch(serial)
+        if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         for lane in self._lanes:
             lane.bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
+        wanted = {(part.queue, name) for part in parts for name in part.ids}
         while True:
-            chunks, missing = self._find(ids)
-            if not missing:
+            found = self._find(wanted)
+            if len(found) == len(wanted):
                 break
             self._raise_failure()
             if time.monotonic() > deadline:
+                missing = len(wanted) - len(found)
                 self._lost(f"{missing} messages of batch {serial} did not come back")
                 break
             with self._news:
                 self._news.wait(0.1)
         for lane in self._lanes:
             lane.bound(self._lane_bytes)
-        self._replayed += chunks
-        return [(self._server.offer(chunk), chunk.rows) for chunk in chunks]
+        chunks: list[tuple[int, int]] = []
+        for part in parts:
+            keys = [(part.queue, name) for name in part.ids]
+            chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
+            self._replayed.append(chunk)
+            chunks.append((self._server.offer(chunk), part.rows))
+        return chunks
 
-    def _find(self, ids: Ids) -> tuple[list[Chunk], int]:
-        """Copies of what waits, with all skipped but these ids; how many of them are not there."""
-        wanted = {queue: set(names) for queue, names in ids.items()}
-        found: list[Chunk] = []
+    def _find(self, wanted: Container[tuple[str, str]]) -> dict[tuple[str, str], Message]:
+        """Those of them that wait, the first of each id."""
+        found: dict[tuple[str, str], Message] = {}
         for lane in self._lanes:
-            names_left = wanted.get(lane.queue)
-            for chunk in lane.peek() if names_left else ():
-                for row, name in enumerate(message_ids(chunk)):
-                    if names_left and name in names_left:
-                        names_left.discard(name)
-                    else:
-                        chunk.skip.append(row)
-                if len(chunk.skip) < chunk.rows:
-                    found.append(chunk)
-        return found, sum(map(len, wanted.values()))
+            for chunk in lane.peek():
+                for message in chunk.messages():
+                    key = (lane.queue, message_id(lane.queue, message[1]))
+                    if key in wanted:
+                        found.setdefault(key, message)
+        return found
 
     def _lost(self, what: str) -> list[tuple[int, int]]:
         if self._options.fail_on_data_loss:
@@ -344,12 +351,12 @@ def serve_chunks(host: str) -> ChunkServer:
         raise AmqpError(f"transferHost = {host!r}: cannot listen there: {error}") from error
 
 
-def message_ids(chunk: Chunk) -> list[str]:
-    """Of each message in order."""
-    names = [decode_properties(properties_of(each))["message_id"] for each in chunk.contents]
-    if None in names:
-        raise AmqpError(f"exactlyOnce = true: a message in queue {chunk.queue!r} has no message_id")
-    return names
+def message_id(queue: str, content: bytes) -> str:
+    """Of one content."""
+    name: str | None = decode_properties(properties_of(content))["message_id"]
+    if name is None:
+        raise AmqpError(f"exactlyOnce = true: a message in queue {queue!r} has no message_id")
+    return name
 
 
 def count_ready(options: Options) -> dict[str, int]:

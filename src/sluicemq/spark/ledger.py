@@ -1,8 +1,8 @@
 """The ids of the latest batches, on disk: what makes `exactlyOnce` survive the driver.
 
-One file a batch, `batch-SERIAL.json`: `{"queue": ["id", ..], ..}`, written and synced before Spark
-is told of the batch, so that a batch in Spark's offset log always has its file. A file whose batch
-Spark does not know was never handed out, and is dropped.
+One file a batch, `batch-SERIAL.json`: `[["queue", rows, ["id", ..]], ..]`, a part for each chunk,
+written and synced before Spark is told of the batch, so that a batch in Spark's offset log always
+has its file. A file whose batch Spark does not know was never handed out, and is dropped.
 """
 
 from __future__ import annotations
@@ -10,11 +10,19 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sluicemq.errors import Refused
 
-Ids = dict[str, list[str]]
+
+class Part(NamedTuple):
+    """A chunk of a batch: how many messages it had, and the ids of those that had not come before,
+    in order."""
+
+    queue: str
+    rows: int
+    ids: list[str]
+
 
 NAME: Final = "batch-{:020d}.json"
 BATCHES_KEPT_MIN: Final = 2
@@ -34,12 +42,12 @@ class Ledger:
         except (OSError, ValueError) as error:
             raise Refused(f"ledger = {directory!r}: cannot be used: {error}") from error
         self._known = {
-            (queue, each)
-            for ids in self._batches.values()
-            for queue, names in ids.items()
-            for each in names
+            (part.queue, each)
+            for parts in self._batches.values()
+            for part in parts
+            for each in part.ids
         }
-        self._count = sum(len(names) for ids in self._batches.values() for names in ids.values())
+        self._count = len(self._known)
 
     def align(self, serial: int) -> None:
         """Spark's last batch is `serial`: what comes after it never was."""
@@ -50,16 +58,16 @@ class Ledger:
         """Has it been in one of the batches remembered?"""
         return (queue, message_id) in self._known
 
-    def batch(self, serial: int) -> Ids | None:
-        """The ids of a batch, by queue."""
+    def batch(self, serial: int) -> list[Part] | None:
+        """What a batch was made of."""
         return self._batches.get(serial)
 
-    def record(self, serial: int, ids: Ids) -> None:
+    def record(self, serial: int, parts: list[Part]) -> None:
         """A new batch; returns when it is on disk."""
         path = self._path(serial)
         fresh = path.with_suffix(".tmp")
         with fresh.open("w") as file:
-            json.dump(ids, file)
+            json.dump(parts, file)
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
@@ -68,10 +76,10 @@ class Ledger:
             os.fsync(folder)
         finally:
             os.close(folder)
-        self._batches[serial] = ids
-        for queue, names in ids.items():
-            self._known.update((queue, each) for each in names)
-            self._count += len(names)
+        self._batches[serial] = parts
+        for part in parts:
+            self._known.update((part.queue, each) for each in part.ids)
+            self._count += len(part.ids)
         self._trim()
 
     def _trim(self) -> None:
@@ -79,14 +87,14 @@ class Ledger:
             self._drop(min(self._batches))
 
     def _drop(self, serial: int) -> None:
-        for queue, names in self._batches.pop(serial).items():
-            self._known.difference_update((queue, each) for each in names)
-            self._count -= len(names)
+        for part in self._batches.pop(serial):
+            self._known.difference_update((part.queue, each) for each in part.ids)
+            self._count -= len(part.ids)
         self._path(serial).unlink(missing_ok=True)
 
-    def _load(self, serial: int) -> Ids:
-        ids: Ids = json.loads(self._path(serial).read_text())
-        return ids
+    def _load(self, serial: int) -> list[Part]:
+        parts = json.loads(self._path(serial).read_text())
+        return [Part(queue, rows, ids) for queue, rows, ids in parts]
 
     def _path(self, serial: int) -> Path:
         return self._folder / NAME.format(serial)
