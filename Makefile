@@ -8,6 +8,7 @@ READY := $(VENV)/.ready
 DEMO_OUT ?= out/demo
 CYCLES ?= 1000
 SEED ?=
+BROKER ?= sluicemq
 TARGET ?= session
 SECONDS ?= 60
 # Four processes on two cores: most tests wait for sockets, syncs and restarts (tests/scheduling.py).
@@ -46,8 +47,8 @@ differential: $(READY)  ## random scripts on SluiceMQ and RabbitMQ, compared: SE
 torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; SEED=N for the same clients
 	@PYTHONPATH=tests $(BIN)/python -m durability.torture --cycles $(CYCLES) $(SEED:%=--seed %)
 
-torture-spark: java $(READY)  ## kill -9 driver, workers, broker under a streaming query; SEED=N
-	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing $(SEED:%=--seed %)
+torture-spark: java $(READY)  ## kill -9 driver, workers, broker under queries; SEED=N BROKER=rabbitmq
+	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing --broker $(BROKER) $(SEED:%=--seed %)
 
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check
