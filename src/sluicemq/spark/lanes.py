@@ -1,7 +1,7 @@
 """A lane: one consumer with a thread of its own, gathering what comes into chunks.
 
     READER (planner)                                LANE (thread)
-      take(limit)       <---- sealed chunks ------    reads the socket
+      take(limit)       <------- chunks ----------    reads the socket
       acknowledge(upto) ----- wakes it ---------->    writes the acks
 
 Positions count the messages of a lane in the order they came, from 1. What was handed out keeps its
