@@ -372,8 +372,10 @@ def best(
     for _ in range(repeats):
         bench.empty()
         rates.append(work())
-    after = cpu_seconds()
-    return max(rates), {k: (after[k] - before[k]) / (rows * repeats) * 1e6 for k in after}
+    spent = {"here": 0.0, "python": 0.0, "java": 0.0}
+    for process, seconds in cpu_seconds().items():
+        spent[process[0]] += (seconds - before.get(process, 0.0)) / (rows * repeats) * 1e6
+    return max(rates), spent
 
 
 def table(title: str, rows: dict[str, tuple[float, dict[str, float]]], raw: str) -> None:
@@ -385,15 +387,14 @@ def table(title: str, rows: dict[str, tuple[float, dict[str, float]]], raw: str)
         print(f"| {name} | {rate:,.0f} | {rate / rows[raw][0]:.2f} | {spent} |")
 
 
-def cpu_seconds() -> dict[str, float]:
-    """User and system time so far of this process, of Spark's Python processes, of the JVM."""
-    found = {"here": time.process_time(), "python": 0.0, "java": 0.0}
+def cpu_seconds() -> dict[tuple[str, int], float]:
+    """User and system time so far, by kind and pid: this process, Spark's Python, the JVM."""
+    found = {}
     tick = os.sysconf("SC_CLK_TCK")
     for pid, fields in family():
-        if pid != os.getpid():
-            kind = "java" if "(java)" in fields else "python"
-            numbers = fields.rpartition(")")[2].split()
-            found[kind] += (int(numbers[11]) + int(numbers[12])) / tick
+        kind = "java" if "(java)" in fields else "here" if pid == os.getpid() else "python"
+        numbers = fields.rpartition(")")[2].split()
+        found[kind, pid] = (int(numbers[11]) + int(numbers[12])) / tick
     return found
 
 

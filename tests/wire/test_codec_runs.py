@@ -14,7 +14,7 @@ from sluicemq.amqp.connection import CLIENT, SERVER
 from sluicemq.amqp.events import Acks, Deliveries, Publishes
 from sluicemq.amqp.frames import HEARTBEAT_FRAME, content_body
 from sluicemq.amqp.methods import BasicAck, BasicCancel, BasicDeliver, BasicPublish
-from sluicemq.amqp.properties import free_spans
+from sluicemq.amqp.properties import BasicProperties, free_spans
 
 from .streams import body, cut_at, feed, flatten, header, running, with_content
 
@@ -268,6 +268,20 @@ def test_mixed_deliveries_come_as_one_run() -> None:
     assert isinstance(event, Deliveries)
     assert event.tags == [7, 8, 9, 10, 11, 12]
     assert [len(content_body(each)) for each in event.contents] == [3, 3, 0, 9, 9, 1]
+
+
+def test_deliveries_of_a_stream_are_even_though_their_offsets_differ() -> None:
+    stream = b"".join(
+        BasicDeliver("tag", 7 + n, False, "", "s").frame(1)
+        + header(1, 4, BasicProperties(headers={"x-stream-offset": 2**40 + n}).encode())
+        + body(1, bytes((n,)) * 4)
+        for n in range(50)
+    )
+    (event,) = feed(running(CLIENT), [stream])
+    assert isinstance(event, Deliveries)
+    assert event.tags == list(range(7, 57))
+    assert event.stride * 50 == len(stream)
+    assert [content_body(each) for each in event.contents] == [bytes((n,)) * 4 for n in range(50)]
 
 
 @pytest.mark.parametrize("sizes", [(4,) * 12, (4, 5, 6)])

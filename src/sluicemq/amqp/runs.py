@@ -19,6 +19,7 @@ goes on frame by frame, which accepts the same streams and says what is wrong wi
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from sluicemq.amqp.frames import BODY, END, END_OCTET, HEADER, OVERHEAD, frame_end
@@ -174,8 +175,9 @@ def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
     return True
 
 
-class PublishStencil:
-    """What the publishes with one raw method frame look like.
+class Stencil:
+    """What the messages of a run look like that begin with method frames of `size` octets, alike
+    but for the spans `always`.
 
     The first octets of the last message are kept. When the next one begins with the same, all
     there is to check in it is that it is complete and ends in 0xCE. Where messages turn out to
@@ -183,28 +185,88 @@ class PublishStencil:
     not compared any more: `fixed` are the pieces between them, with their places.
     """
 
-    __slots__ = (
-        "body_size",
-        "contents",
-        "fixed",
-        "heads",
-        "method",
-        "prefix",
-        "raw",
-        "stride",
-        "varying",
-    )
+    __slots__ = ("always", "body_size", "fixed", "heads", "prefix", "size", "stride", "varying")
 
-    def __init__(self, raw: bytes, method: BasicPublish) -> None:
-        self.raw = raw
-        self.method = method
+    def __init__(self, size: int, always: Iterable[tuple[int, int]] = ()) -> None:
+        self.size = size
+        self.always = frozenset(always)
         self.prefix = b""
         self.stride = 0
         self.body_size = 0
-        self.varying: set[tuple[int, int]] = set()
+        self.varying = self.always
         self.fixed: list[tuple[int, bytes]] = []
         self.heads: struct.Struct | None = None
-        self.contents: struct.Struct | None = None
+
+    def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
+        """Does a message stand at `pos` whose first octets are known to be good?"""
+        return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
+
+    def fits(self, buf: bytes, pos: int) -> bool:
+        """Do the first octets of a message at `pos` look like those of the one known?"""
+        return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
+
+    def learn(self, buf: bytes, pos: int, end: int) -> None:
+        """Keep the look of the good message from `pos` to `end`."""
+        body_at = find_body(buf, pos + self.size, end)
+        self.prefix = buf[pos:body_at]
+        self.stride = end - pos
+        self.body_size = end - body_at
+        self.vary(self.always)
+
+    def vary(self, spans: frozenset[tuple[int, int]]) -> None:
+        """These parts of the first octets are not compared."""
+        self.varying = spans
+        self.fixed = []
+        at = 0
+        for start, end in [*sorted(spans), (len(self.prefix), 0)]:
+            self.fixed.append((at, self.prefix[at:start]))
+            at = end
+        self.heads = None
+
+    def loosen(self, buf: bytes, pos: int) -> bool:
+        """Does the message at `pos` look like the one known in all but what is free to change?"""
+        known, before = self.prefix, self.varying
+        properties = self.size + PROPERTIES_AT
+        for at, piece in self.fixed:
+            if at < properties and not buf.startswith(piece[: properties - at], pos + at):
+                return False
+        spans = free_spans(known[properties : frame_end(known, self.size) - 1])
+        moved = {(properties + start, properties + end) for start, end in spans}
+        self.vary(before | {s for s in moved if known[slice(*s)] != buf[pos + s[0] : pos + s[1]]})
+        if self.fits(buf, pos):
+            return True
+        self.vary(before)
+        return False
+
+    def count_even(self, buf: bytes, pos: int, run_max: int) -> int:
+        """How many of the messages from `pos` on look like the one known, which is the first."""
+        stride = self.stride
+        if self.heads is None:
+            form, at = "", 0
+            for start, piece in self.fixed:
+                form += f"{start - at}x{len(piece)}s"
+                at = start + len(piece)
+            self.heads = struct.Struct(f"{form}{stride - at}x")
+        fits = min(run_max, (len(buf) - pos) // stride)
+        look = tuple(piece for _, piece in self.fixed)
+        count = 0
+        for head in self.heads.iter_unpack(memoryview(buf)[pos : pos + fits * stride]):
+            if head != look:
+                break
+            count += 1
+        return count_ends(buf, pos, stride, count)
+
+
+class PublishStencil(Stencil):
+    """What the publishes with one raw method frame look like."""
+
+    __slots__ = ("contents", "method", "raw")
+
+    def __init__(self, raw: bytes, method: BasicPublish) -> None:
+        super().__init__(len(raw))
+        self.raw = raw
+        self.method = method
+        self.contents = struct.Struct("")
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
@@ -223,6 +285,7 @@ class PublishStencil:
             if not contents:
                 return contents, 0, True
             self.learn(buf, pos, end)
+            self.contents = struct.Struct(f"{len(raw)}x{self.stride - len(raw)}s")
         end = pos + self.stride
         if end > len(buf):
             return [], self.stride, True
@@ -230,124 +293,62 @@ class PublishStencil:
             return [], 0, True
         count = 1
         if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
-            contents = self.cut_even(buf, pos, run_max)
-            count = len(contents)
+            count = self.count_even(buf, pos, run_max)
             end = pos + count * self.stride
+            contents = [c for (c,) in self.contents.iter_unpack(memoryview(buf)[pos:end])]
         else:
             contents = [buf[start:end]]
         if count < min(EVEN_MIN, run_max) and buf.startswith(raw, end):
             contents, end = cut_contents(buf, start, raw, run_max, payload_max, body_max)
         return contents, end, len(contents) == count
 
-    def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
-        """Does a message stand at `pos` whose first octets are known to be good?"""
-        return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
 
-    def fits(self, buf: bytes, pos: int) -> bool:
-        """Do the first octets of a message at `pos` look like those of the one known?"""
-        return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
+class DeliverStencil(Stencil):
+    """What the deliveries look like that have the same method frame but for the delivery tag."""
 
-    def learn(self, buf: bytes, pos: int, end: int) -> None:
-        """Keep the look of the good message from `pos` to `end`."""
-        body_at = find_body(buf, pos + len(self.raw), end)
-        self.prefix = buf[pos:body_at]
-        self.stride = end - pos
-        self.body_size = end - body_at
-        self.vary(set())
-
-    def vary(self, spans: set[tuple[int, int]]) -> None:
-        """These parts of the first octets are not compared."""
-        self.varying = spans
-        self.fixed = []
-        at = 0
-        for start, end in [*sorted(spans), (len(self.prefix), 0)]:
-            self.fixed.append((at, self.prefix[at:start]))
-            at = end
-        self.heads = None
-
-    def loosen(self, buf: bytes, pos: int) -> bool:
-        """Does the message at `pos` look like the one known in all but what is free to change?"""
-        header = len(self.raw)
-        properties = header + PROPERTIES_AT
-        if not buf.startswith(self.prefix[:properties], pos):
-            return False
-        known, before = self.prefix, self.varying
-        spans = free_spans(known[properties : frame_end(known, header) - 1])
-        moved = {(properties + start, properties + end) for start, end in spans}
-        self.vary(before | {s for s in moved if known[slice(*s)] != buf[pos + s[0] : pos + s[1]]})
-        if self.fits(buf, pos):
-            return True
-        self.vary(before)
-        return False
-
-    def cut_even(self, buf: bytes, pos: int, run_max: int) -> list[bytes]:
-        """The contents of the messages from `pos` on that look like the one known."""
-        stride = self.stride
-        if self.heads is None or self.contents is None:
-            skip = len(self.raw)
-            form, at = "", 0
-            for start, piece in self.fixed:
-                form += f"{start - at}x{len(piece)}s"
-                at = start + len(piece)
-            self.heads = struct.Struct(f"{form}{stride - at}x")
-            self.contents = struct.Struct(f"{skip}x{stride - skip}s")
-        fits = min(run_max, (len(buf) - pos) // stride)
-        messages = memoryview(buf)[pos : pos + fits * stride]
-        look = tuple(piece for _, piece in self.fixed)
-        count = 0
-        for head in self.heads.iter_unpack(messages):
-            if head != look:
-                break
-            count += 1
-        count = count_ends(buf, pos, stride, count)
-        return [found for (found,) in self.contents.iter_unpack(messages[: count * stride])]
-
-
-class DeliverStencil:
-    """What the deliveries look like that differ in tag and body only. As PublishStencil, but with
-    the delivery tag in the middle of what is constant."""
-
-    __slots__ = ("after_tag", "body_size", "head", "method", "parts", "size", "stride", "tail")
+    __slots__ = ("after_tag", "head", "method", "tags")
 
     def __init__(self, raw: bytes, tag_at: int, method: BasicDeliver) -> None:
+        super().__init__(len(raw), [(tag_at, tag_at + TAG.size)])
         self.method = method
-        self.size = len(raw)
         self.head = raw[:tag_at]
         self.after_tag = raw[tag_at + TAG.size :]
-        self.tail = b""
-        self.stride = 0
-        self.body_size = 0
-        self.parts: struct.Struct | None = None
+        self.tags = struct.Struct("")
 
     def cut(
         self, buf: bytes, pos: int, run_max: int, payload_max: int, body_max: int
     ) -> tuple[list[int], list[bytes], int]:
-        """The tags of the deliveries from `pos` on that have the same method frame but for the tag,
-        at most `run_max`, their contents, and where the last of them ends.
+        """The tags of the deliveries from `pos` on, at most `run_max`, their contents, and where
+        the last of them ends.
 
         There are no contents when all stand at one stride: those are better cut when needed. With
         no tags: how many octets from `pos` on would make a message, 0 if that is not clear.
         """
+        head = self.head
         start = pos + self.size
         if not self.knows(buf, pos, body_max):
-            contents, end = cut_contents(buf, start, self.head, 1, payload_max, body_max)
+            contents, end = cut_contents(buf, start, head, 1, payload_max, body_max)
             if not contents:
                 return [], [], 0
             self.learn(buf, pos, end)
+            after = self.stride - len(head) - TAG.size
+            self.tags = struct.Struct(f">{len(head)}xQ{after}x")
         end = pos + self.stride
         if end > len(buf):
             return [], [], self.stride
         if buf[end - 1] != END:
             return [], [], 0
-        if run_max == 1 or not buf.startswith(self.head, end):
-            return [TAG.unpack_from(buf, pos + len(self.head))[0]], [], end
-        tags, end = self.cut_even(buf, pos, run_max)
-        if len(tags) < min(EVEN_MIN, run_max) and buf.startswith(self.head, end):
+        count = 1
+        if run_max > 1 and (self.fits(buf, end) or self.loosen(buf, end)):
+            count = self.count_even(buf, pos, run_max)
+            end = pos + count * self.stride
+        if count < min(EVEN_MIN, run_max) and buf.startswith(head, end):
             contents, end = cut_contents(
-                buf, start, self.head, run_max, payload_max, body_max, self.after_tag
+                buf, start, head, run_max, payload_max, body_max, self.after_tag
             )
-            return self.read_tags(buf, pos, contents), contents, end
-        return tags, [], end
+            if len(contents) > count:
+                return self.read_tags(buf, pos, contents), contents, end
+        return [tag for (tag,) in self.tags.iter_unpack(memoryview(buf)[pos:end])], [], end
 
     def read_tags(self, buf: bytes, pos: int, contents: list[bytes]) -> list[int]:
         """The tags of the deliveries from `pos` on with these contents."""
@@ -357,40 +358,6 @@ class DeliverStencil:
             tags += TAG.unpack_from(buf, pos)
             pos += self.size + len(content)
         return tags
-
-    def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
-        """Does a message stand at `pos` whose constant octets are known to be good?"""
-        tail = self.tail
-        tail_at = pos + len(self.head) + TAG.size
-        return tail != b"" and self.body_size <= body_max and buf.startswith(tail, tail_at)
-
-    def learn(self, buf: bytes, pos: int, end: int) -> None:
-        """Keep the look of the good message from `pos` to `end`."""
-        body_at = find_body(buf, pos + self.size, end)
-        self.tail = buf[pos + len(self.head) + TAG.size : body_at]
-        self.stride = end - pos
-        self.body_size = end - body_at
-        self.parts = None
-
-    def cut_even(self, buf: bytes, pos: int, run_max: int) -> tuple[list[int], int]:
-        """The messages from `pos` on that look like the one known; it is among them."""
-        head = self.head
-        tail = self.tail
-        stride = self.stride
-        if self.parts is None:
-            body = stride - len(head) - TAG.size - len(tail)
-            self.parts = struct.Struct(f">{len(head)}sQ{len(tail)}s{body}x")
-        fits = min(run_max, (len(buf) - pos) // stride)
-        tags: list[int] = []
-        add = tags.append
-        messages = memoryview(buf)[pos : pos + fits * stride]
-        for found, tag, rest in self.parts.iter_unpack(messages):
-            if found != head or rest != tail:
-                break
-            add(tag)
-        count = count_ends(buf, pos, stride, len(tags))
-        del tags[count:]
-        return tags, pos + count * stride
 
 
 def find_body(buf: bytes, content: int, end: int) -> int:

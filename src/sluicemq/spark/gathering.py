@@ -353,7 +353,7 @@ def serve_chunks(host: str) -> ChunkServer:
 
 def message_id(queue: str, content: bytes) -> str:
     """Of one content."""
-    name: str | None = decode_properties(properties_of(content))["message_id"]
+    name = decode_properties(properties_of(content)).message_id
     if name is None:
         raise AmqpError(f"exactlyOnce = true: a message in queue {queue!r} has no message_id")
     return name

@@ -23,6 +23,7 @@ from sluicemq.client.messages import (
     BasicProperties,
     FieldValue,
     Malformed,
+    Table,
     Timestamp,
 )
 from sluicemq.errors import Refused
@@ -53,6 +54,9 @@ PROPERTY_TYPES: Final = {
 PROPERTY_COLUMNS: Final = tuple(
     (name, PROPERTY_TYPES.get(name, "string")) for name, _ in PROPERTIES
 )
+Headers = list[tuple[str, str | None]]
+
+PROPERTY_NAMES: Final = frozenset(PROPERTY_TYPES) | {name for name, _ in PROPERTIES}
 TIMESTAMP_MAX_S: Final = 253_402_300_799
 """The end of the year 9999, the last Spark can show. Later ones (some clients send milliseconds)
 are null."""
@@ -87,10 +91,9 @@ class Decoder:
         self._is_stream = is_stream
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self._names = tuple(self.schema.names)
-        properties = {name for name, _ in PROPERTIES} | {"offset"}
         self.scratch = Scratch()
         """For who decodes chunk after chunk."""
-        self._wants_properties = not properties.isdisjoint(self._names)
+        self._wants_properties = not (PROPERTY_NAMES | {"offset"}).isdisjoint(self._names)
 
     def decode(
         self, queue: str, runs: Sequence[Run], sizes: Numbers, data: Octets
@@ -120,25 +123,48 @@ class Decoder:
         made: dict[str, pa.Array] = {}
         offsets = contents.take_offsets() if self._is_stream else None
         kinds, indices = contents.properties()
-        decoded = [decode_properties(raw, self._is_stream) for raw in kinds]
         if offsets is not None:
             made["offset"] = pa.array(offsets, pa.int64())
         elif "offset" in self._names:
             made["offset"] = pa.nulls(len(contents), pa.int64())
+        decoded = [decode_properties(raw) for raw in kinds]
         for name in self._names:
-            if name in decoded[0] and name not in made:
-                column = self.schema.field(name).type
-                values = pa.array([each[name] for each in decoded], column)
-                if indices is None:
-                    value = values[0]
-                    made[name] = (
-                        pa.repeat(value, len(contents))
-                        if value.is_valid
-                        else pa.nulls(len(contents), column)
-                    )
-                else:
-                    made[name] = values.take(indices)
+            if name in PROPERTY_NAMES:
+                kind = self.schema.field(name).type
+                values = column(name, decoded)
+                if name == "headers" and self._is_stream:
+                    values = [without_offset(each) for each in values]
+                made[name] = fill(pa.array(values, kind), indices, len(contents))
         return made
+
+
+def column(name: str, decoded: Sequence[BasicProperties]) -> list[Any]:
+    """A property of each, as Arrow takes it."""
+    values = [getattr(each, name) for each in decoded]
+    if name == "headers":
+        return [None if each is None else header_items(each) for each in values]
+    if name == "timestamp":
+        return [
+            None if each is None or each > TIMESTAMP_MAX_S else each * 1_000_000 for each in values
+        ]
+    return values if name in PROPERTY_TYPES else list(map(tidy, values))
+
+
+def header_items(headers: Table) -> Headers:
+    """Keys and values as text."""
+    return [(tidy(key), header_text(value)) for key, value in headers.items()]
+
+
+def without_offset(headers: Headers | None) -> Headers | None:
+    """The offset of a stream's message is a column, not a header."""
+    return headers and [each for each in headers if each[0] != OFFSET_HEADER]
+
+
+def fill(values: pa.Array, indices: pa.Array | None, count: int) -> pa.Array:
+    """`values` at `indices`; without them the one value `count` times."""
+    if indices is not None:
+        return values.take(indices)
+    return pa.repeat(values[0], count) if values.null_count == 0 else pa.nulls(count, values.type)
 
 
 def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.Array:
@@ -151,23 +177,12 @@ def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.
 
 
 @lru_cache(maxsize=DECODED_KEPT)
-def decode_properties(raw: bytes, is_stream: bool = False) -> dict[str, Any]:
-    """By column. Properties that cannot be read are null. The offset of a stream's message is not
-    among its headers."""
+def decode_properties(raw: bytes) -> BasicProperties:
+    """Properties that cannot be read are none."""
     try:
-        properties = BasicProperties.decode(raw)
+        return BasicProperties.decode(raw)
     except Malformed:
-        properties = BasicProperties()
-    row: dict[str, Any] = {name: tidy(getattr(properties, name)) for name, _ in PROPERTIES}
-    headers = properties.headers
-    headers = dict(headers) if (headers := properties.headers) is not None else None
-    if headers is not None:
-        if is_stream:
-            headers.pop(OFFSET_HEADER, None)
-        row["headers"] = [(tidy(key), header_text(value)) for key, value in headers.items()]
-    seconds = properties.timestamp
-    row["timestamp"] = None if seconds is None or seconds > TIMESTAMP_MAX_S else seconds * 1_000_000
-    return row
+        return BasicProperties()
 
 
 def tidy(value: Any) -> Any:
