@@ -1,7 +1,7 @@
 """Spark's source and sink against a plain pika loop and our own client, in one run.
 
     python bench/spark.py [--messages 1000000] [--rows 2000000] [--minutes 0]
-                          [--broker sluicemq|rabbitmq]
+                          [--broker sluicemq|rabbitmq] [--tables REGEX]
 
 Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
 in turn. The source reads a full queue or stream into Spark's `noop` sink; its rate is over the time
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -490,6 +491,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.0)
     parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
+    parser.add_argument("--tables", default="", help="those whose titles this is found in")
     given = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as home,
@@ -533,13 +535,16 @@ def main() -> None:
             ("sink, transient", sink, writing, "our client, window 2000"),
             ("sink, durable and persistent", sink, durable, "our client, window 2000"),
         ):
+            if not re.search(given.tables, title):
+                continue
             found = {
                 name: best(work, one, given.repeats, PIKA_ROWS if name == PIKA else one.messages)
                 for name, work in cases.items()
             }
             table(title, found, raw)
             sys.stdout.flush()
-        trigger_table(bench.triggers)
+        if bench.triggers:
+            trigger_table(bench.triggers)
         if given.minutes:
             long_run(bench, given.minutes)
 
