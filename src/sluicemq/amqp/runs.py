@@ -203,6 +203,8 @@ class Stencil:
 
     def fits(self, buf: bytes, pos: int) -> bool:
         """Do the first octets of a message at `pos` look like those of the one known?"""
+        if not self.varying:
+            return buf.startswith(self.prefix, pos)
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
 
     def learn(self, buf: bytes, pos: int, end: int) -> None:
@@ -248,12 +250,20 @@ class Stencil:
                 at = start + len(piece)
             self.heads = struct.Struct(f"{form}{stride - at}x")
         fits = min(run_max, (len(buf) - pos) // stride)
-        look = tuple(piece for _, piece in self.fixed)
+        heads = self.heads.iter_unpack(memoryview(buf)[pos : pos + fits * stride])
         count = 0
-        for head in self.heads.iter_unpack(memoryview(buf)[pos : pos + fits * stride]):
-            if head != look:
-                break
-            count += 1
+        if not self.varying:
+            prefix = self.prefix
+            for (head,) in heads:
+                if head != prefix:
+                    break
+                count += 1
+        else:
+            look = tuple(piece for _, piece in self.fixed)
+            for pieces in heads:
+                if pieces != look:
+                    break
+                count += 1
         return count_ends(buf, pos, stride, count)
 
 
