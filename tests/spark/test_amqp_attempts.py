@@ -81,9 +81,9 @@ def test_a_batch_read_that_empties_the_queue_does_so_at_most_once(
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_write_loses_nothing(outcomes: dict[str, Outcome], way: str) -> None:
+    """How much the attempt that was cut off had written is a matter of time."""
     outcome = outcome_of(outcomes, "sink_at_least_once", way)
     assert set(outcome.numbers) == set(range(ROWS))
-    assert len(outcome.numbers) > ROWS, "the first attempt should have written some"
 
 
 @pytest.mark.parametrize("way", WAYS)
