@@ -247,9 +247,6 @@ SILENT_CLOSE_DELAY_MS: Final = 3_000
 LINGER_MS: Final = 5_000
 """How long a closing socket may take to write out what is queued."""
 
-TURNS_PER_POLL: Final = 256
-"""Turns of actors between two looks at the sockets: bounds the latency of a busy node."""
-
 ACCOUNT_STEP_BYTES: Final = 1 << 20
 """A change of the accounted bytes by this much makes the memory alarm look at once: a flood must
 not run for a whole check interval."""

@@ -76,7 +76,7 @@ class Channel(FlowActor):
     kind = "channel"
 
     def __init__(self, broker: Broker, reader: Reader, number: int) -> None:
-        super().__init__(broker.scheduler, broker.world.clock)
+        super().__init__(broker.scheduler, broker.world.clock, reader.share)
         self.broker = broker
         self.reader = reader
         assert reader.vhost is not None, "a channel before connection.open"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import GateKeeper
-from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.limits import CHANNEL_FLOW_STICKY_NS
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class FlowActor(Actor):
 
     kind = ""
 
-    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
-        super().__init__(scheduler)
+    def __init__(self, scheduler: Scheduler, clock: Clock, share: Share | None = None) -> None:
+        super().__init__(scheduler, share)
         self.keeper = ActorKeeper(clock, self)
 
     def receive(self, message: object) -> None:

@@ -45,6 +45,7 @@ from sluicemq.errors import ConnectionViolation, HandshakeFailed
 from sluicemq.flow.alarm import AlarmsChanged
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
+from sluicemq.kernel.actor import Share
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
 from sluicemq.model.batch import size_of
@@ -137,7 +138,8 @@ class Reader(FlowActor):
     kind = "reader"
 
     def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
-        super().__init__(broker.scheduler, broker.world.clock)
+        share = Share(broker.scheduler)
+        super().__init__(broker.scheduler, broker.world.clock, share)
         self.broker = broker
         self.connection = connection
         self.peer = peer
@@ -159,6 +161,7 @@ class Reader(FlowActor):
             Gate(self.halts, "writer backlog"),
             broker.writer_backlog_bytes,
             max(1, broker.delivery_window.more_after // 4),
+            share,
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels

@@ -142,15 +142,10 @@ class Transaction:
 
     def may_settle(self, receivers: dict[Actor, None]) -> bool:
         """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
-        could get into an earlier group than a message: who moves messages would lose one. What a
-        queue does in a turn behind those of the receivers comes behind what they write."""
-        turn_max = self.channel.scheduler.turn_max
-        if any(len(queue.inbox) > turn_max for queue in receivers):
-            return False
+        could get into an earlier group than a message: who moves messages would lose one. One
+        queue does both in order; of two queues nobody knows which comes first."""
         queues = dict.fromkeys(queue for each, _ in self.settling for queue in each.by_queue)
-        if not receivers or (len(queues) == 1 and queues == receivers):
-            return True
-        return not any(queue.scheduled for queue in queues)
+        return not receivers or (len(queues) == 1 and queues == receivers)
 
     def settle(self) -> None:
         """Let the acknowledgements go."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.kernel.world import Net, Writable
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 
@@ -60,8 +60,9 @@ class Writer(Actor):
         backlog_gate: Gate,
         backlog_bytes_max: int = WRITER_BACKLOG_BYTES,
         notify_cost: int = 1,
+        share: Share | None = None,
     ) -> None:
-        super().__init__(scheduler)
+        super().__init__(scheduler, share)
         self.net = net
         self.connection = connection
         self.backlog_gate = backlog_gate

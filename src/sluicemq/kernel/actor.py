@@ -1,12 +1,39 @@
-"""An actor: an inbox, bounded turns, and one hook at the end of a turn where batching happens."""
+"""Actors: an inbox, turns bounded by work, and one hook at the end of a turn for batching.
+
+Three things keep one actor from making the others wait:
+
+    a turn     ends when its work is done or spent: what is left of the inbox waits for the next
+    a piece    long work is an iterator (`Actor.begin`) that goes on from turn to turn
+    a share    the actors of one connection take their turns within the turns of their Share
+
+and one thing decides who comes first: an actor that is `patient` (it brings work in) gets a turn
+when no other actor has anything to do, or when the others have had PATIENCE_WORK.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 TURN_MAX: Final = 64
-"""Inbox messages handled in one turn; the rest waits for the next, so that no actor starves."""
+"""Inbox messages handled in one turn at most."""
+
+TURN_WORK: Final = 1000
+"""Units of work a turn may spend. A unit is what takes about a microsecond, as far as its spender
+knows; a turn that has spent all of them ends with the message or piece that it is at."""
+
+MESSAGE_WORK: Final = 5
+"""Units a message costs at least."""
+
+TURN_OVERHEAD_WORK: Final = 20
+"""Units a turn costs besides."""
+
+SHARE_WORK: Final = 2000
+"""Units that the members of one share may spend before everybody else has had a turn."""
+
+PATIENCE_WORK: Final = 4000
+"""Units that are spent before the next patient actor gets a turn, when others are never done."""
 
 
 class Scheduler:
@@ -18,29 +45,63 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
+        self.patient: deque[Actor] = deque()
+        """Those who bring work in, behind those who do it."""
         self.awake = False
         self.turn_max = TURN_MAX
+        self.turn_work = TURN_WORK
+        self.share_work = SHARE_WORK
+        self.work = 0
+        """Units that the turn under way may still spend; see `Actor.spend`."""
+        self.spent = 0
+        """Units spent since a patient actor last had a turn."""
 
     def wake(self) -> None:
         """Set by the World (host: `loop.call_soon`; sim: an event)."""
 
+    def add(self, actor: Actor) -> None:
+        """The actor has something to do. Only `Actor.schedule` calls this."""
+        (self.patient if actor.is_patient else self.ready).append(actor)
+        if not self.awake:
+            self.awake = True
+            self.wake()
+
     def run(self, turns_max: int) -> bool:
-        """Run at most `turns_max` turns. True when work is left."""
+        """Run at most `turns_max` turns, one of a share counting as one. True when work is left."""
         ready = self.ready
-        while ready and turns_max:
+        patient = self.patient
+        while turns_max:
+            if patient and (not ready or self.spent >= PATIENCE_WORK):
+                self.spent = 0
+                patient.popleft().run_turn()
+            elif ready:
+                ready.popleft().run_turn()
+            else:
+                break
             turns_max -= 1
-            ready.popleft().run_turn()
-        self.awake = bool(ready)
+        self.awake = self.is_busy
         return self.awake
+
+    @property
+    def is_busy(self) -> bool:
+        """Does any actor wait for a turn?"""
+        return bool(self.ready or self.patient)
 
 
 class Actor:
-    """Base of everything that has an inbox. Only the scheduler calls `run_turn`."""
+    """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    is_patient = False
+    """Does it bring work in, so that it waits for those who do the work that is there?"""
+
+    def __init__(self, scheduler: Scheduler, share: Share | None = None) -> None:
         self.scheduler = scheduler
+        self.share = share
+        """The share within which it takes its turns; None: the scheduler gives it turns."""
         self.inbox: list[object] = []
         self.scheduled = False
+        self.underway: Iterator[int] | None = None
+        """Long work that goes on in the next turn, before anything else in the inbox."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""
@@ -52,31 +113,99 @@ class Actor:
         """Ask for a turn, even with an empty inbox."""
         if not self.scheduled:
             self.scheduled = True
-            scheduler = self.scheduler
-            scheduler.ready.append(self)
-            if not scheduler.awake:
-                scheduler.awake = True
-                scheduler.wake()
+            if self.share is None:
+                self.scheduler.add(self)
+            else:
+                self.share.add(self)
+
+    def spend(self, work: int) -> None:
+        """Say that what is being done costs `work` units beyond MESSAGE_WORK. When the turn has
+        none left it ends after the message or piece it is at."""
+        self.scheduler.work -= work
+
+    def begin(self, pieces: Iterator[int]) -> None:
+        """Do long work in pieces: `pieces` does one at each step and yields the units that it has
+        cost. As many are done now as the turn allows; the rest goes on in the next turns, and what
+        is in the inbox waits until the last. An actor does one such thing at a time."""
+        assert self.underway is None, f"{type(self).__name__} has long work under way already"
+        self.underway = pieces
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Do pieces of the long work under way until it is done or the turn's work is spent."""
+        assert self.underway is not None
+        scheduler = self.scheduler
+        for work in self.underway:
+            scheduler.work -= work
+            if scheduler.work <= 0:
+                return
+        self.underway = None
 
     def run_turn(self) -> None:
-        """Handle what is in the inbox now (at most TURN_MAX), then `turn_ended`."""
+        """Handle what is in the inbox now, as far as the turn's work goes, then `turn_ended`."""
         self.scheduled = False
-        batch = self.inbox
-        turn_max = self.scheduler.turn_max
-        if len(batch) > turn_max:
-            self.inbox = batch[turn_max:]
-            del batch[turn_max:]
+        scheduler = self.scheduler
+        turn_work = scheduler.turn_work
+        scheduler.work = turn_work - TURN_OVERHEAD_WORK
+        if self.underway is not None:
+            self.go_on()
+        if self.underway is None:
+            self.handle_inbox()
+        if self.inbox or self.underway is not None:
             self.schedule()
-        else:
-            self.inbox = []
+        self.turn_ended()
+        scheduler.spent += turn_work - scheduler.work
+
+    def handle_inbox(self) -> None:
+        """Handle what was in the inbox when the turn began; the rest of it stays there, in order,
+        when the turn's work is spent, TURN_MAX messages are handled or long work has begun."""
+        batch = self.inbox
+        self.inbox = []
+        scheduler = self.scheduler
+        turn_max = scheduler.turn_max
         receive = self.receive
+        done = 0
         for message in batch:
             receive(message)
-        self.turn_ended()
+            done += 1
+            scheduler.work -= MESSAGE_WORK
+            if scheduler.work <= 0 or done == turn_max or self.underway is not None:
+                break
+        if done < len(batch):
+            self.inbox[:0] = batch[done:]
 
     def receive(self, message: object) -> None:
-        """Handle one message; runs to completion."""
+        """Handle one message; runs to completion, or leaves the rest to `begin`."""
         raise NotImplementedError
 
     def turn_ended(self) -> None:
         """The only place where anything is batched or flushed."""
+
+
+class Share(Actor):
+    """What the actors of one owner get of a round: its members' turns are within its own turns,
+    so that a client with two thousand busy channels gets no more than one with a single channel."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.members: deque[Actor] = deque()
+        """Those who wait for a turn."""
+
+    def add(self, actor: Actor) -> None:
+        """A member has something to do. Only `Actor.schedule` calls this."""
+        self.members.append(actor)
+        if not self.scheduled:
+            self.schedule()
+
+    def run_turn(self) -> None:
+        """Turns of members in order of arrival, until SHARE_WORK is spent."""
+        self.scheduled = False
+        members = self.members
+        scheduler = self.scheduler
+        turn_work = scheduler.turn_work
+        left = scheduler.share_work
+        while members and left > 0:
+            members.popleft().run_turn()
+            left -= turn_work - scheduler.work
+        if members:
+            self.schedule()

@@ -222,7 +222,7 @@ class Checkers:
         self.readers()
         if self.checks % DEPTH_EVERY == 0:
             self.machines(self.checks % CONTENTS_EVERY == 0)
-        if self.waiting.empty and not self.node.scheduler.ready and not self.waits_for_disk():
+        if self.waiting.empty and not self.node.scheduler.is_busy and not self.waits_for_disk():
             self.totals.quiet += 1
             self.nothing_on_its_way()
         alarmed = bool(self.broker.alarms.reasons)

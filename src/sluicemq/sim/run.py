@@ -161,7 +161,9 @@ class Simulation:
         """Bounds of the chain that nobody sets, small enough to be met."""
         broker = node.broker
         swarm = self.swarm
-        node.scheduler.turn_max = swarm.turn_messages
+        node.scheduler.turn_max = swarm.turns.messages
+        node.scheduler.turn_work = swarm.turns.work
+        node.scheduler.share_work = swarm.turns.share_work
         broker.delivery_window = LinkSpec(*swarm.delivery_window)
         broker.held_methods_max = swarm.held_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
@@ -220,7 +222,7 @@ class Simulation:
         broker = self.node.broker
         if not self.work.up:
             return "the node is down"
-        if self.node.scheduler.ready or self.disk.busy() or broker.alarms.reasons:
+        if self.node.scheduler.is_busy or self.disk.busy() or broker.alarms.reasons:
             return "the node is busy, or there is an alarm"
         if not broker.store.group.is_empty() or broker.store.retrying:
             return "something is to be written"
@@ -238,4 +240,4 @@ class Simulation:
         names = [socket.client.name for socket in self.net.sockets.values()]
         if names:
             return f"{names[0]} has not left"
-        return "the node is busy" if self.node.scheduler.ready else ""
+        return "the node is busy" if self.node.scheduler.is_busy else ""

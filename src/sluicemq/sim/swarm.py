@@ -81,9 +81,19 @@ class StoragePlan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TurnPlan:
+    """What an actor may handle in a turn, in messages and in units of work, and the units that a
+    connection's actors get of a round."""
+
+    messages: int
+    work: int
+    share_work: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Swarm:
-    """Parameters of one run. Times are virtual nanoseconds; `turn_messages` is what an actor may
-    handle in a turn, `turns_max` how many turns the node gets before sockets are looked at."""
+    """Parameters of one run. Times are virtual nanoseconds; `turns_max` is how many turns the node
+    gets before sockets are looked at."""
 
     seed: int
     profile: str
@@ -120,7 +130,7 @@ class Swarm:
     disk_full_percent: int
     disk_failure_percent: int
     fault_interval_ns: int
-    turn_messages: int
+    turns: TurnPlan
     turns_max: int
     turn_ns_max: int
     delay_ns_max: int
@@ -245,7 +255,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         disk_full_percent=dice.choice((0, 0, 5)),
         disk_failure_percent=dice.choice((0, 0, 0, 5)),
         fault_interval_ns=dice.choice((20, 100, 400)) * MS,
-        turn_messages=dice.choice((1, 3, 64)),
+        turns=_turns(dice),
         turns_max=dice.choice((1, 2, 4, 16)),
         turn_ns_max=dice.choice((10_000, 50_000, 300_000, 1_500_000)),
         delay_ns_max=dice.choice((50_000, 500_000, 5_000_000)),
@@ -255,6 +265,14 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         low_water_bytes=high_water // 4,
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
         storage=_storage(dice),
+    )
+
+
+def _turns(dice: Random) -> TurnPlan:
+    return TurnPlan(
+        messages=dice.choice((1, 3, 64)),
+        work=dice.choice((1, 100, 1000)),
+        share_work=dice.choice((1, 1, 200, 2000)),
     )
 
 

@@ -371,6 +371,7 @@ def test_a_message_that_is_moved_is_never_lost(
     job of the disk."""
     broker, client = in_transaction(durable=True)
     node = broker.node.broker
+    broker.node.scheduler.share_work = 1  # the channel does not come within the reader's turn
     client.call(2, m.QueueDeclare(queue="source", durable=True), m.ConfirmSelect())
     client.publish(2, "source", b"moved", raw=PERSISTENT)
     client.send(1, m.BasicGet(queue="source"))
@@ -393,8 +394,6 @@ def test_a_message_that_is_moved_is_never_lost(
             source, target = found_after_a_crash(broker, "source", "q")
             assert source or b"moved" in target
     assert client.call(1) == [m.TxCommitOk()]
-    if not busy and count == 1:
-        assert found_after_a_crash(broker, "source")[0] == [], "more than one group"
     broker.wait()
     source, target = found_after_a_crash(broker, "source", "q")
     assert source == []

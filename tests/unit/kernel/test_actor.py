@@ -4,10 +4,12 @@ actors that write down what they do.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.kernel.actor import TURN_MAX, Actor, Scheduler
+from sluicemq.kernel.actor import TURN_MAX, TURN_WORK, Actor, Scheduler, Share
 
 
 class Alarm(Scheduler):
@@ -135,3 +137,97 @@ def test_every_message_is_handled_once_and_in_the_order_of_posting(
         for source in (None, 0, 1, 2):
             numbers = [n for who, (of, n) in handled if who == name and of == source]
             assert numbers == sorted(numbers)
+
+
+class Digger(Scribe):
+    """Does long work in pieces when told how many; each costs as much as a whole turn."""
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, list):
+            self.begin(self.pieces(message))
+        else:
+            super().receive(message)
+
+    def pieces(self, names: list[str]) -> Iterator[int]:
+        for name in names:
+            self.log.append((self.name, name))
+            yield TURN_WORK
+
+
+class Patient(Scribe):
+    """Brings work in."""
+
+    is_patient = True
+
+
+def test_a_turn_ends_when_its_work_is_spent() -> None:
+    class Dear(Scribe):
+        def receive(self, message: object) -> None:
+            super().receive(message)
+            self.spend(TURN_WORK // 2)
+
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    dear, other = Dear(scheduler, "dear", log), Scribe(scheduler, "b", log)
+    for number in range(3):
+        dear.post(number)
+    other.post("b")
+    while scheduler.run(1):
+        pass
+    assert [what for _, what in log] == [0, 1, "end", "b", "end", 2, "end"]
+
+
+def test_long_work_goes_on_from_turn_to_turn_and_the_inbox_waits_for_it() -> None:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    digger, other = Digger(scheduler, "a", log), Scribe(scheduler, "b", log)
+    digger.post(["one", "two"])
+    digger.post("after")
+    other.post("between")
+    while scheduler.run(1):
+        pass
+    said = [what for _, what in log if what != "end"]
+    assert said == ["one", "between", "two", "after"]
+
+
+def test_a_share_gets_no_more_than_one_that_has_a_single_member() -> None:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    share = Share(scheduler)
+    crowd = [Digger(scheduler, str(number), log) for number in range(5)]
+    for each in crowd:
+        each.share = share
+        each.post(["x", "x", "x"])
+    other = Scribe(scheduler, "b", log)
+    other.post("b")
+    scheduler.share_work = TURN_WORK
+    assert scheduler.run(2)
+    assert [entry for entry in log if entry[1] != "end"] == [("0", "x"), ("b", "b")]
+    while scheduler.run(1):
+        pass
+    assert sorted(log) == sorted(
+        [(str(n), what) for n in range(5) for what in "xxx"]
+        + [entry for entry in log if entry[1] == "end"]
+        + [("b", "b")]
+    )
+
+
+def test_the_patient_come_when_nobody_else_has_anything_to_do() -> None:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    patient, other = Patient(scheduler, "p", log), Scribe(scheduler, "b", log)
+    patient.post(1)
+    other.post(Errand(other, 2))
+    while scheduler.run(1):
+        pass
+    assert [entry for entry in log if entry[1] != "end"] == [("b", 2), ("p", 1)]
+
+
+def test_the_patient_are_not_forgotten_while_others_are_never_done() -> None:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    patient, busy = Patient(scheduler, "p", log), Digger(scheduler, "b", log)
+    busy.post(["x"] * 100)
+    patient.post(1)
+    assert scheduler.run(10)
+    assert ("p", 1) in log
