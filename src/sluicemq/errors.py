@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from sluicemq.text import cut, readable
+
 NO_ROUTE: Final = 312
 
 REPLY_NAMES: Final[dict[int, str]] = {
@@ -48,20 +50,21 @@ class ProtocolViolation(SluiceError):
     """The peer broke AMQP or asked for what the broker refuses.
 
     `code` is the AMQP reply code; `reply_text` is what goes on the wire, RabbitMQ's
-    "NAME - explanation"; `class_id` and `method_id` name the method at fault (0, 0: none).
+    "NAME - explanation", in UTF-8 whatever is quoted in it; `class_id` and `method_id` name the
+    method at fault (0, 0: none).
     """
 
     def __init__(self, code: int, text: str = "", class_id: int = 0, method_id: int = 0) -> None:
         name = REPLY_NAMES[code]
         self.code = code
-        self.reply_text = f"{name} - {text}" if text else name
+        self.reply_text = f"{name} - {readable(text)}" if text else name
         self.class_id = class_id
         self.method_id = method_id
         super().__init__(f"{code} {self.reply_text}")
 
     def short_text(self) -> str:
         """The reply text as far as a short string (255 bytes) holds it."""
-        return self.reply_text.encode()[:255].decode(errors="ignore")
+        return cut(self.reply_text, 255)
 
 
 class ChannelViolation(ProtocolViolation):

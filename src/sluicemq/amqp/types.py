@@ -24,6 +24,7 @@ from decimal import Decimal
 from typing import Final, TypeAlias
 
 from sluicemq.limits import TABLE_DEPTH_MAX, TABLE_VALUES_MAX
+from sluicemq.text import octets, text_of
 
 FieldValue: TypeAlias = (
     "bool | int | float | str | bytes | Decimal | Timestamp"
@@ -151,7 +152,7 @@ def decode_shortstr(buf: bytes, pos: int, end: int) -> tuple[str, int]:
 def decode_label(buf: bytes, pos: int, end: int) -> tuple[str, int]:
     """A short string of a table or of the properties: any bytes."""
     after = skip_shortstr(buf, pos, end)
-    return buf[pos + 1 : after].decode("utf-8", "surrogateescape"), after
+    return text_of(buf[pos + 1 : after]), after
 
 
 def decode_longstr(buf: bytes, pos: int, end: int) -> tuple[bytes, int]:
@@ -164,6 +165,13 @@ def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Tabl
     decoder = _TableDecoder(buf)
     table = decoder.table(pos, len(buf) if end is None else end, TABLE_DEPTH_MAX)
     return table, decoder.pos
+
+
+def decode_kept_table(raw: bytes) -> Table:
+    """A table the broker has encoded itself, with its length before it: it may have a value more
+    than a peer may send, for the broker adds some."""
+    decoder = _TableDecoder(raw, len(raw))
+    return decoder.table(0, len(raw), TABLE_DEPTH_MAX)
 
 
 def drop_field(buf: bytes, name: str) -> bytes:
@@ -187,10 +195,10 @@ class _TableDecoder:
 
     __slots__ = ("buf", "pos", "values_left")
 
-    def __init__(self, buf: bytes) -> None:
+    def __init__(self, buf: bytes, values_max: int = TABLE_VALUES_MAX) -> None:
         self.buf = buf
         self.pos = 0
-        self.values_left = TABLE_VALUES_MAX
+        self.values_left = values_max
 
     def table(self, pos: int, end: int, depth: int) -> Table:
         buf = self.buf
@@ -237,7 +245,7 @@ class _TableDecoder:
         """The types that are neither a plain number nor nested."""
         if tag == ord("S"):
             raw, self.pos = decode_longstr(self.buf, pos, end)
-            return raw.decode("utf-8", "surrogateescape")
+            return text_of(raw)
         if tag == ord("V"):
             self.pos = pos
             return None
@@ -278,7 +286,7 @@ def encode_bits(*bits: bool) -> bytes:
 def encode_text(text: str) -> bytes:
     """UTF-8; surrogate escapes become the bytes they stand for."""
     try:
-        return text.encode("utf-8", "surrogateescape")
+        return octets(text)
     except UnicodeEncodeError as error:
         raise Malformed(f"{text!r} is no text: {error.reason}") from error
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp.frames import fit, readdress
 from sluicemq.limits import ADDRESSES_MAX
 from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.text import octets
 
 if TYPE_CHECKING:
     from sluicemq.chain.reply_to import Reply
@@ -20,7 +21,7 @@ GET_OK: Final = b"\x00\x3c\x00\x47"
 
 def short_string(text: str) -> bytes:
     """A short string as it stands on the wire."""
-    raw = text.encode()
+    raw = octets(text)
     return bytes((len(raw),)) + raw
 
 

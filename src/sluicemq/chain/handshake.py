@@ -22,9 +22,11 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.amqp.types import Malformed, decode_table
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
+from sluicemq.text import text_of
 
 if TYPE_CHECKING:
     from sluicemq.amqp.method import Method
+    from sluicemq.amqp.types import Table
     from sluicemq.chain.access import Access
     from sluicemq.config import Config
 
@@ -194,7 +196,7 @@ def plain(response: bytes) -> tuple[str, str]:
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
         raise HandshakeFailed("malformed PLAIN response")
-    return text(parts[1]), text(parts[2])
+    return text_of(parts[1]), text_of(parts[2])
 
 
 def amqplain(response: bytes) -> tuple[str, str]:
@@ -204,15 +206,14 @@ def amqplain(response: bytes) -> tuple[str, str]:
         table, _ = decode_table(raw, 0, len(raw))
     except Malformed as error:
         raise HandshakeFailed(f"malformed AMQPLAIN response: {error}") from error
-    login, password = table.get("LOGIN"), table.get("PASSWORD")
-    if not isinstance(login, str) or not isinstance(password, str):
-        raise HandshakeFailed("AMQPLAIN response without LOGIN and PASSWORD")
-    return login, password
+    return given(table, "LOGIN"), given(table, "PASSWORD")
 
 
-def text(raw: bytes) -> str:
-    """UTF-8, or no login."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise HandshakeFailed("login that is not UTF-8") from error
+def given(table: Table, name: str) -> str:
+    """One of the two, as text or binary."""
+    value = table.get(name)
+    if isinstance(value, bytes):
+        return text_of(value)
+    if not isinstance(value, str):
+        raise HandshakeFailed(f"AMQPLAIN response without {name}")
+    return value

@@ -32,6 +32,7 @@ from sluicemq.chain.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import KINDS_MAX
 from sluicemq.model.arguments import TIMER_MAX_MS, type_name
+from sluicemq.text import octets
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO | PRIORITY
@@ -145,7 +146,7 @@ def is_persistent(raw: bytes) -> bool:
 
 def check_user(claimed: bytes, user: str) -> None:
     """Nobody publishes in another's name."""
-    if claimed != user.encode():
+    if claimed != octets(user):
         name = claimed.decode(errors="replace")
         raise refused(f"user_id property set to '{name}' but authenticated user was '{user}'")
 

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
-from sluicemq.amqp.types import Malformed, encode_shortstr
+from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Republish, SourceGone
@@ -27,6 +27,7 @@ from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.queues.commands import Down, Publish
 from sluicemq.queues.effects import Confirm, Rejected
 from sluicemq.routing.message import Message
+from sluicemq.text import cut
 
 if TYPE_CHECKING:
     from sluicemq.chain.letters import Letter
@@ -142,11 +143,12 @@ class Republisher(FlowActor):
         large: bool,
         contents: list[bytes],
     ) -> None:
-        """One batch to its queues."""
+        """One batch to its queues. A key that a policy or an argument has made too long for AMQP
+        is cut, once it has led there."""
         count = len(contents)
         size = size_of(contents, False)
         batch = Batch(
-            encode_shortstr(republish.exchange) + encode_shortstr(key),
+            encode_shortstr(republish.exchange) + encode_shortstr(cut(key, SHORTSTR_MAX)),
             contents,
             size,
             len(set(map(len, contents))) == 1,

@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 from sluicemq.kernel.world import Log
+from sluicemq.text import printable
 
 
 class HostLog(Log):
@@ -13,5 +14,4 @@ class HostLog(Log):
 
     def write(self, level: str, text: str) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = text.encode("ascii", "backslashreplace").decode().replace("\n", "\\n")
-        print(f"{now} [{level}] {line}", file=sys.stderr, flush=True)
+        print(f"{now} [{level}] {printable(text)}", file=sys.stderr, flush=True)

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sluicemq.errors import Refused
+from sluicemq.text import is_utf8
 
 USAGE: Final = 64
 DATA: Final = 65
@@ -103,7 +104,7 @@ class Given:
             value = default
         if not isinstance(value, str):
             raise CommandRefused(f"{name} is missing or no text", USAGE)
-        return value
+        return proper(name, value)
 
     def number(self, name: str, default: int | None = None) -> int:
         """A whole number."""
@@ -121,4 +122,12 @@ class Given:
         value = self.values.get(name) or []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise CommandRefused(f"{name} is no list of texts", USAGE)
-        return value
+        return [proper(name, each) for each in value]
+
+
+def proper(name: str, value: str) -> str:
+    """A text that was given; CommandRefused when it is no UTF-8, as nothing that is named or set by
+    commands may be."""
+    if not is_utf8(value):
+        raise CommandRefused(f"{name} is no UTF-8", USAGE)
+    return value

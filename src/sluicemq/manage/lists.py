@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.amqp.types import Timestamp
@@ -65,6 +66,8 @@ def jsonable(value: object) -> Any:
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [jsonable(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no word for it
     return value
 
 

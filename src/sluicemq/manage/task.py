@@ -14,6 +14,7 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
 from sluicemq.manage.views import Row, rows
 from sluicemq.model.definitions import DEFAULT_VHOST
+from sluicemq.text import readable
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
@@ -118,7 +119,7 @@ def answer_to(error: Exception) -> Answer:
     if isinstance(error, ProtocolViolation):
         return Answer((), error.reply_text, UNAVAILABLE)
     code = error.exit_code if isinstance(error, CommandRefused) else DATA
-    return Answer((), str(error), code)
+    return Answer((), readable(str(error)), code)
 
 
 def start(

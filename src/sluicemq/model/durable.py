@@ -24,7 +24,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from sluicemq.amqp.types import decode_table, encode_table
+from sluicemq.amqp.types import decode_kept_table, encode_table
 from sluicemq.errors import Corrupt
 from sluicemq.model.definitions import (
     DEFAULT_VHOST,
@@ -260,8 +260,7 @@ def packed(arguments: Arguments) -> str:
 
 def unpacked(text: str) -> Arguments:
     """The table again."""
-    table, _ = decode_table(b64decode(text), 0)
-    return table
+    return decode_kept_table(b64decode(text))
 
 
 def exchange_fields(exchange: ExchangeDefinition) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hmac import compare_digest
 from typing import Final
 
 from sluicemq.errors import Refused
+from sluicemq.text import octets
 
 SALT_BYTES: Final = 4
 DEFAULT_ALGORITHM: Final = "rabbit_password_hashing_sha256"
@@ -43,7 +44,7 @@ def is_right(password: str, password_hash: str, algorithm: str) -> bool:
 
 def digest(password: str, salt: bytes, algorithm: str) -> bytes:
     name = ALGORITHMS[algorithm]
-    return hashlib.new(name, salt + password.encode(), usedforsecurity=name != "md5").digest()
+    return hashlib.new(name, salt + octets(password), usedforsecurity=name != "md5").digest()
 
 
 def check_hash(password_hash: str, algorithm: str) -> None:

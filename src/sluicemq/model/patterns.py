@@ -19,6 +19,7 @@ from sluicemq.limits import (
     PATTERN_STRIKES_MAX,
     PATTERN_TIMEOUT_S,
 )
+from sluicemq.text import octets
 
 NOTHING: Final = "^$"
 """What the empty pattern of a permission means."""
@@ -46,7 +47,7 @@ class Pattern:
         if self.spent:
             return False
         try:
-            found = self._compiled.search(subject.encode(), timeout=PATTERN_TIMEOUT_S)
+            found = self._compiled.search(octets(subject), timeout=PATTERN_TIMEOUT_S)
         except TimeoutError:
             self.strikes += 1
             return False
@@ -55,7 +56,7 @@ class Pattern:
 
 def compiled(text: str) -> regex.Pattern[bytes]:
     """Refused when it is no regular expression, or too long for one."""
-    raw = text.encode()
+    raw = octets(text)
     if len(raw) > PATTERN_BYTES_MAX:
         limit = PATTERN_BYTES_MAX
         raise Refused(f"a regular expression of {len(raw)} bytes, where {limit} are allowed")

@@ -8,6 +8,7 @@ from typing import Final
 
 from sluicemq.amqp.types import Timestamp
 from sluicemq.model.arguments import type_name
+from sluicemq.text import octets
 
 PRINTABLE: Final = frozenset((*range(32, 127), *range(160, 256)))
 
@@ -17,7 +18,7 @@ def term(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return binary(value.encode("utf-8", "surrogateescape"))
+        return binary(octets(value))
     if isinstance(value, bytes):
         return binary(value)
     if value is None:

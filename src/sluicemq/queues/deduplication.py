@@ -24,6 +24,7 @@ from sluicemq.amqp.types import Malformed
 from sluicemq.model.batch import ADDRESSED, part_of, separate
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.effects import Confirm, Effect, Rejected, Write
+from sluicemq.text import octets
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -173,7 +174,7 @@ def name_of(content: bytes, batch: Batch) -> bytes | None:
     value = headers.get(HEADER)
     if value is None:
         return None
-    name = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else b"%r" % (value,)
+    name = octets(value) if isinstance(value, str) else b"%r" % (value,)
     if len(name) <= NAME_BYTES_MAX:
         return name
     return hashlib.blake2b(name, digest_size=NAME_BYTES_MAX + 1).digest()

@@ -9,14 +9,15 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
+from sluicemq.text import octets
+
 MULTIPLIER: Final = 2862933555777941757
 MASK: Final = 2**64 - 1
 
 
 def stable_hash(text: str) -> int:
     """64 bits of `text`."""
-    raw = text.encode("utf-8", "surrogateescape")
-    return int.from_bytes(blake2b(raw, digest_size=8).digest())
+    return int.from_bytes(blake2b(octets(text), digest_size=8).digest())
 
 
 def jump(key: int, buckets: int) -> int:

@@ -28,6 +28,7 @@ from sluicemq.model.definitions import (
 from sluicemq.model.terms import term
 from sluicemq.routing.exchange import Exchange, Targets, distinct
 from sluicemq.routing.message import Message
+from sluicemq.text import text_of
 
 MATCH: Final = "x-match"
 ALL: Final = ("all", "all-with-x")
@@ -124,7 +125,7 @@ def comparable(value: object) -> Hashable:
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
+        return text_of(value)
     if isinstance(value, bool):
         return ("bool", value)
     if isinstance(value, int | float):

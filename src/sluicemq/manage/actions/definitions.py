@@ -21,7 +21,9 @@ def export_definitions(task: Task, given: Given) -> None:
     """As text that people can read."""
     vhost = task.vhost(given) if given.values.get("vhost") is not None else None
     document = document_of(task.broker, vhost)
-    task.finish([{"file": json.dumps(document, indent=2, ensure_ascii=False) + "\n"}])
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    # What is no UTF-8 stays an escape, as in any other JSON.
+    task.finish([{"file": text.encode(errors="backslashreplace").decode()}])
 
 
 def import_definitions(task: Task, given: Given) -> None:

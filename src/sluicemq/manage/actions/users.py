@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain import accounts
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.model.document_fields import is_name, json_of
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import NAME_BYTES_MAX, USER_LIMITS, check_limits
@@ -42,7 +42,7 @@ def add_user(task: Task, given: Given) -> None:
     name = given.text("username")
     if name in task.broker.definitions.users:
         raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
-    if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+    if not name or not is_name(name):
         raise CommandRefused(f"a user's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
     task.record([accounts.put(task.broker, User(name, hashed(task, given)))])
 
@@ -118,7 +118,7 @@ def list_user_limits(task: Task, given: Given) -> None:
 def json_object(text: str) -> dict[str, Any]:
     """What an argument says that has to be a JSON object."""
     try:
-        value = json.loads(text)
+        value = json_of(text)
     except ValueError as error:
         raise CommandRefused(f"JSON decoding error. Reason: {error}", UNAVAILABLE) from error
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@ from sluicemq.chain import accounts
 from sluicemq.chain.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
 from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
+from sluicemq.model.document_fields import is_name
 from sluicemq.model.vhosts import (
     NAME_BYTES_MAX,
     QUEUE_TYPES,
@@ -35,7 +36,7 @@ def add_vhost(task: Task, given: Given) -> None:
         raise CommandRefused(
             f"there is no queue type {kind}: {', '.join(QUEUE_TYPES)}", UNAVAILABLE
         )
-    if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+    if not name or not is_name(name):
         raise CommandRefused(f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
     there = task.broker.vhosts.get(name)
     if there is not None and there.listener is not None:

@@ -1,0 +1,70 @@
+"""Text that comes from outside: any octets, whatever AMQP says about UTF-8.
+
+The broker keeps such text as `str`. Octets that are no UTF-8 stand in it as surrogate escapes, so
+it is compared, remembered and sent on as it came. Whoever needs its octets (a digest, a pattern, a
+file) asks `octets`; whoever shows it to people or writes it where only proper text may stand (the
+log, a reply's text, a command's answer) asks `readable`. `str.encode` alone is for text the broker
+has made itself. Texts of JSON may hold surrogates that stand for no octet; they are refused where
+they come in (`is_text`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+}
+"""What steers a terminal, by its code, and how it is shown instead."""
+
+
+def octets(text: str) -> bytes:
+    """The octets `text` stands for. UnicodeEncodeError: it is none of ours, see `is_text`."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def text_of(raw: bytes) -> str:
+    """Octets as text: what `octets` makes these of again."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def readable(text: str) -> str:
+    """`text` with each octet that is no UTF-8 written as `\\xff`. Proper text stays as it is, with
+    its control characters."""
+    if text.isascii():
+        return text
+    raw = octets(text) if is_text(text) else text.encode("utf-8", "backslashreplace")
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def printable(text: str) -> str:
+    """`text` as one line of ASCII that cannot steer a terminal: escapes for all else."""
+    line = readable(text).translate(CONTROLS)
+    return line.encode("ascii", "backslashreplace").decode()
+
+
+def cut(text: str, octets_max: int) -> str:
+    """The beginning of `text` that takes at most so many octets; no character is cut in two."""
+    raw = octets(text)[:octets_max]
+    return raw.decode(errors="ignore") if is_utf8(text) else text_of(raw)
+
+
+def is_utf8(text: str) -> bool:
+    """Does `text` stand for octets that are UTF-8?"""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_text(text: str) -> bool:
+    """Does `text` stand for octets, so that it may come in? Not if it has a lone surrogate of the
+    kind that JSON can write and UTF-8 cannot."""
+    try:
+        octets(text)
+    except UnicodeEncodeError:
+        return False
+    return True
