@@ -55,6 +55,13 @@ VARIED_METHODS_MAX: Final = 4096
 """Different basic.publish frames whose method a connection remembers, as many as a channel
 remembers routes; the table is emptied when full."""
 
+# documents
+
+JSON_DEPTH_MAX: Final = 64
+"""Objects and lists inside one another in a parameter or a document of definitions: twice what a
+table of AMQP may have, a tenth of what Python's reader takes, so that what was accepted is read
+again inside whatever it is kept in."""
+
 # users and permissions
 
 PATTERN_BYTES_MAX: Final = 1024

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from sluicemq.amqp.types import LONGLONG, encode_longstr, skip_shortstr, skip_value
+from sluicemq.amqp.types import LONGLONG, UINT64_MAX, encode_longstr, skip_shortstr, skip_value
 
 Field: TypeAlias = "tuple[bytes, bytes]"
 """Name and raw value."""
@@ -81,7 +81,8 @@ def nested(fields: Sequence[Field]) -> bytes:
 
 
 def long(value: int) -> bytes:
-    return b"l" + LONGLONG.pack(value)
+    """Beyond 64 bits it goes round, as Erlang's do."""
+    return b"l" + LONGLONG.pack(value & UINT64_MAX)
 
 
 def time(seconds: int) -> bytes:

@@ -7,6 +7,7 @@ in the order of its names.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -23,12 +24,14 @@ from sluicemq.amqp.types import Malformed
 from sluicemq.chain.kinds import properties_of, with_properties
 from sluicemq.chain.letters import Letter
 from sluicemq.queues.limits import REJECTED
+from sluicemq.text import octets, text_of
 
 if TYPE_CHECKING:
     from sluicemq.amqp.fields import Field
 
 X_DEATH: Final = b"x-death"
 COPY: Final = b"CC"
+COUNT: Final = b"count"
 
 
 class Death:
@@ -46,7 +49,7 @@ class Death:
         key: bytes,
         new_key: str | None,
     ) -> None:
-        self.queue = queue.encode()
+        self.queue = octets(queue)
         self.reason = reason.encode()
         self.seconds = seconds
         self.exchange = exchange
@@ -91,14 +94,14 @@ class Letters:
         """What it is routed by."""
         if self.death.new_key is not None:
             return (self.death.new_key,)
-        return tuple(key.decode("utf-8", "surrogateescape") for key in (self.death.key, *copies))
+        return tuple(text_of(key) for key in (self.death.key, *copies))
 
     def entry(self, copies: Sequence[bytes], expiration: bytes | None) -> list[Field]:
         """A new entry of x-death."""
         death = self.death
         keys = f.array([f.long_string(key) for key in (death.key, *copies)])
         fields = [
-            (b"count", f.long(1)),
+            (COUNT, f.long(1)),
             (b"reason", f.long_string(death.reason)),
             (b"queue", f.long_string(death.queue)),
             (b"time", f.time(death.seconds)),
@@ -131,20 +134,42 @@ def with_death(
         ):
             fields = f.replaced(fields, name, f.long_string(text))
     is_array = value is not None and value[:1] == b"A"
-    old = f.items_of(value[5:]) if value is not None and is_array else []
+    old = merged(f.items_of(value[5:])) if value is not None and is_array else []
     others: list[bytes] = []
     deaths = [entry]
     for item in old:
         known = f.fields_of(item[5:]) if item[:1] == b"F" else []
         if died(known, b"queue") == death.queue and died(known, b"reason") == death.reason:
-            count = f.number_in(f.value_of(known, b"count")) or 0
-            deaths[0] = entry = f.replaced(known, b"count", f.long(count + 1))
+            count = f.number_in(f.value_of(known, COUNT)) or 0
+            deaths[0] = entry = f.replaced(known, COUNT, f.long(count + 1))
         else:
             others.append(item)
             deaths.append(known)
     if is_array:
         entry = sorted(entry, key=f.name_of)
     return f.replaced(fields, X_DEATH, f.array([f.nested(entry), *others])), deaths
+
+
+def merged(items: list[bytes]) -> list[bytes]:
+    """Of several old deaths those of one queue and reason as one: the first, which counts them if
+    it has no count. Old brokers, and chains of them, write one for each time."""
+    if len(items) < 2:
+        return items
+    found: dict[object, tuple[list[Field] | None, bytes]] = {}
+    times: Counter[object] = Counter()
+    for index, item in enumerate(items):
+        known = f.fields_of(item[5:]) if item[:1] == b"F" else None
+        key: object = index
+        if known is not None:
+            key = f.value_of(known, b"queue"), f.value_of(known, b"reason")
+        found.setdefault(key, (known, item))
+        times[key] += 1
+    return [
+        item
+        if known is None or f.value_of(known, COUNT) is not None
+        else f.nested([(COUNT, f.long(times[key])), *known])
+        for key, (known, item) in found.items()
+    ]
 
 
 def died(known: Sequence[Field], name: bytes) -> bytes | None:
@@ -160,5 +185,5 @@ def cycles(deaths: Iterable[Sequence[Field]]) -> frozenset[str]:
         if died(known, b"reason") == REJECTED.encode():
             break
         if queue is not None:
-            banned.add(queue.decode("utf-8", "surrogateescape"))
+            banned.add(text_of(queue))
     return frozenset(banned)

@@ -8,7 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from sluicemq.amqp.types import Malformed, Table, encode_table
+from sluicemq.amqp.types import Malformed, Table, decode_table, encode_table
+from sluicemq.limits import JSON_DEPTH_MAX
+from sluicemq.text import is_utf8, octets
 
 NAME_BYTES_MAX: Final = 255
 """What a short string of AMQP holds."""
@@ -59,8 +61,9 @@ class Fields:
         value = self.text(key, default)
         if filled and self.values.get(key) == "":
             self.note(f"{key} is empty")
-        if len(value.encode()) > NAME_BYTES_MAX:
-            self.note(f"{key} is longer than {NAME_BYTES_MAX} bytes")
+        if not is_name(value):
+            flaw = f"longer than {NAME_BYTES_MAX} bytes" if is_utf8(value) else "no UTF-8"
+            self.note(f"{key} is {flaw}")
         return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
@@ -100,18 +103,22 @@ class Fields:
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """An object that AMQP can carry as a table."""
+        """An object that AMQP can carry as a table, as it will be found again."""
         value = self.object("arguments", {})
         try:
-            encode_table(cast("Table", value))
+            return decode_table(encode_table(cast("Table", value)))[0]
         except (Malformed, ValueError, RecursionError, OverflowError) as error:
             self.note(f"arguments are no table of AMQP: {error}")
             return {}
-        return value
 
     def inner(self, key: str) -> Fields:
         """An object within this one; empty when there is none."""
         return Fields(self.values.get(key, {}), f"{self.place}: {key}", self.errors)
+
+
+def is_name(text: str) -> bool:
+    """Can AMQP carry it as the name of something?"""
+    return is_utf8(text) and len(text.encode()) <= NAME_BYTES_MAX
 
 
 def objects(document: Mapping[str, Any], section: str, errors: Errors) -> Iterator[Fields]:
@@ -129,14 +136,33 @@ def is_pair(value: object) -> bool:
 
 
 def json_of(text: bytes | str) -> Any:
-    """A JSON text's value; ValueError when it is none. Python's own reader is too kind to NaN, and
-    to halves of surrogate pairs, which nothing else can carry."""
+    """A JSON text's value; ValueError when it is none. Python's own reader is too kind to NaN, to
+    numbers above all bounds, to halves of surrogate pairs, which nothing else can carry, and to
+    what is nested deeper than it could be read again."""
     try:
         value = json.loads(text, parse_constant=no_number)
-        json.dumps(value, ensure_ascii=False).encode()
+        if not is_flat_enough(value):
+            raise RecursionError
+        octets(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError(f"nested more than {JSON_DEPTH_MAX} deep") from None
     return value
+
+
+def is_flat_enough(value: object) -> bool:
+    """Are at most JSON_DEPTH_MAX objects and lists inside one another?"""
+    layer = [value]
+    for _ in range(JSON_DEPTH_MAX):
+        within: list[object] = []
+        for each in layer:
+            if isinstance(each, dict):
+                within += each.values()
+            elif isinstance(each, list):
+                within += each
+        layer = within
+        if not layer:
+            return True
+    return not any(isinstance(each, dict | list) for each in layer)
 
 
 def no_number(text: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sluicemq.amqp import fields as f
 from sluicemq.amqp.properties import (
     EXPIRATION,
@@ -10,7 +12,7 @@ from sluicemq.amqp.properties import (
     headers_of,
     text_property,
 )
-from sluicemq.amqp.types import FieldValue
+from sluicemq.amqp.types import FieldValue, Timestamp
 from sluicemq.chain.dead_letters import Death, Letters
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Letter
@@ -109,6 +111,43 @@ def test_what_a_client_has_put_there_is_no_obstacle() -> None:
         deaths = f.value_of(f.fields_of(headers_of(properties_of(letter.content))), b"x-death")
         assert deaths is not None
         assert deaths[:1] == b"A"
+
+
+def deaths_of(letter: Letter) -> list[object]:
+    """As they are read."""
+    headers = BasicProperties.decode(properties_of(letter.content)).headers
+    assert headers is not None
+    deaths = headers["x-death"]
+    assert isinstance(deaths, list)
+    return deaths
+
+
+@pytest.mark.parametrize(("count", "after"), [(-5, -4), (-1, 0), (2**63 - 1, -(2**63)), (3, 4)])
+def test_any_count_is_counted_up(count: int, after: int) -> None:
+    known: FieldValue = {"queue": "src", "reason": "rejected", "count": count}
+    letter = died(BasicProperties(headers={"x-death": [known]}).encode())
+    assert deaths_of(letter) == [{"queue": "src", "reason": "rejected", "count": after}]
+
+
+def test_old_deaths_without_counts_are_counted_together() -> None:
+    four: FieldValue = {"queue": "a", "reason": "expired", "time": Timestamp(1)}
+    two: FieldValue = {"queue": "b", "reason": "rejected"}
+    counted: FieldValue = {"queue": "c", "reason": "maxlen", "count": 7}
+    old = [four, two, four, counted, four, two, four, counted]
+    first, *others = deaths_of(died(BasicProperties(headers={"x-death": old}).encode()))
+    assert isinstance(first, dict)
+    assert (first["queue"], first["count"]) == ("src", 1)
+    assert others == [
+        {"count": 4, "queue": "a", "reason": "expired", "time": Timestamp(1)},
+        {"count": 2, "queue": "b", "reason": "rejected"},
+        counted,
+    ]
+
+
+def test_old_deaths_here_are_counted_with_the_new_one() -> None:
+    here: FieldValue = {"queue": "src", "reason": "rejected"}
+    letter = died(BasicProperties(headers={"x-death": [here] * 4}).encode())
+    assert deaths_of(letter) == [{"queue": "src", "reason": "rejected", "count": 5}]
 
 
 def test_headers_that_are_no_table_stay() -> None:
