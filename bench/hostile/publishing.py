@@ -14,6 +14,7 @@ from sluicemq.amqp.methods import (
     QueueDeclare,
     QueueDeclareOk,
     TxCommit,
+    TxCommitOk,
     TxRollback,
     TxSelect,
     TxSelectOk,
@@ -134,7 +135,7 @@ def transaction(attacker: Attacker) -> None:
     attacker.begin()
     while True:
         press({link: attacker.counted(chunks, "messages", MESSAGES)})
-        link.write(TxCommit().frame(1))
+        link.call(TxCommit(), TxCommitOk)
         attacker.count("commits")
 
 
