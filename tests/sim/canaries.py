@@ -18,6 +18,7 @@ from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.budget import Budget
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.flow.credit import Grant, Inflow
+from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
@@ -187,7 +188,8 @@ def alarm_never_cleared(patch: pytest.MonkeyPatch) -> None:
 def alarm_blocks_who_only_consumes(patch: pytest.MonkeyPatch) -> None:
     def publishing(original: Any, self: Reader, message: object) -> None:
         original(self, message)
-        self.throttle.publish_received()
+        if self.throttle.state == BLOCKING:
+            self.tell_client(self.throttle.publish_seen())
 
     rarely(patch, Reader, "receive", 1, publishing)
 

@@ -24,6 +24,7 @@ from sluicemq.amqp import violations
 from sluicemq.amqp.events import (
     Acks,
     AnyPublishes,
+    ContentDue,
     ContentMethod,
     ContentTooLarge,
     Deliveries,
@@ -73,6 +74,7 @@ __all__ = [
     "Acks",
     "AmqpConnection",
     "AnyPublishes",
+    "ContentDue",
     "ContentMethod",
     "ContentTooLarge",
     "Deliveries",
@@ -112,6 +114,9 @@ CONNECTION_CLOSE: Final = 10 << 16 | 50
 CONNECTION_CLOSE_OK: Final = 10 << 16 | 51
 
 
+CONTENT_DUE: Final = ContentDue()
+
+
 class _Content:
     """A content that is being put together. Body frames are joined as they come, so that many
     tiny ones cost no more memory than one large one."""
@@ -135,6 +140,8 @@ class AmqpConnection:
     run_max           contents in one Publishes or Deliveries
     open_channels     if given, methods of channels not in it come as MethodFrame, with no content
     fast              False: frame by frame always (the events say the same, in more pieces)
+    wants_content     False: ContentDue comes, again and again, in place of the first publish or
+                      part of a content; what is behind it waits
     """
 
     def __init__(self, role: int) -> None:
@@ -144,6 +151,7 @@ class AmqpConnection:
         self.run_max = RUN_MESSAGES_MAX
         self.open_channels: Container[int] | None = None
         self.fast = True
+        self.wants_content = True
         self._state = GREETING
         self._buf = b""
         self._pos = 0
@@ -249,6 +257,12 @@ class AmqpConnection:
             if size > payload_max and (size > self.frame_max or not self.frame_max):
                 self._break_off(violations.frame_too_large(kind, size, payload_max))
                 return None
+            if not self.wants_content and self._state == FRAMES:
+                if kind == METHOD and have < min(METHOD_ARGS, size + OVERHEAD):
+                    self._need = min(METHOD_ARGS, size + OVERHEAD)
+                    return None
+                if self._is_content(kind, channel, pos, size):
+                    return CONTENT_DUE
             if have < size + OVERHEAD:
                 self._need = size + OVERHEAD
                 return None
@@ -256,6 +270,19 @@ class AmqpConnection:
             if event is not None or self._pos == pos:
                 return event
         return None
+
+    def _is_content(self, kind: int, channel: int, pos: int, size: int) -> bool:
+        """Is the frame at `pos`, of which perhaps no more than the head has come, a publish or a
+        part of a content that is not swallowed?"""
+        content = self._contents.get(channel)
+        begun = content is not None and not content.swallowed
+        if kind != METHOD:
+            return begun and kind in (HEADER, BODY)
+        if begun or size < METHOD_IDS.size or channel == 0 or channel in self._ignored:
+            return False
+        known = self.open_channels is None or channel in self.open_channels
+        key: int = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
+        return known and key == PUBLISH
 
     def _payload_max(self) -> int:
         """Largest payload of a frame. Without frame_max a frame must still fit into memory. Some

@@ -33,6 +33,13 @@ class Heartbeat(Event):
     __slots__ = ()
 
 
+class ContentDue(Event):
+    """The next frame is a publish, or goes on with a content, and the owner wants none now. It is
+    not taken from the buffer."""
+
+    __slots__ = ()
+
+
 class MethodFrame(Event):
     """A method that is not part of a run and has no content; `raw` is the whole frame."""
 

@@ -245,6 +245,8 @@ class MessageStore(FlowActor):
         self.group_bytes_max = STORE_GROUP_BYTES
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
+        self.rereads = 0
+        """Reads that have failed and will be made again after a while."""
         self.hurrying = False
         self.sealed = ""
         """Why nothing is written any more."""
@@ -277,6 +279,7 @@ class MessageStore(FlowActor):
         elif isinstance(message, DiskJob):
             self.done(message)
         elif isinstance(message, StoreRead):
+            self.rereads -= message.tries > 0
             self.read(message)
         elif isinstance(message, StorePaged):
             self.page(message)
@@ -609,6 +612,7 @@ class MessageStore(FlowActor):
         unread = str(job.failure) if job.failure is not None else job.unread
         if unread and message.tries < READ_TRIES:
             message.tries += 1
+            self.rereads += 1
             self.broker.world.clock.call_after(RETRY_FULL_MS, self, message)
             return
         if unread or job.missing:

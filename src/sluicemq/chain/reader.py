@@ -14,6 +14,7 @@ from sluicemq.amqp.connection import (
     Acks,
     AmqpConnection,
     AnyPublishes,
+    ContentDue,
     ContentTooLarge,
     Heartbeat,
     MethodFrame,
@@ -195,7 +196,7 @@ class Reader(FlowActor):
             if self.phase != CLOSED:
                 self.amqp.receive_data(message.data)
         elif isinstance(message, AlarmsChanged):
-            self.tell_client(self.throttle.alarms_changed(message.reason))
+            self.alarms_changed(message.reason)
         elif isinstance(message, ConnectionFault):
             self.fail(message.violation)
         elif isinstance(message, Closed):
@@ -259,6 +260,11 @@ class Reader(FlowActor):
             elif not isinstance(event, Heartbeat):
                 self.outside(event)
 
+    def alarms_changed(self, reason: str) -> None:
+        """See Throttle. While there is an alarm a publish is left in the buffer."""
+        self.tell_client(self.throttle.alarms_changed(reason))
+        self.amqp.wants_content = not reason
+
     def publishes(self, event: AnyPublishes) -> None:
         """Hand on a run as far as the channel's credit goes."""
         channel = self.channels.get(event.channel)
@@ -273,11 +279,12 @@ class Reader(FlowActor):
         outflow.spend(count)
         channel.post(event)
         self.tell_client(self.throttle.credit_changed())
-        self.tell_client(self.throttle.publish_received())
 
     def running(self, event: object) -> None:
         """Everything but publishes, once the connection is open."""
-        if isinstance(event, Acks):
+        if isinstance(event, ContentDue):
+            self.tell_client(self.throttle.publish_seen())
+        elif isinstance(event, Acks):
             channel = self.channels.get(event.channel)
             if channel is None:
                 self.stray(event.channel, 60, 80)
@@ -430,7 +437,7 @@ class Reader(FlowActor):
         self.throttle.notify = self.handshake.can("connection.blocked")
         reason = self.broker.alarms.register(self)
         if reason:
-            self.tell_client(self.throttle.alarms_changed(reason))
+            self.alarms_changed(reason)
         if self.handshake.heartbeat:
             self.later(self.handshake.heartbeat * 500, TICK)
         else:

@@ -1,12 +1,13 @@
 """When a connection is not read, what its client is told about it, and how it is shown.
 
 A connection stops for two reasons: a credit gate is shut (flow), or there is an alarm and it
-publishes. An alarm alone does not stop it: one that only consumes is never blocked. A publish that
-arrives in `blocking` is let through and stops the reading after it.
+publishes. An alarm alone does not stop it: one that only consumes is never blocked. In `blocking`
+it is read up to the next frame that belongs to a message; that publish stops the reading, and
+waits unparsed until the alarm is over.
 
                    reading   alarm gate   told to a client which can hear it
     running        yes       open
-    blocking       yes       open
+    blocking       methods   open
     flow           no        open         (never told)
     blocked        no        shut         connection.blocked on the way in,
     blocked_flow   no        shut         connection.unblocked on the way out
@@ -24,7 +25,6 @@ from sluicemq.limits import CONNECTION_FLOW_STICKY_NS
 
 MOVES: Final[dict[str, dict[str, str]]] = {
     "running": {
-        "publish": "running",
         "alarm": "blocking",
         "all_clear": "running",
         "credit_spent": "flow",
@@ -33,28 +33,24 @@ MOVES: Final[dict[str, dict[str, str]]] = {
         "publish": "blocked",
         "alarm": "blocking",
         "all_clear": "running",
-        "credit_spent": "blocked_flow",
     },
     "flow": {
-        "publish": "flow",
         "alarm": "blocked_flow",
         "all_clear": "flow",
         "credit_granted": "running",
     },
     "blocked": {
-        "publish": "blocked",
         "alarm": "blocked",
         "all_clear": "running",
-        "credit_spent": "blocked_flow",
     },
     "blocked_flow": {
-        "publish": "blocked_flow",
         "alarm": "blocked_flow",
         "all_clear": "flow",
         "credit_granted": "blocked",
     },
 }
-"""state -> input -> state. What is missing cannot happen: credit is spent once, granted once."""
+"""state -> input -> state. What is missing cannot happen: a publish is only looked for while there
+is an alarm and the connection is read; none gets in then, and so none spends credit."""
 
 STATES: Final = tuple(MOVES)
 INPUTS: Final = ("publish", "alarm", "all_clear", "credit_spent", "credit_granted")
@@ -111,10 +107,8 @@ class Throttle:
         """Not read now; the heartbeats of the client must not be missed."""
         return self.state >= FLOW
 
-    def publish_received(self) -> int:
-        """Content has come in. Cheap: call it for each run of publishes."""
-        if self.state == RUNNING:
-            return NOTHING
+    def publish_seen(self) -> int:
+        """In `blocking` only: the next frame is a publish, or belongs to one that has begun."""
         return self._move(_PUBLISH)
 
     def alarms_changed(self, reason: str) -> int:

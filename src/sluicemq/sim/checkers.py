@@ -231,7 +231,8 @@ class Checkers:
 
     def waits_for_disk(self) -> bool:
         """Has somebody asked the disk for something, or will again when there is space?"""
-        if self.disk.busy() or self.broker.store.retrying:
+        store = self.broker.store
+        if self.disk.busy() or store.retrying or store.rereads:
             return True
         return any(queue.machine.backing.index.busy for queue in self.queues)
 
