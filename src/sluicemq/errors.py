@@ -46,6 +46,10 @@ class Refused(SluiceError):
     exit_code = 2
 
 
+class LossRefused(Refused):
+    """Something that must be in the data directory is not there, and nobody has accepted that."""
+
+
 class ProtocolViolation(SluiceError):
     """The peer broke AMQP or asked for what the broker refuses.
 

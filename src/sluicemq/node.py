@@ -33,13 +33,15 @@ def in_memory(_: str) -> MessageIndex:
 
 
 class Node:
-    """One broker. `make_index` gives the message store's index for each of its kinds."""
+    """One broker. `make_index` gives the message store's index for each of its kinds;
+    `accept_loss`: what must be in the data directory and is not is done without."""
 
     def __init__(
         self,
         world: World,
         config: Config,
         make_index: Callable[[str], MessageIndex] = in_memory,
+        accept_loss: bool = False,
     ) -> None:
         self.world = world
         self.config = config
@@ -55,6 +57,7 @@ class Node:
             storage.queue_index_segment_entry_count,
             self.file_id,
             world.log.write,
+            accept_loss,
         )
         recovery.run(persistent, transient, self.begin)
         self.broker = Broker(world, config, self.scheduler, recovery, persistent, transient)

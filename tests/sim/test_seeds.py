@@ -18,7 +18,7 @@ import pytest
 import sluicemq
 from sluicemq.config import PROFILES
 from sluicemq.sim.report import Report
-from sluicemq.sim.run import simulate
+from sluicemq.sim.run import STEPS, simulate
 
 SEEDS = range(200)
 REPLAYED = range(0, 200, 20)
@@ -106,13 +106,15 @@ def test_a_profile_can_be_chosen_for_a_seed() -> None:
     assert not any(report.failure for report in chosen)
 
 
-def regressions() -> list[tuple[int, str]]:
-    """Seeds that once failed: `SEED what was wrong` on each line."""
+def regressions() -> list[tuple[str, str]]:
+    """Seeds that once failed: `SEED what was wrong`, or `SEED/STEPS what was wrong`, on each
+    line."""
     lines = [line for line in REGRESSIONS.read_text().splitlines() if line[:1] not in ("", "#")]
-    return [(int(line.split()[0]), line) for line in lines]
+    return [(line.split()[0], line) for line in lines]
 
 
-@pytest.mark.parametrize(("seed", "line"), regressions())
-def test_a_seed_that_once_failed_passes(seed: int, line: str) -> None:
-    report = simulate(seed)
+@pytest.mark.parametrize(("which", "line"), regressions())
+def test_a_seed_that_once_failed_passes(which: str, line: str) -> None:
+    seed, _, steps = which.partition("/")
+    report = simulate(int(seed), int(steps or STEPS))
     assert not report.failure, f"{line}\n{report.trace}"

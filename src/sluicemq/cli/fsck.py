@@ -6,11 +6,15 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 
 from sluicemq.cli.formats import escaped
 from sluicemq.storage.fsck import Check, Finding, Verdict
+
+HANDLES: Final = 64
+"""Files that a repair has open at a time."""
 
 
 @click.command(short_help="Check a data directory.")
@@ -22,16 +26,26 @@ from sluicemq.storage.fsck import Check, Finding, Verdict
     show_default=True,
     help="How to print it: for people, or one JSON object.",
 )
-def fsck(directory: Path, formatter: str) -> None:
-    """Check the data directory DIR of a broker that is not running; nothing is written.
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Do without what is lost and write anew what has damage in it, so that a broker starts;"
+    " what was there goes to DIR/quarantine. Then check.",
+)
+def fsck(directory: Path, formatter: str, repair: bool) -> None:
+    """Check the data directory DIR of a broker that is not running; without --repair nothing is
+    written.
 
     Reads everything: the newest checkpoint, the journal, every segment and every message file, and
     looks for each message that is alive. The exit code is 1 when something is damaged or missing.
-    A torn tail, the rest of a write that was cut off, is noted and no damage.
+    A torn tail, the rest of a write that was cut off, is noted and no damage. `lost` is what a
+    broker does not start without, unless it is told to: `sluicemq serve --accept-loss`.
     """
     from sluicemq.host.data_dir import unheld  # noqa: PLC0415 (a bad option is told at once)
     from sluicemq.host.read_only_files import ReadOnlyFiles  # noqa: PLC0415
 
+    if repair:
+        mend(directory)
     with unheld(directory):
         verdict = Check(ReadOnlyFiles(directory)).run()
     if formatter == "json":
@@ -41,10 +55,33 @@ def fsck(directory: Path, formatter: str) -> None:
     sys.exit(1 if verdict.findings else 0)
 
 
+def mend(directory: Path) -> None:
+    """What --repair does; each step is told on standard error."""
+    from sluicemq.host.clock import HostDice  # noqa: PLC0415
+    from sluicemq.host.data_dir import held, unheld  # noqa: PLC0415
+    from sluicemq.host.files import HostFiles  # noqa: PLC0415
+    from sluicemq.storage.repair import Repair  # noqa: PLC0415
+
+    with unheld(directory):
+        pass  # only a directory that is there is taken
+    dice = HostDice()
+
+    def say(level: str, text: str) -> None:
+        click.echo(escaped(f"{level}: {text.removeprefix('recovery: ')}"), err=True)
+
+    with held(directory):
+        files = HostFiles(directory, HANDLES)
+        try:
+            Repair(files, lambda: dice.token(16), say).run()
+        finally:
+            files.close()
+
+
 def as_json(verdict: Verdict) -> dict[str, object]:
     """One object."""
     return {
         "checked": verdict.counted,
+        "losses": [loss._asdict() for loss in verdict.losses],
         "notes": [note._asdict() for note in verdict.notes],
         "findings": [finding._asdict() for finding in verdict.findings],
     }
@@ -56,6 +93,8 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
     yield f"checked: {', '.join(counted)}"
     for note in verdict.notes:
         yield f"note: {line_of(note)}"
+    for loss in verdict.losses:
+        yield escaped(f"lost: {loss}")
     for finding in verdict.findings:
         yield f"damaged: {line_of(finding)}"
     total = len(verdict.findings)

@@ -38,12 +38,19 @@ from sluicemq.config import Config
     multiple=True,
     help="Set one option; may be given often. See docs/configuration.md.",
 )
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Start without files that must be there and are missing, short or unreadable. What they"
+    " had is lost; what is left of them goes to DIR/quarantine. See docs/persistence.md.",
+)
 def serve(
     host: str | None,
     port: str | None,
     data_dir: str | None,
     file: Path | None,
     sets: tuple[str, ...],
+    accept_loss: bool,
 ) -> None:
     """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
 
@@ -67,7 +74,7 @@ def serve(
         def read_again() -> Config:
             return at(directory, read())
 
-        sys.exit(run(at(directory, config), directory, read_again))
+        sys.exit(run(at(directory, config), directory, read_again, accept_loss))
 
 
 def at(directory: Path, config: Config) -> Config:

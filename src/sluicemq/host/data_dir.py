@@ -43,15 +43,30 @@ def user_data(env: Mapping[str, str]) -> Path:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Own the directory while inside. The lock is the kernel's: it ends with the process."""
+    """Own the directory while inside. The lock is the kernel's: it ends with the process. A
+    directory made here, and those above it, are there after a power loss too."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make(path)
         descriptor = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Refused(f"data_dir {path}: {error.strerror}") from error
     try:
         _lock(descriptor, path)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def make(path: Path) -> None:
+    """The directory, with those above it that are missing, durably. OSError."""
+    if path.is_dir():
+        return
+    if not path.parent.is_dir():
+        make(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -73,6 +73,9 @@ class HostFiles(Files):
                 return os.stat(self._place(path)).st_size
             return -1
 
+    def is_directory(self, path: str) -> bool:
+        return self._place(path).is_dir()
+
     def read(self, path: str, offset: int, size: int) -> bytes:
         with self._open("read", path) as handle:
             here = self.counters.here

@@ -1,4 +1,4 @@
-"""The files of a data directory for who only looks: everything that would change one is missing."""
+"""The files of a data directory for who only looks: nothing can be changed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ class ReadOnlyFiles(Files):
         place = self.root / path
         with told("look at", path):
             return place.stat().st_size if place.exists() else -1
+
+    def is_directory(self, path: str) -> bool:
+        return (self.root / path).is_dir()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         with told("read", path), (self.root / path).open("rb") as file:

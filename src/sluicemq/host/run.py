@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
 from sluicemq.host.disk import HostDisk
@@ -71,7 +71,7 @@ BROKEN_EXIT_CODE: Final = 70
 class Host:
     """One node on this machine, in the running event loop, over a directory that is held."""
 
-    def __init__(self, config: Config, directory: Path) -> None:
+    def __init__(self, config: Config, directory: Path, accept_loss: bool = False) -> None:
         self.loop = asyncio.get_running_loop()
         self.config = config
         self.stopped = asyncio.Event()
@@ -84,7 +84,8 @@ class Host:
         files = HostFiles(directory, config.storage.file_handles_max)
         self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
-        self.node = Node(world, config, partial(make_index, config, directory, self.log))
+        index = partial(make_index, config, directory, self.log)
+        self.node = Node(world, config, index, accept_loss)
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.servers: list[asyncio.Server] = []
@@ -209,13 +210,17 @@ def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageI
     return in_memory(kind)
 
 
-async def run_until_signal(config: Config, directory: Path, read: Callable[[], Config]) -> int:
+async def run_until_signal(
+    config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
+) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code."""
     try:
-        host = Host(config, directory)
+        host = Host(config, directory, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
         raise Refused(f"data_dir {directory}: cannot start on it: {failure}{advice}") from failure
+    except LossRefused as loss:
+        raise LossRefused(f"data_dir {directory}: {loss}") from None
     except Corrupt as error:
         raise Refused(f"data_dir {directory}: cannot start on it: {error}") from error
     await host.start()
@@ -228,9 +233,12 @@ async def run_until_signal(config: Config, directory: Path, read: Callable[[], C
     return host.exit_code
 
 
-def serve(config: Config, directory: Path, read: Callable[[], Config]) -> int:
+def serve(
+    config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
+) -> int:
     """The process's exit code: 0 after a signal. `directory` is the data directory, held; `read`
-    reads the configuration again."""
+    reads the configuration again; `accept_loss`: what is missing of what must be in the directory
+    is done without."""
     tune_allocator()
     raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -238,7 +246,7 @@ def serve(config: Config, directory: Path, read: Callable[[], Config]) -> int:
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        code = runner.run(run_until_signal(config, directory, read))
+        code = runner.run(run_until_signal(config, directory, read, accept_loss))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code

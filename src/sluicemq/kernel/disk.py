@@ -33,6 +33,10 @@ class Files:
         """Bytes of a file, -1 when there is none."""
         raise NotImplementedError
 
+    def is_directory(self, path: str) -> bool:
+        """Is it there, and no file?"""
+        raise NotImplementedError
+
     def read(self, path: str, offset: int, size: int) -> bytes:
         """At most `size` bytes from `offset` on: fewer at the file's end."""
         raise NotImplementedError

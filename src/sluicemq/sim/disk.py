@@ -217,6 +217,9 @@ class SimFiles(Files):
         inode = self.inodes.get(path)
         return -1 if inode is None else len(inode.data)
 
+    def is_directory(self, path: str) -> bool:
+        return path in self.directories
+
     def read(self, path: str, offset: int, size: int) -> bytes:
         return self._do("read", path, lambda: self._read(path, offset, size))
 

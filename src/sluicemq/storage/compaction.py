@@ -22,6 +22,8 @@ from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, pieces_of_record
 GARBAGE_FRACTION: Final = 0.5
 """Above this share of garbage files are combined (RabbitMQ's GARBAGE_FRACTION)."""
 QUARANTINE: Final = "quarantine"
+COPY_BYTES: Final = 4 << 20
+"""Of a damaged file, copied at a time."""
 
 
 def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: int) -> bool:
@@ -152,6 +154,24 @@ class Deletion(DiskJob):
 def put_aside(files: Files, path: str) -> str:
     """Rename a file into the quarantine, beside what is there; the new path is returned. The caller
     syncs the directory it was in."""
+    kept = place_for(files, path)
+    files.rename(path, kept)
+    files.sync_directory(QUARANTINE)
+    return kept
+
+
+def keep_copy(files: Files, path: str) -> str:
+    """Copy a file into the quarantine, durably; the path of the copy."""
+    kept = place_for(files, path)
+    for at in range(0, files.size(path), COPY_BYTES):
+        files.write(kept, at, files.read(path, at, COPY_BYTES))
+    files.sync(kept)
+    files.sync_directory(QUARANTINE)
+    return kept
+
+
+def place_for(files: Files, path: str) -> str:
+    """A name in the quarantine that nothing has yet."""
     files.make_directory(QUARANTINE)
     name = "-".join(path.split("/"))
     kept = f"{QUARANTINE}/{name}"
@@ -159,6 +179,4 @@ def put_aside(files: Files, path: str) -> str:
     while files.size(kept) >= 0:
         again += 1
         kept = f"{QUARANTINE}/{name}.{again}"
-    files.rename(path, kept)
-    files.sync_directory(QUARANTINE)
     return kept

@@ -2,7 +2,8 @@
 
 This does what a start does (`recovery`), but in its own words and without mending anything: what
 the newest checkpoint and the journal behind it say is alive is looked for, position by position.
-Everything read on the way is checked too, alive or not.
+Everything read on the way is checked too, alive or not. What a start itself would say is asked of
+it, so that both agree on whether there will be one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from array import array
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
+from sluicemq.kernel.disk import Files
 from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.bits import bits_of, ranges_of
@@ -28,20 +30,24 @@ from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, Run, dec
 from sluicemq.storage.inspection import range_text
 from sluicemq.storage.journal import journal_numbers, journal_path
 from sluicemq.storage.message_file import decode_directory, number_in
+from sluicemq.storage.message_files import PERSISTENT, MessageFiles
+from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.records import (
     DIRECTORY,
     FILE_HEADER_SIZE,
+    FILE_ID_SIZE,
     GROUP,
     MESSAGE,
     decode_header,
     scan,
 )
+from sluicemq.storage.recovery import Recovery
 from sluicemq.storage.segments import read_block, scan_places, segment_path
 from sluicemq.storage.stream_check import StreamCheck
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.disk import Files
+    from sluicemq.storage.audit import Loss
     from sluicemq.storage.checkpoint import SegmentState
     from sluicemq.storage.records import FileHeader, Scan
 
@@ -60,10 +66,11 @@ class Finding(NamedTuple):
 
 
 class Verdict:
-    """`findings` mean that something is lost or damaged, `notes` do not. `counted` says how much
-    was looked at."""
+    """`findings` mean that something is lost or damaged, `notes` do not. `losses` are what a start
+    does not go on from, unless it is told to. `counted` says how much was looked at."""
 
     def __init__(self) -> None:
+        self.losses: list[Loss] = []
         self.findings: list[Finding] = []
         self.notes: list[Finding] = []
         self.counted: dict[str, int] = dict.fromkeys(
@@ -82,6 +89,19 @@ class Verdict:
             ),
             0,
         )
+
+
+class Unchanged(Files):
+    """Files that can only be looked at; whoever would keep a copy of something hears why not."""
+
+    def __init__(self, files: Files) -> None:
+        self.names = files.names  # type: ignore[method-assign]
+        self.size = files.size  # type: ignore[method-assign]
+        self.is_directory = files.is_directory  # type: ignore[method-assign]
+        self.read = files.read  # type: ignore[method-assign]
+
+    def make_directory(self, path: str) -> None:
+        raise DiskFailed("make directory", path, "EROFS")
 
 
 class QueueLook:
@@ -180,7 +200,34 @@ class Check:
                 StreamCheck(self.files, key, self.finding, self.note, self.count).run()
         for name in self.files.names(QUARANTINE):
             self.note(f"{QUARANTINE}/{name}", "was put aside because it was damaged")
+        self.ask_the_start()
         return self.verdict
+
+    def ask_the_start(self) -> None:
+        """What it would miss, and what else it would say."""
+        told: list[tuple[str, str]] = []
+        recovery = Recovery(
+            Unchanged(self.files),
+            self.entry_count or 1,
+            lambda: bytes(FILE_ID_SIZE),
+            lambda level, text: told.append((level, text)),
+            accept_loss=True,
+        )
+        try:
+            recovery.look(MessageFiles(PERSISTENT, DictIndex(), 1, bytes))
+        except Corrupt as error:  # what nobody can write: it stops a start, whatever it is told
+            told.append(("error", str(error)))
+        self.verdict.losses = recovery.losses
+        known = {finding.path for finding in self.verdict.findings}
+        for loss in recovery.losses:
+            if loss.path not in known:
+                self.finding(*loss)
+        for path in recovery.strays():
+            self.note(path, "is none of a broker's; it is left alone")
+        for level, text in told:
+            if level == "error" and not self.verdict.findings:
+                path, _, what = text.removeprefix("recovery: ").partition(": ")
+                self.finding(path, what)
 
     def finding(self, path: str, text: str) -> None:
         self.verdict.findings.append(Finding(path, text))

@@ -133,8 +133,9 @@ class Journal:
 
 
 class Replay:
-    """The entries of a journal file. `problems`: what is wrong with it; `torn`: the last group was
-    never finished, which is no problem in the newest file."""
+    """The entries of a journal file. `problems`: what is wrong with it; `unreadable`: why nothing
+    in it can be known; `torn`: the last group was never finished, which is no problem in the newest
+    file."""
 
     def __init__(self, files: Files, number: int) -> None:
         self.path = journal_path(number)
@@ -142,14 +143,17 @@ class Replay:
         self.sequences: list[int] = []
         """Of the groups; they are without gaps, over all files of one start."""
         self.problems: list[str] = []
+        self.unreadable = ""
         self.torn = False
         data = files.read(self.path, 0, files.size(self.path))
         try:
             header = decode_header(data, "journal")
+            if header.number != number:
+                raise Corrupt(f"it is journal file {header.number}")
         except Corrupt as error:
-            self.torn = True
-            if not is_unfinished(data):
-                self.problems.append(f"{self.path}: {error}")
+            self.torn = is_unfinished(data)
+            if not self.torn:
+                self.unreadable = str(error)
             return
         found = scan(data, header.file_id)
         self.torn = found.torn

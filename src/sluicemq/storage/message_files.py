@@ -88,6 +88,8 @@ class MessageFiles:
         self.overtaken = 0
         self.deduplicated = 0
         self.compactions = 0
+        self.recovery: Recovery | None = None
+        """The start, until it is over."""
 
     # -- write and remove
 
@@ -400,15 +402,38 @@ class MessageFiles:
     def recover(self, files: Files, references: Mapping[int, int]) -> Recovered:
         """Find the messages that `references` names, with how many refer to each. What nobody
         refers to is garbage. Blocks; called once, before anything else."""
-        files.make_directory(self.directory)
+        found = self.look(files, references)
+        self.make_durable(files)
+        self.tidy()
+        return found
+
+    def look(
+        self, files: Files, references: Mapping[int, int], given_up: tuple[str, ...] = ()
+    ) -> Recovered:
+        """The first part of `recover`: nothing is written, and nothing is lost by doing it again.
+        `make_durable` and `tidy` must follow. With an error of `given_up` a file is lost; with any
+        other DiskFailed is raised."""
         self.index.clear()
-        found = Recovery(files, self.directory, self.index, references).run()
+        self.recovery = Recovery(files, self.directory, self.index, references, given_up)
+        found = self.recovery.look()
         self.table = found.table
         self.total_bytes = sum(file.size for file in self.table.values())
         self.valid_bytes = sum(file.valid for file in self.table.values())
         self.highest_id = max(found.highest_id, max(references, default=0))
         self.next_number = found.highest_number + 1
         return found
+
+    def make_durable(self, files: Files) -> None:
+        """What was found will be found again."""
+        assert self.recovery is not None
+        files.make_directory(self.directory)
+        self.recovery.make_durable()
+
+    def tidy(self) -> None:
+        """Files of no use go, when it is durable that nobody refers to them."""
+        assert self.recovery is not None
+        self.recovery.tidy()
+        self.recovery = None
 
     def wipe(self, files: Files) -> None:
         """Begin with nothing, in place of `recover`."""

@@ -1,8 +1,11 @@
 """A start: which files there are, and which of their records are still referred to.
 
-Nothing here changes a record. Files without a living record are deleted, and those that cannot be
-understood are put aside; both only after everything was read and what was found is durable, so a
-start that is cut off can begin again.
+    look          reads only; says what is referred to and in no file
+    make_durable  what was found stays found
+    tidy          files without a living record go, those that cannot be understood are put aside
+
+Nothing here changes a record. `tidy` comes when the checkpoint that says what was found is durable,
+so a start that is cut off can begin again.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from sluicemq.errors import Corrupt
+from sluicemq.errors import Corrupt, DiskFailed
 from sluicemq.storage.compaction import put_aside
 from sluicemq.storage.message_file import MessageFile, number_in, read_directory
 from sluicemq.storage.message_index import MessageIndex, entry_of
@@ -32,11 +35,15 @@ class Problem(NamedTuple):
 
 class Recovered:
     """What a start found. `missing` are ids that are referred to and in no file; `highest_id` is
-    that of any record found, dead or alive: ids given from now on must be above it."""
+    that of any record found, dead or alive: ids given from now on must be above it. `unreadable`
+    are files of which nothing can be known; in the others no more than `damaged_bytes` are not
+    what was written there."""
 
     def __init__(self) -> None:
         self.table: dict[int, MessageFile] = {}
         self.problems: list[Problem] = []
+        self.unreadable: list[Problem] = []
+        self.damaged_bytes = 0
         self.missing: list[int] = []
         self.highest_id = 0
         self.highest_number = -1
@@ -51,8 +58,11 @@ class Recovery:
         directory: str,
         index: MessageIndex,
         references: Mapping[int, int],
+        given_up: tuple[str, ...] = (),
     ) -> None:
         self.files = files
+        self.given_up = given_up
+        """Errors with which a file that cannot be read counts as lost."""
         self.directory = directory
         self.index = index
         self.references = references
@@ -64,18 +74,24 @@ class Recovery:
         self.unsure: list[str] = []
         """Files in use whose last job may have been cut off before it synced them."""
 
-    def run(self) -> Recovered:
+    def look(self) -> Recovered:
         """Fills the index, which must be empty."""
         found = self.found
-        # What an earlier life deleted must not come back later, with ids that are used again now.
-        self.files.sync_directory(self.directory)
         for number, name in sorted(
             (number, name)
             for name in self.files.names(self.directory)
             if (number := number_in(name)) is not None
         ):
+            path = f"{self.directory}/{name}"
+            if self.files.is_directory(path):
+                continue
             found.highest_number = number
-            self.open(f"{self.directory}/{name}", number)
+            try:
+                self.open(path, number)
+            except DiskFailed as failure:
+                if failure.code not in self.given_up:
+                    raise
+                found.unreadable.append(Problem(path, 0, 0, str(failure)))
         ids = list(self.references)
         entries = self.index.get_many(ids)
         found.missing = [
@@ -84,19 +100,27 @@ class Recovery:
         for problem in self.cut_off:
             if found.missing:
                 self.aside.append(problem.path)
-                found.problems.append(problem)
+                found.unreadable.append(problem)
             else:
                 self.dead.append(problem.path)
-        unsure = [path for path in self.unsure if path not in (*self.dead, *self.aside)]
-        for path in unsure:
-            self.files.sync(path)
+        return found
+
+    def make_durable(self) -> None:
+        """What was found will be found again."""
+        # What an earlier life deleted must not come back later, with ids that are used again now.
+        self.files.sync_directory(self.directory)
+        for path in self.unsure:
+            if path not in (*self.dead, *self.aside):
+                self.files.sync(path)
+
+    def tidy(self) -> None:
+        """What is of no use goes."""
         for path in self.dead:
             self.files.delete(path)
         for path in self.aside:
             put_aside(self.files, path)
         if self.dead or self.aside:
             self.files.sync_directory(self.directory)
-        return found
 
     def open(self, path: str, number: int) -> None:
         """Look into one file."""
@@ -108,14 +132,14 @@ class Recovery:
             if file.header() != header or file.path != path:
                 raise Corrupt("the file's header is that of another file")
         except Corrupt as damage:
-            problem = Problem(path, 0, size, f"{damage}; put aside")
+            problem = Problem(path, 0, size, str(damage))
             if not any(self.files.read(path, 0, size)):
                 self.dead.append(path)  # made, and never written to
             elif is_cut_off(header):
                 self.cut_off.append(problem)
             else:
                 self.aside.append(path)
-                self.found.problems.append(problem)
+                self.found.unreadable.append(problem)
             return
         file.size = size
         self.take(file, self.records(file))
@@ -130,7 +154,10 @@ class Recovery:
         for start, end in scanned.damaged:
             text = "no valid record; what others refer to in there is missing"
             self.found.problems.append(Problem(file.path, start, end, text))
+            self.found.damaged_bytes += end - start
             file.damaged = True
+        if scanned.torn:
+            self.found.damaged_bytes += file.size - scanned.end
         return [
             (record.sequence, record.offset, record.end - record.offset)
             for record in scanned.records

@@ -1,31 +1,38 @@
 """From a data directory to a state: the newest checkpoint, then the journal behind it.
 
-Nothing old is deleted before a new checkpoint is durable, so a recovery that is cut off can begin
-again. Messages that only the journal has are written to the segments of their queues: afterwards
-every message is in a queue index, and the journal begins anew. Segments are not read, except for
-blocks that refer to the message store, whose reference counts are taken from there (spec 6.8).
+    look     reads only: what there is, what of it is damaged, and what must be there and is not
+    decide   a start does not go on from a loss unless it was told to
+    settle   what was found becomes durable, with a new checkpoint; then what is of no use goes
+
+So a start that is refused has changed nothing, and nothing old is deleted before a new checkpoint
+is durable: a recovery that is cut off can begin again. Messages that only the journal has are
+written to the segments of their queues: afterwards every message is in a queue index, and the
+journal begins anew. Segments are not read, except for blocks that refer to the message store, whose
+reference counts are taken from there (spec 6.8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from sluicemq.errors import Corrupt, Refused
+from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
+from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in
 from sluicemq.storage.bits import bits_of
 from sluicemq.storage.checkpoint import (
     DIRECTORY as CHECKPOINT,
 )
 from sluicemq.storage.checkpoint import (
     KEPT,
+    UNFINISHED,
     Checkpoint,
     QueueState,
-    SegmentState,
     read_newest,
     write_checkpoint,
 )
+from sluicemq.storage.compaction import keep_copy, put_aside
 from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import (
     DIRECTORY as JOURNAL,
@@ -36,9 +43,12 @@ from sluicemq.storage.journal import (
     journal_path,
 )
 from sluicemq.storage.message_files import MessageFiles
+from sluicemq.storage.message_recovery import Recovered
 from sluicemq.storage.positions import Mark, priority_at
-from sluicemq.storage.queue_index import QUARANTINE, IndexRead, QueueIndex, picked
-from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header
+from sluicemq.storage.queue_index import IndexRead, QueueIndex, Segment, picked
+from sluicemq.storage.records import size_of_record
+from sluicemq.storage.segments import NAME as SEGMENT_NAME
+from sluicemq.storage.stream_segment import STREAMS
 
 QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
@@ -69,7 +79,7 @@ class RecoveredQueue:
         self.runs: list[Run] = []
         """Of the journal; some of their messages may be acknowledged or in segments."""
         self.gone: list[int] = []
-        """Segments of the checkpoint whose files are not there."""
+        """Segments of the checkpoint whose files are not there, or are others."""
         self.alive: dict[int, int] = {}
         """Bits, by segment: published in the journal and not acknowledged there."""
 
@@ -104,7 +114,9 @@ class RecoveredQueue:
 
 
 class Recovery:
-    """One start. `say` takes lines for the log: (level, text)."""
+    """One start. `say` takes lines for the log: (level, text). `accept_loss`: what must be there
+    and is not is done without, and what is left of it is put aside. `thorough`: segments are read
+    whole, and those with damage in them are written anew without it."""
 
     def __init__(
         self,
@@ -112,11 +124,17 @@ class Recovery:
         entry_count: int,
         new_file_id: Callable[[], bytes],
         say: Callable[[str, str], None],
+        accept_loss: bool = False,
+        thorough: bool = False,
     ) -> None:
         self.files = files
         self.entry_count = entry_count
         self.new_file_id = new_file_id
         self.say = say
+        self.accept_loss = accept_loss
+        self.thorough = thorough
+        self.given_up = UNREADABLE if accept_loss else ()
+        """Errors with which a file that cannot be read counts as lost."""
         self.queues: dict[int, RecoveredQueue] = {}
         self.definitions = DurableDefinitions()
         self.clean = True
@@ -127,6 +145,16 @@ class Recovery:
         self.next_queue_id = 1
         self.node_id = b""
         self.deleted: set[int] = set()
+        self.losses: list[Loss] = []
+        """What must be there and is not."""
+        self.numbers: list[int] = []
+        """Of all files of the journal."""
+        self.damaged: list[str] = []
+        """Files of the journal that have to be copied before they go."""
+        self.mended: list[Audit] = []
+        """Segments that get back their header, or lose what was behind their end."""
+        self.aside: list[str] = []
+        """Files that are not what they have to be."""
 
     def run(
         self,
@@ -135,34 +163,65 @@ class Recovery:
         begin: Callable[[DurableDefinitions], None] = lambda _: None,
     ) -> None:
         """All of it. `begin` adds what is to be there from the beginning. Refused: a newer version
-        wrote this, or too much of it is lost."""
+        wrote this, or something is lost and that was not accepted."""
+        self.look(persistent)
+        self.decide()
+        begin(self.definitions)
+        self.settle(persistent, transient)
+
+    def look(self, persistent: MessageFiles) -> None:
+        """What there is. Nothing is changed. Refused: a newer version wrote it."""
+        files = self.files
+        checkpoint, problems = read_newest(files)
+        self.warn(problems)
+        self.numbers = journal_numbers(files)
+        if checkpoint is None:
+            self.begin_anew(problems)
+        else:
+            self.start_from(checkpoint)
+            self.replay([number for number in self.numbers if number >= self.journal_number])
+        self.match_definitions()
+        self.look_at_segments()
+        self.count_references(persistent)
+
+    def decide(self) -> None:
+        """Go on, or not."""
+        for loss in self.losses:
+            self.say("error", f"recovery: {loss}")
+        if self.losses and not self.accept_loss:
+            count = len(self.losses) - 1
+            more = f" ({count} more such losses: see the log)" * (count > 0)
+            raise LossRefused(
+                f"{self.losses[0]}{more}. Nothing was changed. Put back what is missing; or go on"
+                " without it: start once with --accept-loss, or use `sluicemq fsck --repair`"
+            )
+
+    def settle(self, persistent: MessageFiles, transient: MessageFiles) -> None:
+        """Make it durable. A crash at any point leaves what `look` finds again."""
         files = self.files
         files.delete(RESERVE)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
-        checkpoint, problems = read_newest(files)
-        self.warn(problems)
-        numbers = journal_numbers(files)
-        if checkpoint is not None:
-            files.sync_directory(CHECKPOINT)  # what is done from here on counts on it
-            self.start_from(checkpoint, numbers)
-        elif problems:
-            raise Refused(f"no checkpoint can be read: {'; '.join(problems)}")
-        else:
-            self.node_id = self.new_file_id()
-        self.replay([number for number in numbers if number >= self.journal_number])
-        self.match_definitions()
-        begin(self.definitions)
+        for path in self.damaged:
+            self.copy_aside(path)
+        for path in self.aside:
+            self.say("error", f"recovery: {path} is {put_aside(files, path)} now")
         self.write_back()
-        self.count_references(persistent)
-        self.drop_unknown()
-        self.journal_number = max([self.journal_number, *numbers], default=0) + 1
+        persistent.make_durable(files)
+        self.journal_number = max([self.journal_number, *self.numbers], default=0) + 1
         for _ in range(KEPT):  # each must do without the journal that goes now
             self.checkpoint_number += 1
             write_checkpoint(files, self.checkpoint(clean=False))
-        for number in numbers:
+        self.tidy(persistent)
+
+    def tidy(self, persistent: MessageFiles) -> None:
+        """What is of no use any more goes."""
+        files = self.files
+        persistent.tidy()
+        self.drop_unknown()
+        for number in self.numbers:
             files.delete(journal_path(number))
-        if numbers:
+        if self.numbers:
             files.sync_directory(JOURNAL)
 
     def warn(self, problems: list[str]) -> None:
@@ -171,7 +230,36 @@ class Recovery:
 
     # -- the checkpoint
 
-    def start_from(self, checkpoint: Checkpoint, numbers: list[int]) -> None:
+    def begin_anew(self, problems: list[str]) -> None:
+        """There is no checkpoint: this is a new directory, or has lost all that says what is in
+        it."""
+        self.node_id = self.new_file_id()
+        found = [*self.left_over()]
+        if problems:
+            self.lose(CHECKPOINT, f"has no checkpoint that can be read: {'; '.join(problems)}")
+        elif found:
+            text = f"has no checkpoint, so nothing tells what is in the {len(found)} other files"
+            self.lose(CHECKPOINT, f"{text}, {found[0]} for one: all of it is lost")
+        self.aside += [path for path in found if not path.startswith(CHECKPOINT)]
+        self.aside += [path for path in found if path.startswith(CHECKPOINT)]
+        self.clean = not self.losses
+
+    def left_over(self) -> Iterable[str]:
+        """Files that a broker of this directory has made."""
+        directories = [CHECKPOINT, JOURNAL, "messages/persistent"]
+        for parent in (QUEUES, STREAMS):
+            directories += [f"{parent}/{name}" for name in self.files.names(parent)]
+        for directory in directories:
+            if self.files.is_directory(directory):
+                for name in self.files.names(directory):
+                    if not name.endswith(UNFINISHED):
+                        yield f"{directory}/{name}"
+
+    def lose(self, path: str, text: str) -> None:
+        """Something is not there that must be."""
+        self.losses.append(Loss(path, text))
+
+    def start_from(self, checkpoint: Checkpoint) -> None:
         """The state as of the checkpoint."""
         self.is_new = False
         self.checkpoint_number = checkpoint.number
@@ -184,16 +272,13 @@ class Recovery:
             text = f"segments have {self.entry_count} entries here, whatever the configuration says"
             self.say("warning", text)
         self.journal_number = checkpoint.journal_first
-        behind = [number for number in numbers if number >= checkpoint.journal_first]
-        if behind and behind[0] != checkpoint.journal_first:
-            missing = journal_path(checkpoint.journal_first)
-            raise Refused(f"{missing} is missing, which checkpoint {checkpoint.number} needs")
+        behind = any(number >= checkpoint.journal_first for number in self.numbers)
         self.clean = checkpoint.clean and not behind
         for state in checkpoint.queues:
             self.adopt(state)
 
     def adopt(self, state: QueueState) -> None:
-        """A queue of the checkpoint; its segments are cut to what was durable then."""
+        """A queue of the checkpoint."""
         queue = self.queue(state.id)
         queue.next_position = state.next_position
         queue.delivered = state.delivered
@@ -201,35 +286,69 @@ class Recovery:
         queue.size = state.size
         for segment in state.segments:
             queue.index.adopt(segment)
-            path = queue.index.segments[segment.number].path
-            size = self.files.size(path)
-            if not self.is_same(path, segment):
-                queue.gone.append(segment.number)
-            elif size > segment.length:
-                self.files.truncate(path, segment.length)
-            elif size < segment.length:
-                text = f"{path} has {max(size, 0)} of {segment.length} bytes"
-                self.say("error", f"recovery: {text}; what is missing is lost")
 
-    def is_same(self, path: str, segment: SegmentState) -> bool:
-        """Is this the file that the checkpoint means? When nothing in it was alive any more it was
-        deleted, and there may be another one in its place."""
-        head = self.files.read(path, 0, FILE_HEADER_SIZE) if self.files.size(path) > 0 else b""
-        try:
-            return decode_header(head, "segment").file_id == segment.file_id
-        except Corrupt:
-            return False
+    # -- segments
 
-    def renew(self, queue: RecoveredQueue) -> None:
-        """Segments that are gone begin anew. The journal has all that was in a newer file, and that
-        everything in the old one was acknowledged."""
-        for number in queue.gone:
-            segment = queue.index.segments[number]
-            if segment.live:
-                text = f"{segment.path} is missing, {segment.live.bit_count()} messages are lost"
-                self.say("error", f"recovery: {text}")
-            self.files.delete(segment.path)
-            del queue.index.segments[number]
+    def look_at_segments(self) -> None:
+        """Is each file there, and the one that is meant?"""
+        for key, queue in self.queues.items():
+            for segment in queue.index.segments.values():
+                audit = Audit(self.files, segment, key, self.entry_count, self.given_up)
+                audit.run()
+                self.judge(queue, audit)
+                if self.thorough and segment.live and segment.number not in queue.gone:
+                    self.read_whole(queue, audit)
+
+    def judge(self, queue: RecoveredQueue, audit: Audit) -> None:
+        """What becomes of a segment. Without a living message it may be gone: it was deleted then,
+        and there may be another in its place. The journal has all that is in a newer file."""
+        segment = audit.segment
+        if audit.lost:
+            text = f"{audit.problem}, {audit.lost.bit_count()} messages of"
+            self.lose(segment.path, f"{text} {self.title(queue)} are lost")
+            if audit.size >= 0 and not (audit.is_ours or audit.is_mendable):
+                self.aside.append(segment.path)
+            segment.live &= ~audit.lost
+        elif audit.problem and segment.live:
+            self.say("error", f"recovery: {segment.path}: {audit.problem}; nothing is lost")
+        if not (audit.is_ours or audit.is_mendable):
+            queue.gone.append(segment.number)
+        elif audit.is_mendable or audit.size != segment.length:
+            segment.length = audit.end
+            self.mended.append(audit)
+
+    def read_whole(self, queue: RecoveredQueue, audit: Audit) -> None:
+        """If anything in a segment cannot be read, what can be goes to a new one as if it came from
+        the journal."""
+        segment = audit.segment
+        runs = audit.read_all()
+        lost = segment.live & ~bits_in(runs, segment.number * self.entry_count)
+        if not audit.is_damaged:
+            return
+        if lost:
+            text = f"{lost.bit_count()} messages of {self.title(queue)} cannot be read"
+            self.lose(segment.path, f"is damaged: {text}")
+        queue.runs += picked(runs, segment.live, segment.number * self.entry_count)
+        queue.alive[segment.number] = queue.alive.get(segment.number, 0) | segment.live & ~lost
+        queue.gone.append(segment.number)
+        segment.live = 0
+        self.aside.append(segment.path)
+
+    def title(self, queue: RecoveredQueue) -> str:
+        """For people."""
+        definition = self.definitions.queues[queue.index.queue_id]
+        return f"queue {definition.name!r} in {definition.vhost!r}"
+
+    def mend(self, audit: Audit) -> None:
+        """The segment's file is as it should be, as far as that is possible."""
+        files, segment = self.files, audit.segment
+        if audit.is_mendable or audit.is_short:
+            self.copy_aside(segment.path)
+        if audit.is_mendable:
+            files.write(segment.path, 0, audit.header)
+        if files.size(segment.path) > segment.length:
+            files.truncate(segment.path, segment.length)
+        segment.dirty = True
 
     def queue(self, queue_id: int) -> RecoveredQueue:
         """The queue of that id; a new one has nothing."""
@@ -244,14 +363,21 @@ class Recovery:
 
     def replay(self, numbers: list[int]) -> None:
         """Entries in the order in which they were written."""
-        if numbers:  # after a kill the last group may not be on the disk yet: first it must be
-            self.files.sync(journal_path(numbers[-1]))
-            self.files.sync_directory(JOURNAL)
+        if numbers and numbers[0] != self.journal_number:
+            missing = journal_path(self.journal_number)
+            text = f"is missing, which checkpoint {self.checkpoint_number} needs"
+            self.lose(missing, f"{text}: what was made durable in it is lost")
         expected = 0
         for before, number in zip([None, *numbers], numbers, strict=False):
-            found = Replay(self.files, number)
             if before is not None and number != before + 1:
-                found.problems.append(f"{found.path}: the files before it are missing")
+                self.lose_journal(before + 1, number - 1)
+            try:
+                found = Replay(self.files, number)
+            except DiskFailed as failure:
+                if failure.code not in self.given_up:
+                    raise
+                self.lose(journal_path(number), f"cannot be read ({failure.code})")
+                continue
             for sequence in found.sequences:
                 if expected and sequence != expected:
                     text = f"groups {expected} to {sequence - 1} are missing"
@@ -261,18 +387,24 @@ class Recovery:
                 found.problems.append(f"{found.path}: its end is damaged")
             elif found.torn:
                 self.say("info", f"recovery: {found.path}: the last group was never finished")
-            if found.problems:
-                self.warn(found.problems)
-                self.put_aside(found.path)
+            if found.unreadable:
+                text = f"cannot be read: {found.unreadable}; what was made durable in it is lost"
+                self.lose(found.path, text)
+            self.warn(found.problems)
+            if found.problems or found.unreadable:
+                self.damaged.append(found.path)
             for entry in found.entries:
                 self.apply(entry)
 
-    def put_aside(self, path: str) -> None:
+    def lose_journal(self, first: int, last: int) -> None:
+        """These files are missing."""
+        others = f" with those up to number {last}" if last > first else ""
+        text = f"is missing{others}: messages, acknowledgements and definitions are lost"
+        self.lose(journal_path(first), text)
+
+    def copy_aside(self, path: str) -> None:
         """A copy for whoever wants to look at it."""
-        self.files.make_directory(QUARANTINE)
-        copy = f"{QUARANTINE}/{path.replace('/', '-')}"
-        self.files.write(copy, 0, self.files.read(path, 0, self.files.size(path)))
-        self.files.sync(copy)
+        copy = keep_copy(self.files, path)
         self.say("error", f"recovery: {path} was damaged; a copy is {copy}")
 
     def apply(self, entry: Entry) -> None:
@@ -332,16 +464,20 @@ class Recovery:
 
     def write_back(self) -> None:
         """What only the journal has goes to segments, durably."""
+        for audit in self.mended:
+            self.mend(audit)
         for done, queue in enumerate(self.queues.values()):
-            self.renew(queue)
             if done and not done % PROGRESS_EVERY:
                 self.say("info", f"recovery: {done} of {len(self.queues)} queues")
-            runs = [part for run in queue.runs for part in self.unwritten(queue, run)]
+            for number in queue.gone:
+                del queue.index.segments[number]
+            runs = self.unwritten(queue)
             queue.runs = []
             queue.alive = {}
             if runs:
                 for run in runs:
                     queue.weigh(run)
+                    queue.expiring |= run.expiry > 0
                 job = queue.index.write(runs)
                 job.run(self.files)
                 queue.index.wrote(job)
@@ -351,20 +487,22 @@ class Recovery:
             if dirty:
                 self.files.sync_directory(queue.index.directory)
 
-    def unwritten(self, queue: RecoveredQueue, run: Run) -> list[Run]:
-        """The parts of a run that are alive and not in a segment; each position once."""
+    def unwritten(self, queue: RecoveredQueue) -> list[Run]:
+        """The parts of a queue's runs that are alive and not in a segment; each position once."""
         parts: list[Run] = []
-        offset = 0
-        for number, part in queue.index.parts(run.positions):
-            base = number * self.entry_count
-            segment = queue.index.segments.get(number)
-            wanted = queue.alive.get(number, 0) & bits_of(part, base)
-            if segment is not None:
-                wanted &= ~segment.live
-            if wanted:
-                queue.alive[number] &= ~wanted
-                parts += picked([run.part(offset, offset + len(part))], wanted, base)
-            offset += len(part)
+        alive = dict(queue.alive)
+        for run in queue.runs:
+            offset = 0
+            for number, part in queue.index.parts(run.positions):
+                base = number * self.entry_count
+                segment = queue.index.segments.get(number)
+                wanted = alive.get(number, 0) & bits_of(part, base)
+                if segment is not None:
+                    wanted &= ~segment.live
+                if wanted:
+                    alive[number] &= ~wanted
+                    parts += picked([run.part(offset, offset + len(part))], wanted, base)
+                offset += len(part)
         return parts
 
     # -- the message store
@@ -379,50 +517,108 @@ class Recovery:
                 where.append((queue, run))
                 for message_id in run.ids:
                     counts[message_id] = counts.get(message_id, 0) + 1
-        found = persistent.recover(self.files, counts)
+        found = persistent.look(self.files, counts, self.given_up)
         self.warn([f"{each.path}: {each.text}" for each in found.problems])
         highest = max(persistent.highest_id, found.highest_id)
         self.next_message_id = max(self.next_message_id, highest + 1)
         missing = set(found.missing)
+        size = 0
+        lost: dict[RecoveredQueue, int] = {}
+        for queue, run in where if missing else ():
+            for position, message_id, body in zip(run.positions, run.ids, run.sizes, strict=True):
+                if message_id in missing:
+                    self.acknowledged(queue, range(position, position + 1))
+                    lost[queue] = lost.get(queue, 0) + 1
+                    size += size_of_record(body) if counts.pop(message_id, 0) else 0
         if missing:
             self.say("error", f"recovery: {len(missing)} messages have no body and are dropped")
-            for queue, run in where:
-                for position, message_id in zip(run.positions, run.ids, strict=True):
-                    if message_id in missing:
-                        queue.index.acknowledge(range(position, position + 1))
+        self.judge_bodies(persistent, found, size, lost)
+
+    def judge_bodies(
+        self,
+        persistent: MessageFiles,
+        found: Recovered,
+        size: int,
+        lost: dict[RecoveredQueue, int],
+    ) -> None:
+        """Bodies of so many bytes (`size`, as records) are in none of the files that can be read,
+        and messages are lost with them. Records that are damaged explain as many bytes as they
+        have; what is missing beyond that was in a file that is missing itself, or was cut."""
+        queues = ", ".join(f"{count} of {self.title(queue)}" for queue, count in lost.items())
+        for path, _, _, text in found.unreadable:
+            if lost:
+                self.lose(path, f"cannot be read: {text}; messages are lost: {queues}")
+            else:
+                self.say("error", f"recovery: {path}: {text}; put aside, nobody needs it")
+        if size > found.damaged_bytes and not found.unreadable:
+            text = f"lacks a file, or one in there was cut: messages are lost: {queues}"
+            self.lose(persistent.directory, text)
 
     def references_of(self, queue: RecoveredQueue) -> list[Run]:
         """Entries of live messages whose bodies are in the message store."""
-        found: list[Run] = []
-        for segment in list(queue.index.segments.values()):
-            if not segment.live:
-                continue
-            base = segment.number * self.entry_count
-            end = base + self.entry_count
-            job = IndexRead(segment, base, end, READ_BYTES, keep_bodies=False)
-            job.run(self.files)
-            segment.places = job.places
-            queue.expiring |= any(place.has_expiry for place in job.places)
-            self.warn(job.damaged)
-            runs = [run for run in job.runs if run.contents is None]
-            found += picked(runs, segment.live, base)
+        found = [run for run in self.unwritten(queue) if run.contents is None]
+        for segment in queue.index.segments.values():
+            if segment.live and segment.number not in queue.gone:
+                found += self.references_in(queue, segment)
         return found
+
+    def references_in(self, queue: RecoveredQueue, segment: Segment) -> list[Run]:
+        """Those of one segment. Where its blocks are is known from then on."""
+        base = segment.number * self.entry_count
+        job = IndexRead(segment, base, base + self.entry_count, READ_BYTES, keep_bodies=False)
+        job.run(self.files)
+        segment.places = job.places
+        queue.expiring |= any(place.has_expiry for place in job.places)
+        self.warn(job.damaged)
+        runs = [run for run in job.runs if run.contents is None]
+        return picked(runs, segment.live, base)
 
     # -- the end
 
     def drop_unknown(self) -> None:
-        """Directories of queues that are no more."""
-        for name in self.files.names(QUEUES):
-            if not name.isdigit() or int(name) not in self.queues:
-                self.files.delete_tree(f"{QUEUES}/{name}")
+        """Directories of queues that are no more, and segments in which nothing is alive. What is
+        none of ours stays."""
+        files = self.files
+        for path in self.strays():
+            self.say("warning", f"recovery: {path} is none of a broker's; it is left alone")
+        for name in files.names(QUEUES):
+            path = f"{QUEUES}/{name}"
+            if name.isdecimal() and files.is_directory(path) and int(name) not in self.queues:
+                self.drop_tree(path)
         for queue in self.queues.values():
+            directory = queue.index.directory
+            queue.index.collect(queue.index.empty())
             known = {segment.path for segment in queue.index.segments.values()}
-            for name in self.files.names(queue.index.directory):
-                path = f"{queue.index.directory}/{name}"
-                if path not in known:
-                    self.files.delete(path)
-            for path in queue.index.collect(queue.index.empty()):
-                self.files.delete(path)
+            for name in files.names(directory):
+                path = f"{directory}/{name}"
+                is_ours = SEGMENT_NAME.fullmatch(name) and not files.is_directory(path)
+                if is_ours and path not in known:
+                    files.delete(path)
+
+    def strays(self) -> Iterable[str]:
+        """What no broker has put among the queues."""
+        files = self.files
+        for name in files.names(QUEUES):
+            path = f"{QUEUES}/{name}"
+            if not name.isdecimal() or not files.is_directory(path):
+                yield path
+        for queue in self.queues.values():
+            directory = queue.index.directory
+            for name in files.names(directory) if files.is_directory(directory) else ():
+                path = f"{directory}/{name}"
+                if not SEGMENT_NAME.fullmatch(name) or files.is_directory(path):
+                    yield path
+
+    def drop_tree(self, path: str) -> None:
+        """The directory of a queue that nobody knows. After a loss it may be one whose definition
+        was lost: then nothing in it is deleted."""
+        if not self.losses:
+            self.files.delete_tree(path)
+            return
+        for name in self.files.names(path):
+            if not self.files.is_directory(f"{path}/{name}"):
+                kept = put_aside(self.files, f"{path}/{name}")
+                self.say("error", f"recovery: {path}/{name} is of no queue; it is {kept} now")
 
     def checkpoint(self, clean: bool) -> Checkpoint:
         """The state now."""

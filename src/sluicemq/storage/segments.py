@@ -12,6 +12,7 @@ runs, as `entries` has them.
 
 from __future__ import annotations
 
+import re
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,6 +34,7 @@ from sluicemq.storage.records import (
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
 
+NAME: Final = re.compile(r"\d{8,19}\.idx")
 BLOCK_HEAD: Final = Struct("<QQIHH")
 REFERENCES: Final = 1
 EXPIRIES: Final = 2

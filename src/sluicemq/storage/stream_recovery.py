@@ -47,11 +47,14 @@ class StreamRecovery:
     """One start of one stream; `say` takes lines for the log: (level, text). Refused: a newer
     version wrote this."""
 
-    def __init__(self, files: Files, log: StreamLog, title: str, say: Say) -> None:
+    def __init__(
+        self, files: Files, log: StreamLog, title: str, say: Say, accept_loss: bool = False
+    ) -> None:
         self.files = files
         self.log = log
         self.title = title
         self.say = say
+        self.accept_loss = accept_loss
         self.segments: list[Segment] = []
         self.next_offset = 0
 

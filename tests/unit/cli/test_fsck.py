@@ -62,10 +62,19 @@ def test_findings_and_exit_code_1(tmp_path: Path) -> None:
     assert run(path) == (
         1,
         f"{NOTHING.format(0, 2)}"
+        "lost: queues/5/00000000.idx is missing, 2 messages of queue 'a\\x1bb' in '/' are lost\n"
         "damaged: queues/5/00000000.idx: is missing, with 2 live messages\n"
         "damaged: queues/5: 2 live messages of queue 'a\\x1bb' cannot be read: positions 1-2\n"
         "2 findings\n",
     )
+
+
+def test_repair(tmp_path: Path) -> None:
+    path = data_directory(tmp_path, [SegmentState(0, 640, bytes(16), 0b110)])
+    code, text = run(path, "--repair")
+    assert code == 0
+    assert "error: queues/5/00000000.idx is missing, 2 messages" in text
+    assert text.endswith("0 chunks\nsound\n")
 
 
 def test_json(tmp_path: Path) -> None:

@@ -63,3 +63,18 @@ def test_a_port_the_system_chooses_gets_a_directory_that_goes() -> None:
     with chosen(config(0), {}) as path:
         assert (path / "lock").exists()
     assert not path.exists()
+
+
+def test_the_directories_made_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def remember(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", remember)
+    with held(tmp_path / "a" / "b"):
+        assert synced == [str(tmp_path), str(tmp_path / "a")]
+    with held(tmp_path / "a" / "b"):
+        assert len(synced) == 2, "what was there before is not"

@@ -67,6 +67,10 @@ class DictFiles(Files):
         self.step("size", path)
         return len(self.files[path].data) if path in self.files else -1
 
+    def is_directory(self, path: str) -> bool:
+        self.step("look at", path)
+        return path in self.directories
+
     def read(self, path: str, offset: int, size: int) -> bytes:
         self.step("read", path)
         return bytes(self.node("read", path).data[offset : offset + size])
