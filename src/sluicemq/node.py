@@ -16,6 +16,7 @@ from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
 from sluicemq.kernel.actor import Scheduler
+from sluicemq.kernel.containment import told
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, MessageIndex
@@ -23,6 +24,7 @@ from sluicemq.storage.recovery import Recovery
 
 if TYPE_CHECKING:
     from sluicemq.config import Config
+    from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import World
     from sluicemq.model.durable import DurableDefinitions
 
@@ -46,6 +48,8 @@ class Node:
         self.world = world
         self.config = config
         self.scheduler = Scheduler()
+        self.scheduler.witness = self.witness  # type: ignore[method-assign]
+        self.scheduler.broke = self.broke  # type: ignore[method-assign]
         began_ns = world.clock.now_ns()
         storage = config.storage
         persistent, transient = (
@@ -71,8 +75,26 @@ class Node:
         """Where clients reach it; set by its World's owner."""
         self.stop: Callable[[], None] = ignore
         """Ends it in order; set likewise."""
+        self.broken: Callable[[], None] = ignore
+        """Ends the process at once, for something that all share is broken; set likewise."""
         if not recovery.is_new:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
+
+    def witness(self, actor: Actor, error: Exception) -> None:
+        """A fault is in the log, whatever becomes of it."""
+        self.broker.counters.faults += 1
+        title = getattr(actor, "title", "") or getattr(actor, "name", "")
+        where = f"{type(actor).__name__.lower()} {title}".rstrip()
+        text = f"a fault of the broker's own, contained in {where}: {told(error)}"
+        self.world.log.write("error", text)
+
+    def broke(self, actor: Actor, error: Exception) -> None:
+        """A fault that cannot be contained."""
+        where = type(actor).__name__.lower()
+        text = f"cannot go on after a fault in {where} ({type(error).__name__}), ending at once:"
+        text += " what was confirmed is on the disk"
+        self.world.log.write("error", text)
+        self.broken()
 
     def begin(self, definitions: DurableDefinitions) -> None:
         """The first user and virtual host of a node that has none, and is told of none."""

@@ -162,9 +162,10 @@ class Access:
             reader.vhost.connections += 1
 
     def leave(self, reader: Reader) -> None:
-        """It is not any more."""
-        of_user = self.sessions[reader.user]
-        del of_user[reader]
+        """It is not any more, if it was."""
+        of_user = self.sessions.get(reader.user)
+        if of_user is None or of_user.pop(reader, self) is self:
+            return
         if not of_user:
             del self.sessions[reader.user]
         if reader.vhost is not None:

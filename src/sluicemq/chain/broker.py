@@ -53,6 +53,7 @@ class Counters:
         "connections_opened",
         "delivered",
         "dropped",
+        "faults",
         "published",
         "returned",
     )
@@ -66,6 +67,8 @@ class Counters:
         self.dropped = 0
         self.delivered = 0
         self.acknowledged = 0
+        self.faults = 0
+        """Exceptions that nobody expected, and that were contained."""
 
 
 class Broker:

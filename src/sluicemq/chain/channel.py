@@ -26,6 +26,7 @@ from sluicemq.chain.kinds import BASIC_PUBLISH
 from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.queue import QueueGone
 from sluicemq.chain.reply_to import Reply, ReplyConsumer
+from sluicemq.chain.severing import abandon
 from sluicemq.chain.transactions import Transaction, too_early
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
@@ -74,6 +75,7 @@ class Channel(FlowActor):
     """One channel of one connection."""
 
     kind = "channel"
+    is_vital = False
 
     def __init__(self, broker: Broker, reader: Reader, number: int) -> None:
         super().__init__(broker.scheduler, broker.world.clock, reader.share)
@@ -294,13 +296,31 @@ class Channel(FlowActor):
                 self.settle(message)
         self.crowded.open()
         self.replies = None
-        if self.publishing.transaction is not None:
-            self.publishing.transaction.clear()
+        self.forget_transaction()
         queues: dict[object, None] = dict.fromkeys(self.publishing.close())
         for queue in [*queues, *self.consuming.close()]:
             queues[queue] = None
         for queue in queues:
             queue.post(Down(self))  # type: ignore[attr-defined]
+
+    def faulted(self, error: Exception) -> None:
+        """The connection is closed; this channel takes no part in that."""
+        abandon(self)
+        self.reader.broken()
+
+    def go_deaf(self) -> None:
+        """A fault has ended it; see `severing.ending` for what is given back."""
+        super().go_deaf()
+        self.closing = self.gone = True
+        self.question = self.replies = None
+        self.held.clear()
+        self.out = []
+        self.out_cost = 0
+
+    def forget_transaction(self) -> None:
+        """What waited for a commit never was."""
+        if self.publishing.transaction is not None:
+            self.publishing.transaction.clear()
 
     def flush_confirms(self) -> None:
         """Gather the confirms that are due behind what is in `out`."""

@@ -78,6 +78,9 @@ class CheckpointSaved(DiskJob):
 class Checkpoints:
     """The procedure, for one message store."""
 
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
     def __init__(self, store: MessageStore) -> None:
         self.store = store
         self.number = 0

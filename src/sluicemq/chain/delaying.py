@@ -139,6 +139,7 @@ class Delayer(FlowActor):
     """The one consumer of a holding queue."""
 
     kind = "delayer"
+    is_vital = False
 
     def __init__(self, queue: HoldingQueue, exchange: str) -> None:
         broker = queue.broker

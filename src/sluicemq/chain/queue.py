@@ -104,6 +104,7 @@ class Queue(FlowActor):
     """What everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
+    is_vital = False
     takes_addressed = True
     """Batches in which each message has a routing key of its own."""
     machine: QueueMachine

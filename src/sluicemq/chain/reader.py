@@ -7,6 +7,7 @@ of publishes is handed on as far as credit goes; the rest of the run waits in `r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import (
@@ -41,6 +42,7 @@ from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import Handshake
+from sluicemq.chain.severing import sever
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
 from sluicemq.flow.alarm import AlarmsChanged
@@ -53,7 +55,7 @@ from sluicemq.model.batch import size_of
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
@@ -137,6 +139,7 @@ class Reader(FlowActor):
     """The reading half of a connection, and the connection's life."""
 
     kind = "reader"
+    is_vital = False
 
     def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
         share = Share(broker.scheduler)
@@ -163,6 +166,7 @@ class Reader(FlowActor):
             broker.writer_backlog_bytes,
             max(1, broker.delivery_window.more_after // 4),
             share,
+            self.broken,
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels
@@ -171,6 +175,10 @@ class Reader(FlowActor):
         self.phase = HANDSHAKE
         self.half_open = True
         """It has one of the places of those that have not logged in, until its socket is gone."""
+        self.is_logged_in = False
+        """It counts as open, with the broker and with its user."""
+        self.faults = 0
+        """In it, its writer and its channels."""
         self.paused = False
         self.frame_max = broker.config.net.frame_max
         self.user = ""
@@ -201,9 +209,7 @@ class Reader(FlowActor):
             self.fail(message.violation)
         elif isinstance(message, Closed):
             self.lost()
-            if self.half_open:
-                self.half_open = False
-                self.broker.admission.leave(self.peer.peer_host)
+            self.give_up_place()
         elif isinstance(message, Tick):
             self.beat()
         elif isinstance(message, Deadline):
@@ -332,8 +338,8 @@ class Reader(FlowActor):
             raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
         self.broker.access.check_channels(self.user)
         channel = Channel(self.broker, self, number)
-        self.channels[number] = channel
         self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
+        self.channels[number] = channel
         self.broker.counters.channels_opened += 1
         channel.reply(ChannelOpenOk())
         channel.schedule()
@@ -430,6 +436,7 @@ class Reader(FlowActor):
         self.phase = RUNNING
         self.half_open = False
         self.broker.admission.log_in(self.peer.peer_host)
+        self.is_logged_in = True
         self.user = self.handshake.user
         self.vhost = self.broker.vhosts[self.handshake.vhost]
         self.rights = Rights(self.broker.access, self.user, self.vhost.name)
@@ -571,12 +578,58 @@ class Reader(FlowActor):
 
     def leave(self) -> None:
         """Out of the broker's tables."""
-        self.broker.deadlines.cancel(self)
-        if not self.half_open:
+        for farewell in self.farewells():
+            farewell()
+
+    def farewells(self) -> tuple[Callable[[], object], ...]:
+        """What that takes, step by step. Each may be taken again."""
+        broker = self.broker
+        return (
+            partial(broker.deadlines.cancel, self),
+            self.log_out,
+            partial(broker.access.leave, self),
+            partial(broker.connections.pop, self.connection, None),
+            partial(broker.alarms.unregister, self),
+        )
+
+    def log_out(self) -> None:
+        """It does not count as open any more."""
+        if self.is_logged_in:
+            self.is_logged_in = False
             self.broker.admission.log_out()
-            self.broker.access.leave(self)
-        self.broker.connections.pop(self.connection, None)
-        self.broker.alarms.unregister(self)
+
+    def give_up_place(self) -> None:
+        """Its socket is gone, or will be: another client may try to log in."""
+        if self.half_open:
+            self.half_open = False
+            self.broker.admission.leave(self.peer.peer_host)
+
+    # -- faults
+
+    def faulted(self, error: Exception) -> None:
+        """The connection is closed."""
+        self.broken()
+
+    def broken(self) -> None:
+        """Something of ours has failed in this connection, which ends: by 541 if the client can
+        hear that, and at once after a second fault."""
+        self.faults += 1
+        tuned = self.phase == HANDSHAKE and self.handshake.is_tuned
+        if self.faults == 1 and (tuned or self.phase == RUNNING):
+            try:
+                self.fail(ConnectionViolation(541))
+            except Exception as error:
+                self.scheduler.witness(self, error)
+            else:
+                self.schedule()
+                return
+        sever(self)
+
+    def go_deaf(self) -> None:
+        """See `severing.sever`."""
+        super().go_deaf()
+        self.phase = CLOSED
+        self.rest = None
 
     def state(self, now_ns: int) -> str:
         """As users see it."""

@@ -62,6 +62,7 @@ class Republisher(FlowActor):
     """One for each source."""
 
     kind = "republisher"
+    is_vital = False
 
     def __init__(self, vhost: VirtualHost, source: Actor, name: str) -> None:
         broker = vhost.broker

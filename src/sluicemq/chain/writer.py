@@ -9,6 +9,7 @@ bounded too: above WRITER_BACKLOG_BYTES the connection's reader stops.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.kernel.actor import Actor, Scheduler, Share
@@ -50,7 +51,10 @@ class HangUp:
 
 
 class Writer(Actor):
-    """The writing half of a connection. `backlog_gate` is a gate of the reader."""
+    """The writing half of a connection. `backlog_gate` is a gate of the reader; `broken` closes the
+    connection after a fault."""
+
+    is_vital = False
 
     def __init__(
         self,
@@ -61,8 +65,10 @@ class Writer(Actor):
         backlog_bytes_max: int = WRITER_BACKLOG_BYTES,
         notify_cost: int = 1,
         share: Share | None = None,
+        broken: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(scheduler, share)
+        self.broken = broken
         self.net = net
         self.connection = connection
         self.backlog_gate = backlog_gate
@@ -123,9 +129,22 @@ class Writer(Actor):
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(Flushed(flushed.pop(channel)))
 
+    def faulted(self, error: Exception) -> None:
+        """The connection is closed. What has not been written is not any more: parts of it may be
+        missing."""
+        self.forget()
+        if self.broken is None:
+            super().faulted(error)
+        else:
+            self.broken()
+
     def connection_lost(self) -> None:
         """The socket is gone; nothing waits any more."""
         self.closed = True
+        self.forget()
+
+    def forget(self) -> None:
+        """There is nothing to be written."""
         self.pending.clear()
         self.flushed.clear()
         self.pending_bytes = 0

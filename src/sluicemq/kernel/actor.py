@@ -8,6 +8,9 @@ Three things keep one actor from making the others wait:
 
 and one thing decides who comes first: an actor that is `patient` (it brings work in) gets a turn
 when no other actor has anything to do, or when the others have had PATIENCE_WORK.
+
+What goes wrong in a turn stays there: an exception never leaves the scheduler. It tells `witness`,
+and the actor, which says by its kind what a fault in it means (`Actor.faulted`).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from typing import Final
+
+from sluicemq.kernel.containment import is_vital
 
 TURN_MAX: Final = 64
 """Inbox messages handled in one turn at most."""
@@ -55,12 +60,22 @@ class Scheduler:
         """Units that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
         """Units spent since a patient actor last had a turn."""
+        self.is_broken = False
+        """A fault has hit what all share: nobody gets a turn any more."""
 
     def wake(self) -> None:
         """Set by the World (host: `loop.call_soon`; sim: an event)."""
 
+    def witness(self, actor: Actor, error: Exception) -> None:
+        """Set by the node: a turn of `actor` has ended by `error`. For the log and the counters."""
+
+    def broke(self, actor: Actor, error: Exception) -> None:
+        """Set by the node: `error` cannot be contained, the process has to end."""
+
     def add(self, actor: Actor) -> None:
         """The actor has something to do. Only `Actor.schedule` calls this."""
+        if self.is_broken:
+            return
         (self.patient if actor.is_patient else self.ready).append(actor)
         if not self.awake:
             self.awake = True
@@ -73,14 +88,41 @@ class Scheduler:
         while turns_max:
             if patient and (not ready or self.spent >= PATIENCE_WORK):
                 self.spent = 0
-                patient.popleft().run_turn()
+                actor = patient.popleft()
             elif ready:
-                ready.popleft().run_turn()
+                actor = ready.popleft()
             else:
                 break
+            try:
+                actor.run_turn()
+            except Exception as error:
+                self.contain(actor, error)
             turns_max -= 1
         self.awake = self.is_busy
         return self.awake
+
+    def contain(self, actor: Actor, error: Exception) -> None:
+        """A turn of the actor has ended by a fault: see to it that it goes no further."""
+        actor.underway = None
+        try:
+            self.witness(actor, error)
+            if is_vital(error):
+                self.give_up(actor, error)
+            else:
+                actor.faulted(error)
+        except Exception as another:
+            self.witness(actor, another)
+            self.give_up(actor, another)
+        actor.struck = None
+        if actor.inbox:
+            actor.schedule()
+
+    def give_up(self, actor: Actor, error: Exception) -> None:
+        """No turn is safe any more: the process has to end."""
+        self.is_broken = True
+        self.ready.clear()
+        self.patient.clear()
+        self.broke(actor, error)
 
     @property
     def is_busy(self) -> bool:
@@ -93,6 +135,8 @@ class Actor:
 
     is_patient = False
     """Does it bring work in, so that it waits for those who do the work that is there?"""
+    is_vital = True
+    """Does the node end by a fault while one of its methods is under way, in anybody's turn?"""
 
     def __init__(self, scheduler: Scheduler, share: Share | None = None) -> None:
         self.scheduler = scheduler
@@ -102,6 +146,10 @@ class Actor:
         self.scheduled = False
         self.underway: Iterator[int] | None = None
         """Long work that goes on in the next turn, before anything else in the inbox."""
+        self.struck: object = None
+        """The message at which the last fault came; None: it came elsewhere, or there was none."""
+        self.is_deaf = False
+        """See `go_deaf`."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""
@@ -144,6 +192,9 @@ class Actor:
     def run_turn(self) -> None:
         """Handle what is in the inbox now, as far as the turn's work goes, then `turn_ended`."""
         self.scheduled = False
+        if self.is_deaf:
+            self.inbox.clear()
+            return
         scheduler = self.scheduler
         turn_work = scheduler.turn_work
         scheduler.work = turn_work - TURN_OVERHEAD_WORK
@@ -165,12 +216,17 @@ class Actor:
         turn_max = scheduler.turn_max
         receive = self.receive
         done = 0
-        for message in batch:
-            receive(message)
-            done += 1
-            scheduler.work -= MESSAGE_WORK
-            if scheduler.work <= 0 or done == turn_max or self.underway is not None:
-                break
+        try:
+            for message in batch:
+                receive(message)
+                done += 1
+                scheduler.work -= MESSAGE_WORK
+                if scheduler.work <= 0 or done == turn_max or self.underway is not None:
+                    break
+        except Exception:
+            self.struck = batch[done]
+            self.inbox[:0] = batch[done + 1 :]
+            raise
         if done < len(batch):
             self.inbox[:0] = batch[done:]
 
@@ -181,10 +237,23 @@ class Actor:
     def turn_ended(self) -> None:
         """The only place where anything is batched or flushed."""
 
+    def go_deaf(self) -> None:
+        """It has come to its end: what is posted to it is dropped from now on."""
+        self.is_deaf = True
+        self.inbox.clear()
+
+    def faulted(self, error: Exception) -> None:
+        """What a fault in a turn of this actor means. The others go on; what is left of the inbox,
+        without the message `struck`, is handled in the next turn, unless it goes deaf here.
+        Of an actor that says nothing else: the process has to end."""
+        self.scheduler.give_up(self, error)
+
 
 class Share(Actor):
     """What the actors of one owner get of a round: its members' turns are within its own turns,
     so that a client with two thousand busy channels gets no more than one with a single channel."""
+
+    is_vital = False
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
@@ -205,7 +274,13 @@ class Share(Actor):
         turn_work = scheduler.turn_work
         left = scheduler.share_work
         while members and left > 0:
-            members.popleft().run_turn()
+            member = members.popleft()
+            try:
+                member.run_turn()
+            except Exception as error:
+                scheduler.contain(member, error)
+                if scheduler.is_broken:
+                    members.clear()
             left -= turn_work - scheduler.work
         if members:
             self.schedule()

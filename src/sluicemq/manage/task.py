@@ -40,8 +40,21 @@ Reply = Callable[[Answer], None]
 Action = Callable[["Task", Given], None]
 
 
+class Begin:
+    """To a task: do this."""
+
+    __slots__ = ("action", "given")
+
+    def __init__(self, action: Action, given: Given) -> None:
+        self.action = action
+        self.given = given
+
+
 class Task(Actor):
-    """One command. It answers once: what comes later is not heard."""
+    """One command. It begins in a turn of its own, so that who gets an answer knows that the broker
+    gives turns. It answers once: what comes later is not heard."""
+
+    is_vital = False
 
     def __init__(self, node: Node, reply: Reply) -> None:
         super().__init__(node.broker.scheduler)
@@ -102,8 +115,19 @@ class Task(Actor):
         if reply is not None:
             reply(answer)
 
+    def faulted(self, error: Exception) -> None:
+        """It is answered, and nothing else happens."""
+        self.go_deaf()
+        text = f"the broker has failed in this command ({type(error).__name__}); see its log"
+        self.answer(Answer((), text, SOFTWARE))
+
     def receive(self, message: object) -> None:
-        if isinstance(message, Defined):
+        if isinstance(message, Begin):
+            try:
+                message.action(self, message.given)
+            except (Refused, ProtocolViolation) as error:
+                self.fail(error)
+        elif isinstance(message, Defined):
             if message.failure:
                 self.answer(Answer((), message.failure, SOFTWARE))
             self.done()
@@ -129,12 +153,9 @@ def start(
     arguments: Mapping[str, Any],
     reply: Reply,
 ) -> None:
-    """Begin `command`; `reply` is called with the answer, now or later."""
-    action = actions.get(command)
-    try:
-        if action is None:
-            reply(Answer(rows(node, command, arguments)))
-        else:
-            action(Task(node, reply), Given(arguments))
-    except (Refused, ProtocolViolation) as error:
-        reply(answer_to(error))
+    """Begin `command`; `reply` is called with the answer."""
+
+    def look(task: Task, _: Given) -> None:
+        task.finish(rows(node, command, arguments))
+
+    Task(node, reply).post(Begin(actions.get(command, look), Given(arguments)))

@@ -31,6 +31,7 @@ TOTALS: Final = (
     "dropped",
     "delivered",
     "acknowledged",
+    "faults",
 )
 """Counters of the broker, in the order in which a message meets them."""
 

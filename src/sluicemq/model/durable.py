@@ -75,6 +75,9 @@ BROKEN: Final = (
 class DurableDefinitions:
     """All of them. The methods that change something return the change for the journal."""
 
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
     def __init__(self, encoded: bytes = b"") -> None:
         self.vhosts: dict[str, VhostDefinition] = {}
         self.users: dict[str, User] = {}

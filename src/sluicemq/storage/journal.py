@@ -64,6 +64,9 @@ class Journal:
     """Where the next group goes. `marks` of a file: for each queue with something in it, the
     position behind the last message that was published in it."""
 
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
     def __init__(self, number: int, size_limit: int, new_file_id: Callable[[], bytes]) -> None:
         self.size_limit = size_limit
         self.new_file_id = new_file_id

@@ -49,6 +49,9 @@ class MessageFiles:
     """One kind, `messages/<kind>/`; what is persistent is synced. `new_file_id` gives 16 random
     bytes. `problems` collects what was found wrong since somebody last took it."""
 
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
     def __init__(
         self,
         kind: str,

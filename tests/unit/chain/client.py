@@ -88,10 +88,17 @@ class Broker:
         assert isinstance(last.method, m.ConnectionClose)
         return last.method
 
-    def begin(self, command: str, **arguments: object) -> list[Answer]:
+    def ask(self, command: str, **arguments: object) -> list[Answer]:
         """A control command; the list gets the answer when it comes."""
         answers: list[Answer] = []
         start(self.node, ACTIONS, command, arguments, answers.append)
+        return answers
+
+    def begin(self, command: str, **arguments: object) -> list[Answer]:
+        """The same; it has done what it can without the disk."""
+        answers = self.ask(command, **arguments)
+        while self.node.run(1000):
+            continue
         return answers
 
     def do(self, command: str, **arguments: object) -> None:

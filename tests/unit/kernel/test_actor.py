@@ -231,3 +231,64 @@ def test_the_patient_are_not_forgotten_while_others_are_never_done() -> None:
     patient.post(1)
     assert scheduler.run(10)
     assert ("p", 1) in log
+
+
+class Faulty(Scribe):
+    """Has a mistake about one message, which matters to nobody else."""
+
+    is_vital = False
+
+    def __init__(self, scheduler: Scheduler, name: str, log: list[tuple[str, object]]) -> None:
+        super().__init__(scheduler, name, log)
+        self.seen: list[object] = []
+
+    def receive(self, message: object) -> None:
+        if message == "bad":
+            raise ValueError("a mistake")
+        super().receive(message)
+
+    def faulted(self, error: Exception) -> None:
+        self.seen.append((self.struck, str(error)))
+
+
+def test_a_fault_costs_its_message_and_nobody_else_anything() -> None:
+    scheduler = Alarm()
+    witnessed: list[object] = []
+    scheduler.witness = lambda actor, _: witnessed.append(actor)  # type: ignore[method-assign]
+    log: list[tuple[str, object]] = []
+    share = Share(scheduler)
+    alone, member = Faulty(scheduler, "a", log), Faulty(scheduler, "m", log)
+    other, fellow = Scribe(scheduler, "b", log), Scribe(scheduler, "n", log)
+    member.share = fellow.share = share
+    for actor in (alone, member, other, fellow):
+        for message in (1, "bad", 2):
+            actor.post(message)
+    while scheduler.run(1):
+        pass
+    done = [entry for entry in log if entry[1] != "end"]
+    assert sorted(done, key=str) == sorted(
+        [(name, message) for name in "am" for message in (1, 2)]
+        + [(name, message) for name in "bn" for message in (1, "bad", 2)],
+        key=str,
+    )
+    assert witnessed == [alone, member]
+    assert alone.seen == member.seen == [("bad", "a mistake")]
+    assert alone.struck is None
+
+
+def test_a_fault_of_one_that_says_nothing_ends_all_turns() -> None:
+    scheduler = Alarm()
+    broke: list[object] = []
+    scheduler.broke = lambda actor, _: broke.append(actor)  # type: ignore[method-assign]
+    log: list[tuple[str, object]] = []
+    share = Share(scheduler)
+    actor, fellow, other = (Scribe(scheduler, name, log) for name in "anb")
+    actor.share = fellow.share = share
+    actor.receive = None  # type: ignore[method-assign,assignment]
+    for each in (actor, fellow, other):
+        each.post(1)
+    assert not scheduler.run(100)
+    other.post(2)
+    assert not scheduler.run(100)
+    assert broke == [actor]
+    assert log == []

@@ -159,6 +159,8 @@ class Bench:
         """The list gets the answer when it comes."""
         answers: list[Answer] = []
         start(self.node, ACTIONS, command, arguments, answers.append)
+        while self.node.run(1000):
+            continue
         return answers
 
     def do(self, command: str, **arguments: object) -> list[dict[str, object]]:
