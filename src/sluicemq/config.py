@@ -558,6 +558,33 @@ class DefinitionsConfig(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WatchdogConfig(Section):
+    """What becomes of a broker that answers nobody ([operation.md](operation.md)). Time in which
+    the process is stopped, or gets no processor time, does not count."""
+
+    report_after_ms: int = declared(
+        5000,
+        "count",
+        "When nobody has got an answer for so long the log says what the broker is at; 0 for"
+        " never.",
+        unit="milliseconds",
+        low=100,
+        or_zero=True,
+        high=3_600_000,
+    )
+    end_after_ms: int = declared(
+        60_000,
+        "count",
+        "When nobody has got an answer for so long the process ends at once, with exit code 70, for"
+        " a service manager to start it anew; 0 for never.",
+        unit="milliseconds",
+        low=100,
+        or_zero=True,
+        high=3_600_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All of it. Made once, never changed."""
 
@@ -569,6 +596,7 @@ class Config:
     channel: ChannelConfig = field(default_factory=ChannelConfig)
     auth: AuthConfig = field(default_factory=AuthConfig)
     definitions: DefinitionsConfig = field(default_factory=DefinitionsConfig)
+    watchdog: WatchdogConfig = field(default_factory=WatchdogConfig)
 
     @classmethod
     def tiny(cls) -> Config:
@@ -603,5 +631,6 @@ SECTIONS: Final[dict[str, type[Section]]] = {
     "channel": ChannelConfig,
     "auth": AuthConfig,
     "definitions": DefinitionsConfig,
+    "watchdog": WatchdogConfig,
 }
 """The sections by the name of their field in Config, in the order of the documents."""

@@ -185,7 +185,7 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
         for key, each in given.items()
         if key not in outputs
     }
-    rows = ask(own["port"], spec.name, wanted, own["timeout"])
+    rows = ask(own["port"], spec.name, wanted, own["timeout"], spec.of_health)
     for name, path in outputs.items():
         write_file(path, rows[0][name])
     if spec.columns is not None and (rows or not spec.says):

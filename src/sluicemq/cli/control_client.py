@@ -35,17 +35,26 @@ class TimedOut(Refused):
     exit_code = LATER
 
 
-def ask(port: int, command: str, arguments: Mapping[str, object], timeout_s: float) -> list[Row]:
-    """The rows the broker on `port` answers with, or Refused with the broker's own words."""
+def ask(
+    port: int,
+    command: str,
+    arguments: Mapping[str, object],
+    timeout_s: float,
+    of_health: bool = False,
+) -> list[Row]:
+    """The rows the broker on `port` answers with, or Refused with the broker's own words. Every
+    answer has been through the broker's scheduler; `of_health`: one that is late is none."""
     request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
     with _connected(port, timeout_s) as connection:
         try:
             connection.sendall(request)
             line = _read_line(connection)
         except TimeoutError:
-            raise TimedOut(
-                f"the broker on port {port} did not answer within {timeout_s:g} s"
-            ) from None
+            late = f"did not answer within {timeout_s:g} s"
+            if of_health:
+                text = f"the broker on port {port} is not well: it takes connections, but {late}"
+                raise Unavailable(text) from None
+            raise TimedOut(f"the broker on port {port} {late}") from None
         except OSError as error:
             raise Unavailable(
                 f"the broker on port {port} broke the connection off: {error.strerror}"

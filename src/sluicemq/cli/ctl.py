@@ -99,7 +99,7 @@ for _name, _help in LISTS.items():
 )
 def status(port: int, timeout: float, formatter: str) -> None:
     """Show what the broker is, its limits, alarms and totals."""
-    sections = ask(port, "status", {}, timeout)[0]
+    sections = ask(port, "status", {}, timeout, of_health=True)[0]
     if formatter == "json":
         write([sections], list(sections), "json", True, sys.stdout)
         return

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from sluicemq.kernel.world import Log
 from sluicemq.text import printable
 
 
+def line_of(level: str, text: str) -> str:
+    """An event as it is written, without the line's end."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{now} [{level}] {printable(text)}"
+
+
 class HostLog(Log):
     """`2026-11-21T08:00:00.123Z [warning] memory alarm raised: ...`"""
 
     def write(self, level: str, text: str) -> None:
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        print(f"{now} [{level}] {printable(text)}", file=sys.stderr, flush=True)
+        """When nobody takes it (standard error is closed, its disk is full) it is not heard: that
+        is no reason to fail where the event happened."""
+        with suppress(OSError, ValueError):
+            print(line_of(level, text), file=sys.stderr, flush=True)

@@ -34,6 +34,7 @@ class Connection(asyncio.Protocol):
         "full",
         "goodbye",
         "held",
+        "is_admitted",
         "net",
         "number",
         "reader",
@@ -52,6 +53,8 @@ class Connection(asyncio.Protocol):
         self.goodbye: asyncio.TimerHandle | None = None
         """Ends the socket when its peer does not."""
         self.reader: Reader | None = None
+        self.is_admitted = False
+        """It has a place, until its socket is gone."""
         self.address = ""
         """The peer's, without its port."""
         self.transport: asyncio.Transport
@@ -67,6 +70,7 @@ class Connection(asyncio.Protocol):
         if not there or not self.net.node.admits(self.address):
             self.transport.abort()
             return
+        self.is_admitted = True
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self.number = self.net.add(self)
         self.begin()
@@ -109,12 +113,23 @@ class Connection(asyncio.Protocol):
         if self.goodbye is not None:
             self.goodbye.cancel()
             self.goodbye = None
-        if self.number:
-            self.net.remove(self)
-            if self.reader is not None:
-                self.reader.post(Closed(str(exc) if exc else "closed"))
-            else:
-                self.net.node.gave_up(self.address)
+        self.gone(str(exc) if exc else "closed")
+
+    def gone(self, reason: str) -> None:
+        """Whoever has to know hears it, once."""
+        if not self.is_admitted:
+            return
+        self.is_admitted = False
+        self.net.remove(self)
+        if self.reader is not None:
+            self.reader.post(Closed(reason))
+        else:
+            self.net.node.gave_up(self.address)
+
+    def faulted(self) -> None:
+        """A callback of this connection has had a fault: it ends."""
+        self.transport.abort()
+        self.gone("a fault of the broker's own")
 
     def send(self, data: bytes) -> None:
         """To the peer."""
@@ -269,7 +284,16 @@ class HostNet(Net):
         if heard:
             self.heard = []
             for connection in heard:
-                connection.next_burst()
+                try:
+                    connection.next_burst()
+                except Exception as error:
+                    self.loop.call_exception_handler(
+                        {
+                            "message": "reading on has failed",
+                            "exception": error,
+                            "protocol": connection,
+                        }
+                    )
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
         """Write out what is due, then close. With `linger_ms` the peer is given so long to close

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
 import signal
 import sys
-import traceback
+import threading
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
@@ -25,11 +26,13 @@ from sluicemq.host.net import Connection, HostNet, TlsConnection
 from sluicemq.host.reload import merged, summary
 from sluicemq.host.start_definitions import load_definitions
 from sluicemq.host.tls import TlsSettings
+from sluicemq.host.watchdog import Watchdog
+from sluicemq.kernel.containment import objects_at, told
 from sluicemq.kernel.world import World
 from sluicemq.node import Node, in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from sluicemq.config import Config
     from sluicemq.kernel.world import Log
@@ -64,6 +67,17 @@ flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, 
 many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the thread saves one
 of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a slow write."""
 
+CLOSE_SECONDS_MAX: Final = 40.0
+"""How long closing the storage may take in all, disk busy or not."""
+
+END_SECONDS: Final = 60.0
+"""How long the process may take to end in order, whatever holds it up: shorter than service
+managers commonly wait (90 s)."""
+
+LATE_EXIT_CODE: Final = 75
+"""EX_TEMPFAIL: it was told to end and could not do so in order in END_SECONDS. The next start is as
+after a kill."""
+
 BROKEN_EXIT_CODE: Final = 70
 """EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
 
@@ -94,6 +108,8 @@ class Host:
         """Of AMQP; of AMQP over TLS when there is nothing else."""
         self.urls = self.node.urls
         self.node.stop = self.stopped.set
+        self.node.broken = self.broken
+        self.loop.set_exception_handler(self.unexpected)
         self.wake()
 
     def wake(self) -> None:
@@ -163,10 +179,30 @@ class Host:
     def crashed(self, error: BaseException) -> None:
         """A job of the disk did not come to its end, so what waits for it would wait forever: end
         as if killed. What was confirmed is on the disk."""
-        said = "".join(traceback.format_exception(error))
-        self.log.write("error", f"a disk job failed in a way it must not, stopping: {said}")
+        self.log.write("error", f"a disk job failed in a way it must not, stopping: {told(error)}")
+        self.broken()
+
+    def broken(self) -> None:
+        """End at once, as if killed, with an exit code that says so."""
         self.exit_code = BROKEN_EXIT_CODE
         self.stopped.set()
+
+    def unexpected(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
+        """The loop's word on an exception in one of its callbacks. One of a connection's closes it,
+        what the system refuses is told; after any other the process ends."""
+        error = context.get("exception")
+        what = context.get("message", "a callback has failed")
+        if error is None or isinstance(error, OSError):
+            self.log.write("warning", f"{what}: {error}" if error else what)
+            return
+        self.node.broker.counters.faults += 1
+        self.log.write("error", f"a fault of the broker's own: {what}: {told(error)}")
+        at_work = (context.get("protocol"), *reversed(objects_at(error)))
+        connection = next((each for each in at_work if isinstance(each, Connection)), None)
+        if connection is not None:
+            connection.faulted()
+        else:
+            self.broken()
 
     async def stop(self) -> None:
         """No new clients; word to those there are; then close whoever is left; then the storage.
@@ -192,12 +228,16 @@ class Host:
         disk finishes and ends. On a full disk that cannot be; the next start is as after a kill."""
         self.node.close_storage()
         deadline, succeeded = 0.0, -1
+        latest = self.loop.time() + CLOSE_SECONDS_MAX
         while not (self.node.storage_closed or self.exit_code):
             if succeeded != self.disk.succeeded:
                 succeeded = self.disk.succeeded
                 deadline = self.loop.time() + CLOSE_SECONDS
-            if self.loop.time() > deadline:
-                self.log.write("warning", "the storage was not closed: the disk makes no progress")
+            if self.loop.time() > min(deadline, latest):
+                why = "the disk makes no progress"
+                if self.loop.time() <= deadline:
+                    why = f"that takes longer than {CLOSE_SECONDS_MAX:.0f} s"
+                self.log.write("warning", f"the storage was not closed: {why}")
                 break
             await asyncio.sleep(0.005)
         await self.disk.stop()
@@ -227,10 +267,25 @@ async def run_until_signal(
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
     host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
+    watchdog = Watchdog(config.watchdog, host.loop, host.node.scheduler)
     print("ready", *host.urls, flush=True)
     await host.stopped.wait()
+    watchdog.stop()
+    end_in_time(host)
     await host.stop()
     return host.exit_code
+
+
+def end_in_time(host: Host) -> None:
+    """From now on the process has END_SECONDS, whatever comes between."""
+
+    def end() -> None:
+        host.log.write("error", f"did not end in order in {END_SECONDS:.0f} s, ending at once")
+        os._exit(host.exit_code or LATE_EXIT_CODE)
+
+    timer = threading.Timer(END_SECONDS, end)
+    timer.daemon = True
+    timer.start()
 
 
 def serve(

@@ -87,6 +87,8 @@ class Command:
     columns: Mapping[str, str] | None = None
     shown: tuple[str, ...] = ()
     per_vhost: bool = False
+    of_health: bool = False
+    """It asks whether the broker is well: one that does not answer in time is not (69)."""
 
 
 class Given:

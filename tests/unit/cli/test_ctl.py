@@ -124,8 +124,12 @@ def test_a_broker_that_is_stuck_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(socket_to_bind(PORT, os.environ, os.getuid())))
         listener.listen()
-        said = refusal("status", "--timeout", "0.1")
-    assert said == f"the broker on port {PORT} did not answer within 0.1 s"
+        said = refusal("list_queues", "--timeout", "0.1")
+        of_health = [refusal(each, "--timeout", "0.1") for each in ("status", "ping")]
+    late = "did not answer within 0.1 s"
+    assert said == f"the broker on port {PORT} {late}"
+    unwell = f"the broker on port {PORT} is not well: it takes connections, but {late}"
+    assert of_health == [unwell, unwell]
 
 
 def test_status_is_printed_section_by_section(broker: Broker) -> None:

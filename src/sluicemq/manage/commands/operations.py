@@ -69,8 +69,13 @@ BROKER_COMMANDS: Final = (
         "ping",
         "Say whether the broker answers.",
         says="Will ping the broker. This only checks if it runs and answers ...",
+        of_health=True,
     ),
-    Command("await_startup", "Wait until the broker answers, which it does when it is ready."),
+    Command(
+        "await_startup",
+        "Wait until the broker answers, which it does when it is ready.",
+        of_health=True,
+    ),
     Command("stop", "Stop the broker in order.", says="Stopping and halting the broker ..."),
     Command(
         "alarms",
@@ -80,16 +85,19 @@ BROKER_COMMANDS: Final = (
             "scope": "local: of this node",
             "reason": "the figures, or what has failed",
         },
+        of_health=True,
     ),
     Command(
         "check_alarms",
         "Exit with 70 when an alarm is raised.",
         says="Asking the broker to report any resource alarms ...",
+        of_health=True,
     ),
     Command(
         "check_local_alarms",
         "The same: there is one node.",
         says="Asking the broker to report any local resource alarms ...",
+        of_health=True,
     ),
     Command(
         "set_vm_memory_high_watermark",
@@ -121,6 +129,7 @@ BROKER_COMMANDS: Final = (
             "alarms": "those that are raised",
             "partitions": "none",
         },
+        of_health=True,
     ),
     Command("trace_on", "Not there: it tells where to look instead."),
     Command("trace_off", "Not there either."),

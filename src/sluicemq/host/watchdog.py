@@ -1,0 +1,140 @@
+"""Who notices that the broker answers nobody: a thread beside the event loop.
+
+Every second it asks the loop for a sign of life, which goes through the loop, the scheduler and a
+turn of an actor and so passes everything that a client's answer has to pass. When none comes for a
+while it says where the loop's thread is; when none comes for long it ends the process, for a
+service manager can start one that answers, and what was confirmed is on the disk.
+
+Only time in which this thread itself ran on time counts: a process that is stopped, a machine that
+sleeps and one that has no processor time to give are no reason. (Nor is work in C that lets no
+other thread run: it cannot be seen from here.) What it says goes to standard error by itself and
+only as far as that takes it: a log that nobody reads may be just what the loop waits for.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.host.log import line_of
+from sluicemq.kernel.actor import Actor
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from sluicemq.config import WatchdogConfig
+    from sluicemq.kernel.actor import Scheduler
+
+TICK_SECONDS: Final = 1.0
+"""Between two looks, at most."""
+
+TICKS_LEAST: Final = 4
+"""Looks in the shortest time that is to be noticed, at least."""
+
+STDERR: Final = 2
+PIPE_BYTES: Final = 4096
+"""A pipe that takes anything takes so much without blocking."""
+
+STUCK_EXIT_CODE: Final = 70
+"""As after a fault that cannot be contained: EX_SOFTWARE."""
+
+
+class Pulse(Actor):
+    """Takes a turn when asked to."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.heard = 0
+        """The number of the last question."""
+
+    def receive(self, message: object) -> None:
+        assert isinstance(message, int)
+        self.heard = message
+
+
+class Watchdog:
+    """Of one loop; begin in the loop's own thread. `end` is what it does after so long."""
+
+    def __init__(
+        self,
+        config: WatchdogConfig,
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        end: Callable[[int], None] = os._exit,
+    ) -> None:
+        self.report_s = config.report_after_ms / 1000
+        self.end_s = config.end_after_ms / 1000
+        self.loop = loop
+        self.pulse = Pulse(scheduler)
+        self.end = end
+        self.watched = threading.get_ident()
+        self.over = threading.Event()
+        limits = [limit for limit in (self.report_s, self.end_s) if limit]
+        self.tick_s = min([TICK_SECONDS, *(limit / TICKS_LEAST for limit in limits)])
+        self.thread = threading.Thread(target=self.watch, name="watchdog", daemon=True)
+        if limits:
+            self.thread.start()
+
+    def stop(self) -> None:
+        """It watches no more."""
+        self.over.set()
+
+    def watch(self) -> None:
+        """The thread's life."""
+        asked = 0
+        silent_s = 0.0
+        reported = False
+        before = monotonic()
+        while not self.over.wait(self.tick_s):
+            now = monotonic()
+            if asked == self.pulse.heard:
+                if reported:
+                    self.say("warning", f"the broker answers again after {silent_s:.0f} s")
+                asked += 1
+                silent_s = 0.0
+                reported = False
+                self.ask(asked)
+            else:
+                silent_s += min(now - before, 2 * self.tick_s)  # more: this thread stood still too
+            before = now
+            if self.report_s and silent_s >= self.report_s and not reported:
+                reported = True
+                self.say(
+                    "error", f"nobody got an answer for {silent_s:.1f} s; at work is:{self.where()}"
+                )
+            if self.end_s and silent_s >= self.end_s:
+                text = f"nobody got an answer for {silent_s:.0f} s, ending at once: what was"
+                self.say("error", f"{text} confirmed is on the disk; at work is:{self.where()}")
+                self.end(STUCK_EXIT_CODE)
+                return
+
+    def ask(self, number: int) -> None:
+        """For a sign of life."""
+        try:
+            self.loop.call_soon_threadsafe(self.pulse.post, number)
+        except RuntimeError:  # the loop is closed: the process is about to end
+            self.over.set()
+
+    def where(self) -> str:
+        """The stack of the loop's thread."""
+        frame = sys._current_frames().get(self.watched)
+        return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
+
+    def say(self, level: str, text: str) -> None:
+        """To standard error, as far as it can be done at once."""
+        data = line_of(level, text).encode() + b"\n"
+        poll = select.poll()
+        poll.register(STDERR, select.POLLOUT)
+        for start in range(0, len(data), PIPE_BYTES):
+            if not any(event & select.POLLOUT for _, event in poll.poll(0)):
+                return
+            try:
+                os.write(STDERR, data[start : start + PIPE_BYTES])
+            except OSError:
+                return

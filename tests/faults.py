@@ -1,0 +1,123 @@
+"""The broker with faults that clients can call for: `python faults.py serve ...`.
+
+A client that declares a queue with one of these names sets it off; everything else is as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sluicemq.amqp.methods import QueueDeclare
+from sluicemq.chain import channel_methods
+from sluicemq.chain.channel import Channel
+from sluicemq.chain.reader import Reader
+from sluicemq.chain.writer import Writer
+from sluicemq.cli.main import main
+from sluicemq.host.net import Connection
+from sluicemq.host.run import Host
+from sluicemq.manage.actions import ACTIONS
+
+PROGRAM: Final = (sys.executable, str(Path(__file__)))
+"""What stands before `serve`."""
+
+
+class Mistake(Exception):
+    """One of ours."""
+
+
+def channel(_: Channel) -> None:
+    raise Mistake
+
+
+def memory(_: Channel) -> None:
+    raise MemoryError
+
+
+def deep(channel: Channel) -> None:
+    deep(channel)
+
+
+def store(channel: Channel) -> None:
+    channel.broker.store.post("what it does not know")
+
+
+def stall(_: Channel) -> None:
+    """For a while, as code that waits for something does."""
+    time.sleep(3)
+
+
+def spin(_: Channel) -> None:
+    """For ever, as code that goes in a circle does."""
+    while True:
+        pass
+
+
+def flood(channel: Channel) -> None:
+    """Actors that are never done: the scheduler is always busy."""
+    for other in channel.reader.channels.values():
+        other.flood = other.turn_ended  # type: ignore[attr-defined]
+        other.turn_ended = other.schedule  # type: ignore[method-assign]
+        other.schedule()
+
+
+FAULTS: Final[dict[str, Callable[[Channel], None]]] = {
+    f"fault-{each.__name__}": each for each in (channel, memory, deep, store, stall, spin, flood)
+}
+
+
+def at(kind: type, name: str, word: bytes, of: Callable[..., bytes]) -> None:
+    """That method has a fault when what it is about has that word in it."""
+    original = getattr(kind, name)
+
+    def method(self: Any, *arguments: Any) -> Any:
+        if word in of(self, *arguments):
+            raise Mistake
+        return original(self, *arguments)
+
+    setattr(kind, name, method)
+
+
+def plant() -> None:
+    declare = channel_methods.METHODS[QueueDeclare]
+
+    def declaring(channel: Channel, method: QueueDeclare) -> None:
+        fault = FAULTS.get(method.queue)
+        if fault is not None:
+            fault(channel)
+        declare(channel, method)
+
+    channel_methods.METHODS[QueueDeclare] = declaring
+
+    def command(*_: object) -> None:
+        raise Mistake
+
+    ACTIONS["environment"] = command
+    at(Connection, "data_received", b"fault-socket", lambda _, data: data)
+    at(Connection, "send", b"fault-writer", lambda _, data: data)
+    at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
+    at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
+    run = Host.run
+
+    def run_loop(self: Host) -> None:
+        if any(b"fault-loop" in chunk for chunk in heard):
+            raise Mistake
+        run(self)
+
+    heard: list[bytes] = []
+    received = Connection.data_received
+
+    def listening(self: Connection, data: bytes) -> None:
+        heard[:] = [data]
+        received(self, data)
+
+    Connection.data_received = listening  # type: ignore[method-assign]
+    Host.run = run_loop  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    plant()
+    main()
