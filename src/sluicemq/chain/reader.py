@@ -252,6 +252,9 @@ class Reader(FlowActor):
         """Hand on what has been read, as far as the gates allow."""
         while self.phase != CLOSED and not self.is_stopped():
             rest = self.rest
+            if rest is not None and not self.amqp.wants_content:
+                self.tell_client(self.throttle.publish_seen())  # the alarm went, and came again
+                continue
             if rest is not None:
                 self.rest = None
                 self.publishes(rest)

@@ -132,3 +132,25 @@ def test_channel_that_fails_while_blocked_lets_its_messages_go(broker: Broker) -
     assert depth(broker) == 0
     client.events()
     client.open(1)
+
+
+def test_what_waits_for_credit_waits_for_an_alarm_that_went_and_came_again(broker: Broker) -> None:
+    """The reader hears of both in one turn, with the credit."""
+    client = channel(broker)
+    client.send_bytes(b"")
+    outflow = client.reader.outflows[1]
+    outflow.spend(outflow.credit - 1)
+    client.publish(1, "q", b"x", b"x")
+    assert state(client) == "flow"
+    assert depth(broker) == 1
+    alarm(broker)
+    assert state(client) == "blocked"
+    alarms = broker.node.broker.alarms
+    alarms.clear_alarm("memory")
+    alarms.raise_alarm("memory", "low on memory")
+    outflow.refill(outflow.initial)
+    broker.run()
+    assert state(client) == "blocked"
+    assert depth(broker) == 1
+    alarm(broker, False)
+    assert depth(broker) == 2
