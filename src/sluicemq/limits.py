@@ -174,6 +174,10 @@ HELD_METHODS_MAX: Final = 4096
 """Methods a client may pipeline behind one that waits for its queue; then the connection is not
 read until the answer is there."""
 
+HELD_BYTES_MAX: Final = 4 << 20
+"""Nor is it read when what is held so on one channel takes this much: a method may be as large as a
+frame."""
+
 LOAD_BYTES: Final = 2 << 20
 """What is read at a time of a queue that was paged out: large enough for the disk, small enough for
 a thousand queues that are drained together. RabbitMQ loads a segment."""
@@ -275,6 +279,18 @@ DISK_FILL_BYTES_MS: Final = 250_000
 
 DISK_CLEAR_BYTES: Final = 16 << 20
 """Space above its limit that is enough to clear the disk alarm, however high the limit is."""
+
+UNFINISHED_FORGIVEN_BYTES: Final = 16 << 20
+"""Parts of messages that connections may hold without keeping the memory alarm up."""
+
+UNFINISHED_RATIO: Final = 0.25
+"""Of the memory limit: more than this of such parts is not held for long under the alarm."""
+
+UNFINISHED_PATIENCE_NS: Final = 10_000_000_000
+"""So long they may: others may free enough meanwhile."""
+
+OVERRUN_RATIO: Final = 1.1
+"""Memory in use beyond this much of its limit is freed at once, where it is such parts."""
 
 TRIM_ABOVE_BYTES: Final = 128 << 20
 """Resident memory that no message accounts for, above which freed memory is given back to the

@@ -4,6 +4,7 @@ paging, which is there so that it does not come to that.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from pika_client import consume, depth, fetch, parameters, publish, wait_until
 
 import broker
 from broker import Target
-from peer import METHOD, Peer, body, call, describe, header
+from peer import FRAME_MAX, METHOD, Peer, body, call, channel_open, describe, header
 
 Basic, Connection, Queue = commands.Basic, commands.Connection, commands.Queue
 
@@ -127,6 +128,45 @@ def test_pika_hears_blocked_and_unblocked(small: Target) -> None:
                     connection.process_data_events(time_limit=0.05)
     assert heard[0].startswith("blocked: low on memory")
     assert heard[1] == "unblocked"
+
+
+def begin_bodies(peer: Peer, channels: int) -> None:
+    """On each channel four frames of a body that is never finished: half a mebibyte."""
+    for number in range(1, channels + 1):
+        peer.send(channel_open(number))
+    piece = bytes(FRAME_MAX - 8)
+    for number in range(1, channels + 1):
+        begun = call(Basic.Publish(routing_key="backlog"), number)
+        begun += header(100_000_000, channel=number)
+        peer.send(begun + 4 * body(piece, number))
+
+
+def test_bodies_that_are_never_finished_do_not_pass_the_limit(small: Target) -> None:
+    """Three connections begin three times the limit. They are stopped at it, and closed when they
+    have kept the others waiting for a while; then everybody goes on."""
+    peak = 0
+    with Peer(small) as first, Peer(small) as second, Peer(small) as third:
+        peers = [first, second, third]
+        threads = []
+        for peer in peers:
+            peer.log_in().socket.settimeout(PATIENCE_SECONDS)
+            threads.append(threading.Thread(target=begin_bodies_or_fail, args=(peer,)))
+            threads[-1].start()
+        while any(thread.is_alive() for thread in threads):
+            peak = max(peak, small.rss_bytes())
+            threads[0].join(0.02)
+    assert peak < 1.15 * LIMIT_BYTES
+    with pika.BlockingConnection(parameters(small)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("backlog")
+        publish(channel, "backlog", b"at last")
+        wait_until(connection, lambda: depth(channel, "backlog") == 1)
+
+
+def begin_bodies_or_fail(peer: Peer) -> None:
+    """Until the broker closes the connection."""
+    with contextlib.suppress(ConnectionError):
+        begin_bodies(peer, 256)
 
 
 def test_flood_that_nobody_consumes_goes_to_disk(paging: Target) -> None:

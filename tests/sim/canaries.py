@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from sluicemq.amqp.connection import AmqpConnection
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.message_store import MessageStore, StoreWrite
 from sluicemq.chain.publishing import Publishing
@@ -206,6 +207,17 @@ def memory_not_released(patch: pytest.MonkeyPatch) -> None:
         self.depth.footprint += 100
 
     rarely(patch, ClassicQueue, "acknowledge", 50, leak)
+
+
+@canary
+def unfinished_body_counted_for_ever(patch: pytest.MonkeyPatch) -> None:
+    def leak(original: Any, self: AmqpConnection, channel: int) -> None:
+        held_bytes = self.held_bytes
+        original(self, channel)
+        if self.held_bytes < held_bytes:
+            self._content_bytes += 1
+
+    rarely(patch, AmqpConnection, "_forget_content", 20, leak)
 
 
 @canary

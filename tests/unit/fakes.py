@@ -71,6 +71,7 @@ class FakeNet(Net):
 
     def __init__(self) -> None:
         self.full = False
+        self.unsent = 0
         self.written: list[bytes] = []
         self.closed: list[tuple[int, int]] = []
         self.paused: set[int] = set()
@@ -78,6 +79,9 @@ class FakeNet(Net):
     def write(self, connection: int, data: bytes) -> bool:
         self.written.append(data)
         return not self.full
+
+    def unsent_bytes(self, connection: int) -> int:
+        return self.unsent
 
     def pause_reading(self, connection: int) -> None:
         self.paused.add(connection)

@@ -103,6 +103,8 @@ FRAME_HEAD_SIZE: Final = 7
 METHOD_ARGS: Final = 11
 """Where a method's arguments begin in its frame."""
 TAG_SIZE: Final = 8
+CONTENT_BYTES: Final = 400
+"""What a content that is not whole takes beside its octets: the object, its places in tables."""
 METHOD_IDS: Final = struct.Struct(">I")
 CONTENT_HEADER: Final = struct.Struct(">HHQ")
 PUBLISH: Final = 60 << 16 | 40
@@ -121,7 +123,7 @@ class _Content:
     """A content that is being put together. Body frames are joined as they come, so that many
     tiny ones cost no more memory than one large one."""
 
-    __slots__ = ("body", "header", "left", "method", "raw_method", "swallowed")
+    __slots__ = ("body", "header", "held_bytes", "left", "method", "raw_method", "swallowed")
 
     def __init__(self, method: Method, raw_method: bytes) -> None:
         self.method = method
@@ -130,6 +132,12 @@ class _Content:
         self.body = bytearray()
         self.left = 0
         self.swallowed = False
+        self.held_bytes = 0
+        """What of it was counted."""
+
+    def size(self) -> int:
+        """What it takes in memory, with the room that its body has to grow."""
+        return CONTENT_BYTES + len(self.raw_method) + len(self.header) + self.body.__alloc__()
 
 
 class AmqpConnection:
@@ -158,8 +166,10 @@ class AmqpConnection:
         self._need = 1
         self._partial = bytearray()
         self._chunks: deque[bytes] = deque()
+        self._chunk_bytes = 0
         self._offset = 0
         self._contents: dict[int, _Content] = {}
+        self._content_bytes = 0
         self._ignored: set[int] = set()
         # By the raw method frame; in a client by the frame without its delivery tag. What was seen
         # once has no stencil yet: where each message has a key of its own, that is all there is.
@@ -171,6 +181,23 @@ class AmqpConnection:
         """Take what came from the socket."""
         if data and self._state != DEAF:
             self._chunks.append(data)
+            self._chunk_bytes += len(data)
+
+    @property
+    def held_bytes(self) -> int:
+        """What is in memory of the stream: octets not parsed, or not all of the piece they
+        came in; and contents of which not all has come."""
+        return self._content_bytes + self._chunk_bytes + len(self._partial) + len(self._buf)
+
+    @property
+    def content_bytes(self) -> int:
+        """The part of it that is contents of which not all has come."""
+        return self._content_bytes
+
+    def close(self) -> None:
+        """The socket is gone: what was read and not parsed counts no more, nor does what comes."""
+        self.ignore_all()
+        self._deafen()
 
     def next_event(self) -> Event | None:
         """The next event, or None: more data is needed."""
@@ -188,7 +215,7 @@ class AmqpConnection:
     def ignore_content(self, channel: int) -> None:
         """The owner closes the channel: content methods and contents of it are swallowed until
         it is opened again. Other methods come as before."""
-        self._contents.pop(channel, None)
+        self._forget_content(channel)
         self._ignored.add(channel)
 
     def ignore_all(self) -> None:
@@ -196,6 +223,7 @@ class AmqpConnection:
         if self._state != DEAF:
             self._state = CLOSING
         self._contents.clear()
+        self._content_bytes = 0
         self._methods.clear()
         self._publishes.clear()
         self._delivers.clear()
@@ -212,6 +240,7 @@ class AmqpConnection:
         self._pos = 0
         if not partial and chunks:
             self._buf = chunks.popleft()
+            self._chunk_bytes -= len(self._buf)
             self._pos = self._offset
             self._offset = 0
             return True
@@ -222,6 +251,7 @@ class AmqpConnection:
             self._offset = end
             if end == len(chunk):
                 chunks.popleft()
+                self._chunk_bytes -= end
                 self._offset = 0
         if not partial or len(partial) < self._need:
             return False
@@ -237,6 +267,7 @@ class AmqpConnection:
         self._offset = 0
         self._partial.clear()
         self._chunks.clear()
+        self._chunk_bytes = 0
 
     # -- frames
 
@@ -369,7 +400,7 @@ class AmqpConnection:
                     violations.body_expected if content.header else violations.header_expected
                 )
                 raise expected(content.method)
-            del self._contents[channel]
+            self._forget_content(channel)
         key: int = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
         if channel == 0 or (self.open_channels is not None and channel not in self.open_channels):
             self._ignored.discard(channel)
@@ -385,7 +416,7 @@ class AmqpConnection:
         method = self._decode(key, pos, end)
         raw = self._buf[pos:end]
         if method.has_content:
-            self._contents[channel] = _Content(method, raw)
+            self._begin_content(channel, method, raw)
             return None
         return MethodFrame(channel, method, raw)
 
@@ -440,7 +471,7 @@ class AmqpConnection:
             if done:
                 self._wait_at(pos, done)
                 return None
-        self._contents[channel] = _Content(method, raw)
+        self._begin_content(channel, method, raw)
         return None
 
     def _new_method(self, raw: bytes, pos: int, end: int) -> BasicPublish:
@@ -510,7 +541,7 @@ class AmqpConnection:
             if done:
                 self._wait_at(pos, done)
                 return None
-        self._contents[channel] = _Content(self._decode(DELIVER, pos, end), raw)
+        self._begin_content(channel, self._decode(DELIVER, pos, end), raw)
         return None
 
     def _wait_at(self, pos: int, need: int) -> None:
@@ -532,6 +563,23 @@ class AmqpConnection:
         return Acks(channel, [method.delivery_tag])
 
     # -- contents
+
+    def _begin_content(self, channel: int, method: Method, raw: bytes) -> None:
+        """A method was read that has a content."""
+        content = self._contents[channel] = _Content(method, raw)
+        self._count(content)
+
+    def _count(self, content: _Content) -> None:
+        """It has grown."""
+        size = content.size()
+        self._content_bytes += size - content.held_bytes
+        content.held_bytes = size
+
+    def _forget_content(self, channel: int) -> None:
+        """What has come of a content, if there is one, is not kept any longer."""
+        content = self._contents.pop(channel, None)
+        if content is not None:
+            self._content_bytes -= content.held_bytes
 
     def _header(self, channel: int, pos: int, end: int) -> Event | None:
         content = self._contents.get(channel)
@@ -561,6 +609,7 @@ class AmqpConnection:
             return ContentTooLarge(channel, size, method)
         content.header = buf[pos:end]
         content.left = size
+        self._count(content)
         return self._complete(channel, content) if size == 0 else None
 
     def _body(self, channel: int, pos: int, end: int) -> Event | None:
@@ -578,11 +627,12 @@ class AmqpConnection:
             raise violations.body_too_long(content.method, size, content.left)
         content.body += memoryview(self._buf)[pos + FRAME_HEAD_SIZE : end - 1]
         content.left -= size
+        self._count(content)
         return self._complete(channel, content) if content.left == 0 else None
 
     def _complete(self, channel: int, content: _Content) -> Event:
         """The content is whole."""
-        del self._contents[channel]
+        self._forget_content(channel)
         frames = body_frames(channel, content.body, self.frame_max)
         raw = b"".join([content.header, *frames])
         method = content.method

@@ -31,6 +31,8 @@ from sluicemq.chain.transactions import Transaction, too_early
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.limits import HELD_BYTES_MAX
+from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
 
@@ -70,6 +72,22 @@ class ConnectionFault:
 
 FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
 
+HELD_BYTES: Final = 300
+"""What one event that is held takes beside its octets: objects, decoded arguments."""
+TAG_BYTES: Final = 40
+"""What a tag takes in a run of acknowledgements."""
+
+
+def bytes_of(message: object) -> int:
+    """What something the client has sent takes in memory; 0 for what is not from it."""
+    if isinstance(message, AnyPublishes):
+        return HELD_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
+    if isinstance(message, MethodFrame):
+        return HELD_BYTES + 2 * len(message.raw)
+    if isinstance(message, Acks):
+        return HELD_BYTES + TAG_BYTES * len(message.tags)
+    return 0
+
 
 class Channel(FlowActor):
     """One channel of one connection."""
@@ -95,6 +113,9 @@ class Channel(FlowActor):
         self.question: Question | Transaction | None = None
         """What the client waits for; a transaction that is being committed is one, too."""
         self.held: deque[object] = deque()
+        self.held_bytes = 0
+        self.accounted = 0
+        """Bytes it was last counted with, of those in use."""
         self.last_queue = ""
         self.closing = False
         self.gone = False
@@ -168,8 +189,21 @@ class Channel(FlowActor):
             self.fault(too_early(message))
             return
         self.held.append(message)
-        if len(self.held) >= self.broker.held_methods_max:
+        self.held_bytes += bytes_of(message)
+        if self.is_crowded:
             self.crowded.shut()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Is so much held that the client must not send more?"""
+        too_many = len(self.held) >= self.broker.held_methods_max
+        return too_many or self.held_bytes >= HELD_BYTES_MAX
+
+    def account(self) -> None:
+        """What is held counts as memory in use."""
+        if self.held_bytes != self.accounted:
+            change, self.accounted = self.held_bytes - self.accounted, self.held_bytes
+            self.broker.memory_used(change)
 
     def settle(self, message: object) -> None:
         """A run of publishes is taken from the inbox: the reader may send as many again."""
@@ -223,13 +257,14 @@ class Channel(FlowActor):
             self.fail(violation)
         while self.held and self.question is None and not self.closing:
             message = self.held.popleft()
+            self.held_bytes -= bytes_of(message)
             if isinstance(message, ChannelDown):
                 self.down(message)
             elif isinstance(message, Cancelled):
                 self.cancelled_by_broker(message)
             else:
                 self.from_client(message)
-        if len(self.held) < self.broker.held_methods_max:
+        if not self.is_crowded:
             self.crowded.open()
 
     def reply(self, method: Method) -> None:
@@ -294,6 +329,8 @@ class Channel(FlowActor):
                 self.post(message)
             else:
                 self.settle(message)
+        self.held_bytes = 0
+        self.account()
         self.crowded.open()
         self.replies = None
         self.forget_transaction()
@@ -314,6 +351,7 @@ class Channel(FlowActor):
         self.closing = self.gone = True
         self.question = self.replies = None
         self.held.clear()
+        self.held_bytes = 0
         self.out = []
         self.out_cost = 0
 
@@ -337,6 +375,7 @@ class Channel(FlowActor):
             self.reader.writer.post(Frames(data, self if self.out_cost else None, self.out_cost))
             self.out = []
             self.out_cost = 0
+        self.account()
 
     def state(self, now_ns: int) -> str:
         """As users see it."""

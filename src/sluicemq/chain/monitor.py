@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue import ClassicShell
+from sluicemq.chain.unfinished import Unfinished, close_holders
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, DiskAlarm, MemoryAlarm
 from sluicemq.kernel.actor import Actor
@@ -72,6 +73,9 @@ class Monitor(Actor):
         self.alarm = MemoryAlarm(limit, self.config.clear_ratio)
         self.disk_alarm = DiskAlarm(config.storage.disk_free_limit_bytes(total))
         self.resident_bytes = self.memory.resident_bytes()
+        self.accounted_then = 0
+        """Accounted bytes when that was looked at."""
+        self.unfinished = Unfinished()
         self.free_bytes = 0
         self.free_known = True
         self.peak_bytes = 0
@@ -87,9 +91,10 @@ class Monitor(Actor):
 
     def receive(self, message: object) -> None:
         if isinstance(message, Look):
-            self.resident_bytes = self.memory.resident_bytes()
+            self.look_at_memory()
             self.looks += 1
             self.trim()
+            self.look_at_unfinished()
             self.compare()
             if self.broker.budget is not None:
                 self.broker.budget.tick(self.clock.now_ns())
@@ -119,12 +124,35 @@ class Monitor(Actor):
 
     def look(self) -> None:
         """The accounted bytes have changed by a step: look at once; in a flood the queues hear."""
+        grown = self.broker.accounted_bytes - self.accounted_then
+        if grown > 0 and not self.alarm.raised:
+            near = self.config.clear_ratio * self.alarm.limit_bytes
+            if self.resident_bytes + grown >= near:
+                self.look_at_memory()
         self.compare()
         goal = self.config.vm_memory_high_watermark_paging_ratio * self.alarm.limit_bytes
         if self.broker.accounted_bytes >= goal:
             pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
             if self.clock.now_ns() - self.retargeted_ns >= pause_ns:
                 self.retarget()
+
+    def look_at_memory(self) -> None:
+        """Ask for the RSS."""
+        self.resident_bytes = self.memory.resident_bytes()
+        self.accounted_then = self.broker.accounted_bytes
+
+    def look_at_unfinished(self) -> None:
+        """What connections have begun must not keep the alarm up for ever."""
+        unfinished = self.unfinished
+        now_ns = self.clock.now_ns()
+        limit = self.alarm.limit_bytes
+        holders = unfinished.look(self.broker.connections.values(), self.alarm.raised, now_ns)
+        used = max(self.broker.accounted_bytes, self.resident_bytes)
+        excess = unfinished.too_much(used, limit, now_ns)
+        if excess:
+            text = f"connections hold {unfinished.bytes} bytes of messages they have begun"
+            self.broker.world.log.write("warning", f"{text}; closing those that hold most")
+            close_holders(holders, excess)
 
     def compare(self) -> None:
         """Compare both figures with the limit; tell the board of a change."""
@@ -133,7 +161,8 @@ class Monitor(Actor):
         used = max(accounted, self.resident_bytes)
         self.broker.memory_pressure = used / limit if limit else math.inf
         self.peak_bytes = max(self.peak_bytes, accounted)
-        self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes))
+        waiting = self.unfinished.forgiven_bytes
+        self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes, waiting))
 
     def trim(self) -> None:
         """Give freed memory back when there is much of it: paging must make the process smaller,
@@ -150,7 +179,7 @@ class Monitor(Actor):
             or (since >= TRIM_LOOKS and idle > TRIM_ABOVE_BYTES)
         ):
             self.memory.trim()
-            self.resident_bytes = self.memory.resident_bytes()
+            self.look_at_memory()
             self.trimmed_at = self.looks
             self.peak_bytes = accounted
 

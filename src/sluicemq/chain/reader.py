@@ -167,6 +167,7 @@ class Reader(FlowActor):
             max(1, broker.delivery_window.more_after // 4),
             share,
             self.broken,
+            broker.memory_used,
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels
@@ -186,6 +187,8 @@ class Reader(FlowActor):
         """There is none before connection.open-ok."""
         self.rights: Rights
         """From then on."""
+        self.accounted = 0
+        """Bytes it was last counted with, of those in use: see `account`."""
         self.received_bytes = 0
         self.received_reads = 0
         self.silent_ticks = 0
@@ -239,6 +242,16 @@ class Reader(FlowActor):
                 self.net.pause_reading(self.connection)
             else:
                 self.net.resume_reading(self.connection)
+        self.account()
+
+    def account(self) -> None:
+        """What has come from the client and goes no further now counts as memory in use."""
+        held = self.amqp.held_bytes
+        if self.rest is not None:
+            held += self.rest.size
+        if held != self.accounted:
+            change, self.accounted = held - self.accounted, held
+            self.broker.memory_used(change)
 
     def flow_resumed(self) -> None:
         """Whoever opened the gate, the reader goes on in a turn of its own."""
@@ -539,6 +552,7 @@ class Reader(FlowActor):
             )
         )
         self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
+        self.schedule()  # what was read already is passed over, perhaps the peer's own close in it
 
     def force_close(self, text: str) -> None:
         """The operator's wish, or the broker's end."""
@@ -593,6 +607,8 @@ class Reader(FlowActor):
             partial(broker.access.leave, self),
             partial(broker.connections.pop, self.connection, None),
             partial(broker.alarms.unregister, self),
+            self.amqp.close,
+            self.account,
         )
 
     def log_out(self) -> None:

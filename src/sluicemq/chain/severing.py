@@ -58,6 +58,7 @@ def ending(channel: Channel) -> list[Step]:
     )
     return [
         channel.go_deaf,
+        channel.account,
         channel.forget_transaction,
         channel.crowded.open,
         *(half.detach for half in links),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.kernel.world import Net, Writable
@@ -19,6 +19,14 @@ from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 if TYPE_CHECKING:
     from sluicemq.chain.channel import Channel
     from sluicemq.flow.gate import Gate
+
+
+FRAMES_BYTES: Final = 150
+"""What frames that wait take beside their bytes."""
+
+
+def ignore(_: int) -> None:
+    """Who counts the memory of a writer that stands alone."""
 
 
 class Frames:
@@ -66,6 +74,7 @@ class Writer(Actor):
         notify_cost: int = 1,
         share: Share | None = None,
         broken: Callable[[], None] | None = None,
+        memory_used: Callable[[int], None] = ignore,
     ) -> None:
         super().__init__(scheduler, share)
         self.broken = broken
@@ -74,9 +83,14 @@ class Writer(Actor):
         self.backlog_gate = backlog_gate
         self.backlog_bytes_max = backlog_bytes_max
         self.notify_cost = notify_cost
+        self.memory_used = memory_used
         self.flushed: dict[Channel, int] = {}
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
+        self.unsent_bytes = 0
+        """What the socket had not taken when it was last asked; 0 while it takes everything."""
+        self.accounted = 0
+        """Bytes it was last counted with, of those in use."""
         self.choked = False
         self.closed = False
         self.hang_up: HangUp | None = None
@@ -107,6 +121,15 @@ class Writer(Actor):
         if self.hang_up is not None and not self.closed:
             self.closed = True
             self.net.close(self.connection, self.hang_up.linger_ms)
+        self.unsent_bytes = self.net.unsent_bytes(self.connection) if self.choked else 0
+        self.account()
+
+    def account(self) -> None:
+        """What the client has not taken counts as memory in use."""
+        held = self.pending_bytes + FRAMES_BYTES * len(self.pending) + self.unsent_bytes
+        if held != self.accounted:
+            change, self.accounted = held - self.accounted, held
+            self.memory_used(change)
 
     def write_some(self) -> None:
         """One write of at most about WRITE_BYTES, then word to the channels for which enough has
@@ -141,6 +164,8 @@ class Writer(Actor):
     def connection_lost(self) -> None:
         """The socket is gone; nothing waits any more."""
         self.closed = True
+        self.choked = False
+        self.unsent_bytes = 0
         self.forget()
 
     def forget(self) -> None:
@@ -148,3 +173,4 @@ class Writer(Actor):
         self.pending.clear()
         self.flushed.clear()
         self.pending_bytes = 0
+        self.account()

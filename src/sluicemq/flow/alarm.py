@@ -21,6 +21,9 @@ STORAGE: Final = "storage_failed"
 """The alarms' sources; memory and disk as RabbitMQ names them. The last one is raised by whoever
 met an error other than a full disk, and holds until the restart: nothing more is written."""
 
+WAITING_PART: Final = 20
+"""Of the limit: so much of what publishers have begun is above it."""
+
 Change = Literal["raised", "cleared"] | None
 """What a look at the figures led to."""
 
@@ -45,19 +48,24 @@ class MemoryAlarm:
         self.raised = False
         self.reason = ""
 
-    def update(self, accounted_bytes: int, resident_bytes: int) -> Change:
-        """Look at the two figures. Only a transition is reported."""
+    def update(self, accounted_bytes: int, resident_bytes: int, waiting_bytes: int = 0) -> Change:
+        """Look at the two figures. Only a transition is reported.
+
+        Of what is in use `waiting_bytes` are the beginnings of what publishers send, which only
+        they can finish: those do not keep an alarm up, or nobody could ever go on; nor do they
+        raise it, as long as they are few.
+        """
         used_bytes = max(accounted_bytes, resident_bytes)
-        if used_bytes >= self.limit_bytes:
-            if self.raised:
-                return None
+        few_bytes = min(waiting_bytes, self.limit_bytes // WAITING_PART)
+        if not self.raised and used_bytes - few_bytes >= self.limit_bytes:
             self.raised = True
             self.reason = (
                 f"low on memory (accounted {_mib(accounted_bytes)}, resident "
                 f"{_mib(resident_bytes)}, limit {_mib(self.limit_bytes)})"
             )
             return "raised"
-        if self.raised and used_bytes < self.clear_ratio * self.limit_bytes:
+        left_bytes = max(0, used_bytes - waiting_bytes)
+        if self.raised and left_bytes < self.clear_ratio * self.limit_bytes:
             self.raised = False
             self.reason = ""
             return "cleared"

@@ -253,6 +253,10 @@ class HostNet(Net):
         found.send(data)
         return not found.full
 
+    def unsent_bytes(self, connection: int) -> int:
+        found = self.connections.get(connection)
+        return 0 if found is None else found.transport.get_write_buffer_size()
+
     def set_options(self, plain: socket.socket) -> None:
         """What the configuration says of every socket."""
         config = self.config

@@ -54,6 +54,10 @@ class Net:
         come to the connection's writer when it has drained. The data is queued either way."""
         raise NotImplementedError
 
+    def unsent_bytes(self, connection: int) -> int:
+        """What was queued and the system has not taken; 0 when there is no such connection."""
+        raise NotImplementedError
+
     def pause_reading(self, connection: int) -> None:
         """Do not read the socket until `resume_reading`: TCP holds the peer up."""
         raise NotImplementedError

@@ -17,6 +17,9 @@ adaptive    the windows of the active links together <= max(budget, floor * acti
             so in bytes; messages in the chain <= these windows + slack, which is what
             circulates above them (credit that was given is not taken back), what is overspent,
             and what waits on links that have not settled since `active` changed
+memory      what is counted as in use is what queues, store, transactions and connections hold:
+            read and not parsed, contents that are not whole, events behind a question, what the
+            client has not taken
 writer      backlog <= its limit + the delivery windows + what one turn may add
 machines    see model.py; lots at queues and spans at channels agree whenever nothing is on
             its way; prefetch is the sum of what is out
@@ -30,9 +33,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
+from sluicemq.chain.channel import bytes_of
 from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
+from sluicemq.chain.writer import FRAMES_BYTES
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
 from sluicemq.queues.consumers import cost_of
@@ -42,6 +47,7 @@ from sluicemq.sim.model import Spy
 from sluicemq.sim.platter import Platter
 
 if TYPE_CHECKING:
+    from sluicemq.amqp.connection import AmqpConnection
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.reader import Reader
     from sluicemq.flow.credit import Inflow, Outflow
@@ -109,6 +115,12 @@ def held_by(channel: Channel) -> int:
     return sum(len(each.contents) for each in channel.held if isinstance(each, AnyPublishes))
 
 
+def held_by_codec(amqp: AmqpConnection) -> int:
+    """Bytes of a client's stream that its reader holds, counted anew."""
+    unparsed = len(amqp._buf) + len(amqp._partial) + sum(map(len, amqp._chunks))
+    return unparsed + sum(content.size() for content in amqp._contents.values())
+
+
 class Totals:
     """Figures of a run over all its nodes: the highest ones show that the bounds were neared."""
 
@@ -165,6 +177,8 @@ class Checkers:
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
+        self.connections: dict[Reader, None] = {}
+        """Those that hold something after the broker has forgotten them, too."""
         self.queues: dict[ClassicShell, Spy] = {}
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
@@ -220,6 +234,7 @@ class Checkers:
         self.links()
         self.budget()
         self.readers()
+        self.connections_memory()
         if self.checks % DEPTH_EVERY == 0:
             self.machines(self.checks % CONTENTS_EVERY == 0)
         if self.waiting.empty and not self.node.scheduler.is_busy and not self.waits_for_disk():
@@ -238,9 +253,14 @@ class Checkers:
 
     def discover(self) -> None:
         """New channels; those and queues that are no more."""
-        for reader in self.broker.connections.values():
+        connections = self.broker.connections
+        for reader in connections.values():
+            self.connections.setdefault(reader)
             for channel in reader.channels.values():
                 self.channels.setdefault(channel)
+        for reader in [r for r in self.connections if r.connection not in connections]:
+            if not reader.accounted and not reader.writer.accounted:
+                del self.connections[reader]
         for channel in [c for c in self.channels if c.gone and not c.inbox]:
             del self.channels[channel]
         if len(self.queues) > self.broker.queue_count:
@@ -395,9 +415,36 @@ class Checkers:
             self.totals.backlog_bytes = max(self.totals.backlog_bytes, backlog)
             promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
 
+    def connections_memory(self) -> None:
+        """Each connection is counted with what it holds. Between two of its turns that is what it
+        held after the last one; what the socket has not taken may have become less since."""
+        for reader in self.connections:
+            if not reader.scheduled and not reader.inbox:
+                held = held_by_codec(reader.amqp)
+                held += reader.rest.size if reader.rest is not None else 0
+                promise(reader.accounted == held, reader.name, "counts", reader.accounted, held)
+            writer = reader.writer
+            if not writer.scheduled and not writer.inbox:
+                held = sum(len(frames.data) + FRAMES_BYTES for frames in writer.pending)
+                unsent = writer.accounted - held
+                least = self.broker.world.net.unsent_bytes(reader.connection)
+                least = least if writer.choked else 0
+                right = unsent >= least if writer.choked else unsent == 0
+                promise(right, reader.name, "counts", unsent, "bytes as unsent, of", least)
+        for channel in self.channels:
+            if not channel.scheduled and not channel.inbox:
+                held = sum(map(bytes_of, channel.held))
+                promise(channel.accounted == held, channel.name, "counts", channel.accounted, held)
+
     def machines(self, contents: bool) -> None:
         """Recount."""
         accounted = self.broker.store.paged_bytes + self.broker.store.paging_bytes
+        for reader in self.connections:
+            accounted += reader.accounted + reader.writer.accounted
+        for channel in self.channels:
+            accounted += channel.accounted
+            if channel.publishing.transaction is not None:
+                accounted += channel.publishing.transaction.bytes
         for queue, spy in self.queues.items():
             spy.compare_depth()
             if contents:
@@ -479,6 +526,7 @@ class Checkers:
         """All clients have gone: the broker has forgotten them."""
         broker = self.broker
         promise(not broker.connections, "connections left:", len(broker.connections))
+        promise(broker.accounted_bytes == 0, "accounted", broker.accounted_bytes)
         promise(not broker.alarms.listeners, "alarm listeners left")
         for vhost in broker.vhosts.values():
             promise(not vhost.exclusive, "exclusive queues left:", *vhost.exclusive)

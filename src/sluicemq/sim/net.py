@@ -268,6 +268,10 @@ class SimNet(Net):
         self.refusals += not taken
         return taken
 
+    def unsent_bytes(self, connection: int) -> int:
+        socket = self.sockets.get(connection)
+        return 0 if socket is None else len(socket.outbound)
+
     def pause_reading(self, connection: int) -> None:
         socket = self.sockets.get(connection)
         if socket is not None and not socket.closing:

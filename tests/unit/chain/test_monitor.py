@@ -29,6 +29,7 @@ from ..fakes import FakeClock
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
+    from sluicemq.chain.reader import Reader
 
 MS = 1_000_000
 LIMIT = 100 * MIB
@@ -147,6 +148,7 @@ class FakeBroker:
         self.queues: dict[str, FakeQueue] = {}
         self.store = FakeStore()
         self.budget = None
+        self.connections: dict[int, Reader] = {}
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
 

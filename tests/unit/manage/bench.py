@@ -66,6 +66,9 @@ class Deaf(Net):
     def write(self, connection: int, data: bytes) -> bool:
         return True
 
+    def unsent_bytes(self, connection: int) -> int:
+        return 0
+
     def pause_reading(self, connection: int) -> None:
         """Nobody sends by himself here."""
 
