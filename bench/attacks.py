@@ -19,6 +19,7 @@ import argparse
 import json
 import re
 import shlex
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -143,6 +144,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="only list the attacks")
     parser.add_argument("--home", type=Path, help="where the brokers' files and logs stay")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # ends what it has started
     attacks = [each for name, each in load().items() if re.search(options.only, name)]
     if options.list:
         print("\n".join(f"{each.name}: {each.what}" for each in attacks))

@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.host.control_path import socket_to_bind
-from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
+from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_ROWS, CONTROL_TASKS_MAX
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
 from sluicemq.manage.task import Answer, start
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sluicemq.node import Node
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 1.0
 """How often to look whether a client that waits for an answer is still there."""
+
+
+def parts(answer: Answer) -> Iterator[bytes]:
+    """The answer as a line of JSON. A long one is made part by part: others wait meanwhile."""
+    rows = answer.rows
+    if len(rows) <= CONTROL_ROWS:
+        yield json.dumps(answer.as_json()).encode() + b"\n"
+        return
+    before = b'{"ok": true, "rows": ['
+    for first in range(0, len(rows), CONTROL_ROWS):
+        yield before + json.dumps(rows[first : first + CONTROL_ROWS])[1:-1].encode()
+        before = b", "
+    yield b"]}\n"
 
 
 class ControlServer:
@@ -55,8 +69,10 @@ class ControlServer:
         with suppress(ConnectionError):
             while line := await self.line(reader):
                 answer = await self.answer(line, reader)
-                writer.write(json.dumps(answer.as_json()).encode() + b"\n")
-                await writer.drain()
+                for part in parts(answer):
+                    writer.write(part)
+                    await writer.drain()
+                    await asyncio.sleep(0)  # the broker's turn
         writer.close()
 
     async def line(self, reader: asyncio.StreamReader) -> bytes:

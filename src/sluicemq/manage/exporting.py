@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq import __version__
 from sluicemq.manage.lists import jsonable
-from sluicemq.model.definitions import RESERVED_PREFIX
+from sluicemq.model.definitions import QUEUE, RESERVED_PREFIX
 from sluicemq.model.document import OPERATOR_POLICY, VHOST_LIMITS_COMPONENT
 from sluicemq.model.parameters import IMPORTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Container, Iterator
 
     from sluicemq.chain.broker import Broker
     from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.model.definitions import (
+        BindingDefinition,
+        ExchangeDefinition,
+        QueueDefinition,
+    )
     from sluicemq.model.policies import Policy
 
 Object = dict[str, Any]
@@ -23,13 +27,34 @@ Object = dict[str, Any]
 RABBITMQ_VERSION = "3.10.8"
 """Whose format it is: RabbitMQ looks at that when it imports."""
 
+OBJECT_WORK: Final = 4
+"""Units of work that a queue, exchange or binding costs."""
 
-def document_of(broker: Broker, vhost: VirtualHost | None) -> Object:
-    """Everything, or what is in one virtual host. Exclusive queues live with their connections:
-    they are not in there, nor are their bindings."""
-    definitions = broker.definitions
+
+def fill(document: Object, broker: Broker, vhost: VirtualHost | None) -> Iterator[int]:
+    """Put into `document` everything that is there now, or what is in one virtual host: a piece an
+    object, with the units of work it cost. Exclusive queues live with their connections: they are
+    not in there, nor are their bindings."""
     vhosts = [vhost] if vhost is not None else [*broker.vhosts.values()]
-    names = {each.name for each in vhosts}
+    taken = [
+        (section, each.name, make, take(each))
+        for section, (take, make) in IN_VHOSTS.items()
+        for each in vhosts
+    ]
+    document |= beginning(broker, vhost, {each.name for each in vhosts})
+    for section, name, make, definitions in taken:
+        for definition in definitions:
+            document[section].append(make(definition, name))
+            yield OBJECT_WORK
+    if vhost is not None:
+        for section in ("parameters", "policies", *IN_VHOSTS):
+            for each in document[section]:
+                del each["vhost"]
+
+
+def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) -> Object:
+    """All there are few of; the other sections are empty."""
+    definitions = broker.definitions
     document: Object = {
         "rabbit_version": RABBITMQ_VERSION,
         "rabbitmq_version": RABBITMQ_VERSION,
@@ -39,7 +64,7 @@ def document_of(broker: Broker, vhost: VirtualHost | None) -> Object:
     if vhost is None:
         document |= {
             "users": [each.as_json() for each in definitions.users.values()],
-            "vhosts": [*map(vhost_object, vhosts)],
+            "vhosts": [*map(vhost_object, broker.vhosts.values())],
             "permissions": [each.as_json() for each in definitions.permissions.values()],
             "topic_permissions": [
                 each.as_json() for each in definitions.topic_permissions.values()
@@ -50,20 +75,13 @@ def document_of(broker: Broker, vhost: VirtualHost | None) -> Object:
                 if each.name != IMPORTED
             ],
         }
-    document |= {
+    return document | {
         "parameters": [each for each in parameters(broker) if each["vhost"] in names],
         "policies": [
             policy_object(each) for each in definitions.policies.values() if each.vhost in names
         ],
-        "queues": [*chain.from_iterable(map(queues, vhosts))],
-        "exchanges": [*chain.from_iterable(map(exchanges, vhosts))],
-        "bindings": [*chain.from_iterable(map(bindings, vhosts))],
+        **{section: [] for section in IN_VHOSTS},
     }
-    if vhost is not None:
-        for section in ("parameters", "policies", "queues", "exchanges", "bindings"):
-            for each in document[section]:
-                del each["vhost"]
-    return document
 
 
 def vhost_object(vhost: VirtualHost) -> Object:
@@ -104,49 +122,69 @@ def policy_object(policy: Policy) -> Object:
     }
 
 
-def queues(vhost: VirtualHost) -> Iterator[Object]:
+def queues(vhost: VirtualHost) -> list[QueueDefinition]:
     """Those that belong to no connection."""
-    for queue in vhost.queues.values():
-        definition = queue.definition
-        if definition.owner is None:
-            yield {
-                "name": definition.name,
-                "vhost": vhost.name,
-                "type": definition.type,
-                "durable": definition.durable,
-                "auto_delete": definition.auto_delete,
-                "arguments": jsonable(definition.arguments),
-            }
+    definitions = [queue.definition for queue in vhost.queues.values()]
+    return [each for each in definitions if each.owner is None]
 
 
-def exchanges(vhost: VirtualHost) -> Iterator[Object]:
+def queue_object(definition: QueueDefinition, vhost: str) -> Object:
+    """As RabbitMQ has it."""
+    return {
+        "name": definition.name,
+        "vhost": vhost,
+        "type": definition.type,
+        "durable": definition.durable,
+        "auto_delete": definition.auto_delete,
+        "arguments": jsonable(definition.arguments),
+    }
+
+
+def exchanges(vhost: VirtualHost) -> list[ExchangeDefinition]:
     """Those that clients have declared."""
-    for name, exchange in vhost.topology.exchanges.items():
-        definition = exchange.definition
-        if not name.startswith(RESERVED_PREFIX):
-            yield {
-                "name": name,
-                "vhost": vhost.name,
-                "type": definition.type,
-                "durable": definition.durable,
-                "auto_delete": definition.auto_delete,
-                "internal": definition.internal,
-                "arguments": jsonable(definition.arguments),
-            }
+    found = vhost.topology.exchanges.items()
+    return [each.definition for name, each in found if not name.startswith(RESERVED_PREFIX)]
 
 
-def bindings(vhost: VirtualHost) -> Iterable[Object]:
+def exchange_object(definition: ExchangeDefinition, vhost: str) -> Object:
+    """As RabbitMQ has it."""
+    return {
+        "name": definition.name,
+        "vhost": vhost,
+        "type": definition.type,
+        "durable": definition.durable,
+        "auto_delete": definition.auto_delete,
+        "internal": definition.internal,
+        "arguments": jsonable(definition.arguments),
+    }
+
+
+def bindings(vhost: VirtualHost) -> list[BindingDefinition]:
     """Those that clients have made, but for those of exclusive queues."""
     exclusive = {name for owned in vhost.exclusive.values() for name in owned}
-    for exchange in vhost.topology.exchanges.values():
-        for binding in exchange.bindings.values():
-            if binding.destination_type == "queue" and binding.destination in exclusive:
-                continue
-            yield {
-                "source": binding.source,
-                "vhost": vhost.name,
-                "destination": binding.destination,
-                "destination_type": binding.destination_type,
-                "routing_key": binding.routing_key,
-                "arguments": jsonable(binding.arguments),
-            }
+    return [
+        binding
+        for exchange in vhost.topology.exchanges.values()
+        for binding in exchange.bindings.values()
+        if binding.destination_type != QUEUE or binding.destination not in exclusive
+    ]
+
+
+def binding_object(binding: BindingDefinition, vhost: str) -> Object:
+    """Between two exchanges, or an exchange and a queue."""
+    return {
+        "source": binding.source,
+        "vhost": vhost,
+        "destination": binding.destination,
+        "destination_type": binding.destination_type,
+        "routing_key": binding.routing_key,
+        "arguments": jsonable(binding.arguments),
+    }
+
+
+IN_VHOSTS: Final[dict[str, tuple[Callable[[VirtualHost], list[Any]], Callable[..., Object]]]] = {
+    "queues": (queues, queue_object),
+    "exchanges": (exchanges, exchange_object),
+    "bindings": (bindings, binding_object),
+}
+"""Sections that may be long: what of a virtual host is in them, and its object."""

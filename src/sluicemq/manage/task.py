@@ -5,8 +5,8 @@ The socket's end (`host/control.py`) calls `start` and is called back once with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sluicemq.chain.message_store import Defined, StoreDefinition
 from sluicemq.errors import ProtocolViolation, Refused
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.node import Node
+
+ROW_WORK: Final = 10
+"""Units of work that a row of an answer costs."""
 
 
 class Answer(NamedTuple):
@@ -105,6 +108,18 @@ class Task(Actor):
         """It has succeeded."""
         self.answer(Answer(answer))
 
+    def gather(self, answer: Iterable[Row]) -> None:
+        """It succeeds with these rows, which are made a few in a turn."""
+        self.begin(self.gathering(answer))
+
+    def gathering(self, answer: Iterable[Row]) -> Iterator[int]:
+        """A row is a piece."""
+        found: list[Row] = []
+        for row in answer:
+            found.append(row)
+            yield ROW_WORK
+        self.finish(found)
+
     def fail(self, error: Exception) -> None:
         """It has not."""
         self.answer(answer_to(error))
@@ -156,6 +171,6 @@ def start(
     """Begin `command`; `reply` is called with the answer."""
 
     def look(task: Task, _: Given) -> None:
-        task.finish(rows(node, command, arguments))
+        task.gather(rows(node, command, arguments))
 
     Task(node, reply).post(Begin(actions.get(command, look), Given(arguments)))

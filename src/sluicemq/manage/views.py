@@ -1,11 +1,12 @@
 """The running broker as rows: the one entry for `sluicemq ctl`, and later for the HTTP API.
 
-Everything is read at the moment of asking; nothing is gathered beforehand and nothing is kept.
+Everything is read at the moment of asking, a row after the other; nothing is gathered beforehand
+and nothing is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import isinf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,18 +37,19 @@ TOTALS: Final = (
 """Counters of the broker, in the order in which a message meets them."""
 
 
-def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
-    """What `command` answers. Refused: there is no such command, column or virtual host."""
+def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row]:
+    """What `command` answers, each row made when it is asked for. Refused at once: there is no such
+    command, column or virtual host."""
     if command in LISTS:
         return list_rows(node, command, arguments)
     single = SINGLE.get(command)
     if single is None:
         raise Refused(f"there is no command {command}")
-    return [single(node)]
+    return iter((single(node),))
 
 
-def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Row]:
-    """The chosen columns of everything on a list."""
+def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row]:
+    """The chosen columns of everything that is on a list now."""
     name = arguments.get("vhost") or DEFAULT_VHOST
     vhost = node.broker.vhosts.get(name)
     if vhost is None:
@@ -58,7 +60,7 @@ def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> list[Ro
         if column not in columns:
             raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")
     chosen = [(column, columns[column]) for column in wanted]
-    return [{name: value(item) for name, value in chosen} for item in items(vhost)]
+    return ({name: value(item) for name, value in chosen} for item in tuple(items(vhost)))
 
 
 def status(node: Node) -> Row:

@@ -140,7 +140,7 @@ class Bench:
         self.say((method + head + body) * count, reader)
 
     def rows(self, command: str, *columns: str, **more: object) -> list[dict[str, object]]:
-        found = rows(self.node, command, {"columns": list(columns), **more})
+        found = list(rows(self.node, command, {"columns": list(columns), **more}))
         assert json.loads(json.dumps(found)) == found, "not JSON"
         return found
 

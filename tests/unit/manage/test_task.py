@@ -12,6 +12,7 @@ from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import UNAVAILABLE, Command
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.lists import LISTS
+from sluicemq.manage.task import start
 from sluicemq.manage.views import SINGLE
 
 from .bench import Bench
@@ -69,3 +70,21 @@ def test_what_is_not_there_is_told(bench: Bench) -> None:
 def test_a_sealed_store_refuses_changes(bench: Bench) -> None:
     bench.node.broker.store.seal("EIO")
     assert "storage has failed" in bench.ask("delete_queue", queue="orders").error
+
+
+@pytest.mark.parametrize("command", ["list_queues", "export_definitions"])
+def test_a_long_answer_is_made_in_many_turns(bench: Bench, command: str) -> None:
+    """Somebody else's command is answered between them."""
+    for number in range(1000):
+        bench.say(QueueDeclare(queue=f"q{number}").frame(1))
+    answered: list[str] = []
+
+    def begin(name: str) -> None:
+        start(bench.node, ACTIONS, name, {"file": "-"}, lambda _: answered.append(name))
+
+    begin(command)
+    for _ in range(5):
+        assert bench.node.run(1)
+    begin("list_users")
+    bench.settle()
+    assert answered == ["list_users", command]

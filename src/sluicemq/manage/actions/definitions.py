@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from json import JSONEncoder
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.importing import Planner, carry_out, differences, left_out
 from sluicemq.manage.command import SOFTWARE, CommandRefused
-from sluicemq.manage.exporting import document_of
+from sluicemq.manage.exporting import fill
 from sluicemq.model.document import parse_definitions
 from sluicemq.model.parameters import IMPORTED, GlobalParameter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.chain.vhost import VirtualHost
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
+
+TOKENS: Final = 500
+TOKENS_WORK: Final = 300
+"""Pieces of JSON text that are written at a time, and the units of work that they cost."""
 
 
 def export_definitions(task: Task, given: Given) -> None:
     """As text that people can read."""
     vhost = task.vhost(given) if given.values.get("vhost") is not None else None
-    document = document_of(task.broker, vhost)
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    task.begin(exporting(task, vhost))
+
+
+def exporting(task: Task, vhost: VirtualHost | None) -> Iterator[int]:
+    """What is there at the beginning, written in pieces."""
+    document: dict[str, Any] = {}
+    yield from fill(document, task.broker, vhost)
+    written = JSONEncoder(indent=2, ensure_ascii=False).iterencode(document)
+    text: list[str] = []
+    while part := "".join(islice(written, TOKENS)):
+        text.append(part)
+        yield TOKENS_WORK
     # What is no UTF-8 stays an escape, as in any other JSON.
-    task.finish([{"file": text.encode(errors="backslashreplace").decode()}])
+    whole = "".join((*text, "\n")).encode(errors="backslashreplace").decode()
+    task.finish([{"file": whole}])
 
 
 def import_definitions(task: Task, given: Given) -> None:
