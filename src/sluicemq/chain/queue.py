@@ -18,6 +18,7 @@ from sluicemq.chain.message_store import (
     StoreWrite,
 )
 from sluicemq.chain.upkeep import HeadDue, LookUnused, Upkeep
+from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.kernel.disk import DiskJob, Files
@@ -189,8 +190,12 @@ class ClassicShell(Queue):
                 self.consumer_left(message)
             if self.upkeep.expires_ms is not None and isinstance(message, USES):
                 self.upkeep.used()
+        elif isinstance(message, Grant):
+            message.outflow.refill(message.amount)
+            self.machine.consumers.wake(message.outflow)
         elif isinstance(message, Resume):
             self.invitations.append(message.limiter)
+            self.machine.consumers.resume(message.limiter)
         else:
             self.receive_rare(message)
 
@@ -231,6 +236,8 @@ class ClassicShell(Queue):
             self.upkeep.tick()
         else:
             self.replicator.submit(Serve(), self.effects)
+        if machine.unserved:
+            self.schedule()
         for limiter in self.invitations:
             limiter.had_turn(self)
         self.invitations.clear()

@@ -7,7 +7,7 @@ dropped from there as soon as the chunk has been taken.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.chunk import Chunk
@@ -63,6 +63,14 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
 
 
+DEALS_MAX: Final = 100
+"""Deliveries of one serving: it takes about a millisecond. Then others have their turn."""
+
+UNEVEN_MAX: Final = 64
+"""Consumers that are asked at a time for messages of different sizes: those that cost a window the
+same, and are dealt together, may be fewer."""
+
+
 class ClassicQueue(QueueMachine):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
 
@@ -88,6 +96,9 @@ class ClassicQueue(QueueMachine):
         self.lots: dict[int, Lot] = {}
         self.next_lot = 1
         self.consumers = ConsumerGroups(settings.single_active_consumer)
+        self.deals_max = DEALS_MAX
+        self.unserved = False
+        """The last serving has ended early; there may be somebody for what is left."""
         self.had_consumer = False
         self.deleted = False
         self.settings = settings
@@ -186,23 +197,34 @@ class ClassicQueue(QueueMachine):
             effects.append(Confirm(command.sender, command.first_seq, count))
 
     def serve(self, effects: list[Effect]) -> None:
-        """Deal ready messages until there are none in RAM or nobody has room."""
+        """Deal ready messages until there are none in RAM or nobody has room; or until it has been
+        long enough, then there is more to serve."""
+        self.unserved = False
         if self.waiting:
             self.answer_gets(effects)
         consumers = self.consumers
         if not consumers.count:
             return
         backing = self.backing
+        deals = self.deals_max
         while (chunk := self.next_chunk()) is not None:
             if chunk.expiry and self.limits.is_overdue(chunk):
                 return
-            cost_each = cost_of(len(chunk.contents[chunk.start]))
-            able, each, group = consumers.able(cost_each, self.queue)
-            if not able:
+            if deals <= 0:
+                self.unserved = True
                 return
-            count = same_cost(chunk, min(chunk.left(), each * len(able)), cost_each)
+            left = chunk.left()
+            cost_each = cost_of(len(chunk.contents[chunk.start]))
+            most = min(left, deals if chunk.even else UNEVEN_MAX)
+            able, each = consumers.able(cost_each, self.queue, most)
+            if not able:
+                self.unserved = consumers.unasked
+                return
+            count = same_cost(chunk, min(left, each * len(able)), cost_each)
+            able = able[:count]
             self.deal(chunk, count, able, cost_each, effects)
-            consumers.rotate(group, able, count)
+            consumers.dealt(able, count)
+            deals -= len(able)
             backing.took(chunk, count)
             self.rates.delivered += count
 
@@ -218,7 +240,7 @@ class ClassicQueue(QueueMachine):
         """Would somebody take a message that is on disk?"""
         if self.waiting or (self.limits.restless and self.limits.needs_head()):
             return True
-        return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue)[0])
+        return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue, 1)[0])
 
     def deal(
         self, chunk: Chunk, count: int, able: list[Consumer], cost_each: int, effects: list[Effect]
@@ -340,6 +362,7 @@ class ClassicQueue(QueueMachine):
         if lot.consumer is not None:
             lot.consumer.prefetch.give(count)
             lot.consumer.limiter.give(count)
+            self.consumers.gave(lot.consumer)
 
     def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
         """Messages are not wanted where they were delivered; some have come back too often."""
@@ -444,9 +467,8 @@ class ClassicQueue(QueueMachine):
 
     def down(self, channel: Actor, effects: list[Effect]) -> None:
         """A channel died: its consumers go, its lots come back in order."""
-        for consumer in self.consumers.all():
-            if consumer.channel is channel:
-                self.drop(consumer)
+        for consumer in self.consumers.of(channel):
+            self.drop(consumer)
         self.waiting = [get for get in self.waiting if get.channel is not channel]
         for number in [n for n, lot in self.lots.items() if lot.channel is channel]:
             lot = self.lots.pop(number)

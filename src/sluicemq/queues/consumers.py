@@ -1,18 +1,22 @@
 """Who takes messages from a queue, how much each may take, and whose turn it is.
 
 Rules (spec 9.2-9.5): higher priority first; inside one priority strict round robin, one message
-each; a consumer without room is passed over. Dealing n messages to k consumers gives the i-th
-every k-th message, so round robin costs one slice a consumer and not one step a message. A channel
-must get the messages of a queue in their order though (AMQP 0-9-1, 4.7), whichever of its consumers
-they are for: consumers that share one are dealt few messages one by one, many in blocks.
+each; a consumer without room is left out, and comes back as the last. Dealing n messages to k
+consumers gives the i-th every k-th message, so round robin costs one slice a consumer and not one
+step a message. A channel must get the messages of a queue in their order though (AMQP 0-9-1, 4.7),
+whichever of its consumers they are for: consumers that share one are dealt few messages one by one,
+many in blocks.
 """
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sluicemq.limits import DELIVERY_COST_BYTES
+from sluicemq.limits import CREDIT_MAX_MESSAGES, DELIVERY_COST_BYTES
 
 if TYPE_CHECKING:
     from sluicemq.flow.credit import Outflow
@@ -22,6 +26,19 @@ if TYPE_CHECKING:
 DEALT_SINGLY_MAX: Final = 16
 """Messages of one deal to consumers that share a channel. Each is a delivery of its own, at the
 price of twenty in a block."""
+
+ASKS_MAX: Final = 1000
+"""Consumers without room that are asked in one go: it takes less than a millisecond."""
+
+SMALL: Final = 32
+"""Of a ring or line that is no longer, who is removed leaves it at once."""
+
+NOWHERE, IN_RING, HOLDING, IN_LINE = range(4)
+"""Where a consumer is: in no ring, as it was removed or is not active; in its ring; nowhere until
+something that it holds is settled; in the line of its window."""
+
+Waiting: TypeAlias = "tuple[int, int, Consumer]"
+"""The highest priority first, then the order in which they came."""
 
 
 class Consumer:
@@ -40,6 +57,7 @@ class Consumer:
         "exclusive",
         "limiter",
         "no_ack",
+        "place",
         "prefetch",
         "priority",
         "tag",
@@ -69,6 +87,13 @@ class Consumer:
         self.arguments = arguments
         self.active = False
         self.cancelled = False
+        self.place = NOWHERE
+        """Its queue's affair."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Does it share its room with other consumers, so that it may end with any message?"""
+        return self.limiter.limit > 0 and not self.no_ack
 
     def room(self, cost_each: int, queue: Actor) -> int:
         """How many messages of `cost_each` this consumer can take now."""
@@ -99,18 +124,63 @@ class Consumer:
 
 
 class ConsumerGroups:
-    """The consumers of a queue, by descending priority, each group in rotation order. With
-    `single_active` there is one in the groups, and the others are `waiting` in the order in which
-    they came."""
+    """The consumers of a queue: for each priority a ring of those that may have room. With
+    `single_active` one is in the rings, and the others wait in the order in which they came.
 
-    __slots__ = ("count", "exclusive", "groups", "single_active", "waiting")
+    Whoever is asked in its turn and has no room leaves its ring, and is asked no more until
+    something has changed: a deal costs what is dealt, however many others there are. Who comes back
+    goes behind the others of its priority. Consumers of one channel share a window and a limiter:
+    when these are in the way they stand in one line. The first of it goes back to its ring when
+    there may be room, and the next one when that has had its turn, so that no more are asked than
+    may get something.
+
+    It always holds: while a window is open and there is a line for it, a consumer with that window
+    is in a ring, whose priority is no lower than any in the line; or its limiter is in the way.
+    """
+
+    __slots__ = (
+        "asks_max",
+        "busy",
+        "dead",
+        "exclusive",
+        "limited",
+        "lines",
+        "members",
+        "of_channel",
+        "rings",
+        "serial",
+        "single_active",
+        "successors",
+        "unasked",
+    )
 
     def __init__(self, single_active: bool = False) -> None:
-        self.groups: list[tuple[int, list[Consumer]]] = []
         self.single_active = single_active
-        self.waiting: list[Consumer] = []
-        self.count = 0
+        self.asks_max = ASKS_MAX
+        self.members: dict[Consumer, None] = {}
+        """All, in the order in which they came."""
+        self.of_channel: dict[Actor, dict[Consumer, None]] = {}
+        self.rings: dict[int, deque[Consumer]] = {}
+        """By negative priority; none is empty. Some in them may have been removed."""
+        self.busy: list[int] = []
+        """The keys of `rings`, in order."""
+        self.lines: dict[Outflow, list[Waiting]] = {}
+        """A heap for each window; none is empty. Some in them may have been removed."""
+        self.limited: dict[Limiter, Outflow] = {}
+        """Limiters that have sent somebody to the line of a window."""
+        self.dead = 0
+        """Those in rings and lines who have been removed."""
+        self.successors: list[Waiting] = []
+        """A heap of those behind the single active one; some may have been removed."""
+        self.serial = 0
         self.exclusive: Consumer | None = None
+        self.unasked = False
+        """Has `able` found nobody because it did not ask any further?"""
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return len(self.members)
 
     def refuses(self, consumer: Consumer) -> bool:
         """Is somebody here exclusively, or would the new one be, and may not? Of a queue with a
@@ -121,90 +191,238 @@ class ConsumerGroups:
 
     def add(self, consumer: Consumer) -> None:
         """Behind the others of its priority; behind everybody while another one is active."""
-        self.count += 1
         if consumer.exclusive:
             self.exclusive = consumer
-        if self.single_active and self.groups:
-            self.waiting.append(consumer)
+        if self.single_active and self.members:
+            heappush(self.successors, self._waiting(consumer))
         else:
             self._activate(consumer)
-
-    def _activate(self, consumer: Consumer) -> None:
-        consumer.active = True
-        for index, (priority, group) in enumerate(self.groups):
-            if priority == consumer.priority:
-                group.append(consumer)
-                return
-            if priority < consumer.priority:
-                self.groups.insert(index, (consumer.priority, [consumer]))
-                return
-        self.groups.append((consumer.priority, [consumer]))
+        self.members[consumer] = None
+        self.of_channel.setdefault(consumer.channel, {})[consumer] = None
 
     def remove(self, consumer: Consumer) -> bool:
         """True when it was there. After the single active one the next is the first of the highest
         priority."""
-        consumer.active = False
-        if consumer in self.waiting:
-            self.waiting.remove(consumer)
-            self.count -= 1
-            return True
-        for index, (_, group) in enumerate(self.groups):
-            if consumer in group:
-                group.remove(consumer)
-                if not group:
-                    del self.groups[index]
-                self.count -= 1
-                if self.exclusive is consumer:
-                    self.exclusive = None
-                if self.waiting:
-                    self._promote()
-                return True
-        return False
-
-    def _promote(self) -> None:
-        successor = max(self.waiting, key=priority_of)
-        self.waiting.remove(successor)
-        self._activate(successor)
+        if consumer not in self.members:
+            return False
+        del self.members[consumer]
+        same = self.of_channel[consumer.channel]
+        del same[consumer]
+        if not same:
+            del self.of_channel[consumer.channel]
+            self.limited.pop(consumer.limiter, None)
+        if self.exclusive is consumer:
+            self.exclusive = None
+        self._withdraw(consumer)
+        was_active, consumer.active = consumer.active, False
+        if self.single_active and was_active:
+            self._promote()
+        return True
 
     def all(self) -> list[Consumer]:
-        """Highest priority first, then those that wait."""
-        return [*(consumer for _, group in self.groups for consumer in group), *self.waiting]
+        """Highest priority first, then in the order in which they came; but those that wait for
+        another one to go come last, as they came."""
+        return sorted(self.members, key=rank)
 
-    def able(self, cost_each: int, queue: Actor) -> tuple[list[Consumer], int, list[Consumer]]:
-        """Of the highest priority that can take anything: the consumers with room in turn, how
-        many each of them may take, and the whole group (for `rotate`). Empty when nobody can."""
-        for _, group in self.groups:
-            rooms = [consumer.room(cost_each, queue) for consumer in group]
-            if any(rooms):
-                able = [consumer for consumer, room in zip(group, rooms, strict=True) if room]
-                each = min(filter(None, rooms))
-                if len(able) > 1:
-                    each = room_together(able, each, cost_each)
-                return (able, each, group) if each else (able[:1], 1, group)
-        return [], 0, []
+    def of(self, channel: Actor) -> list[Consumer]:
+        """Those of one channel, the active ones last: none of them is to succeed another."""
+        return sorted(self.of_channel.get(channel, ()), key=is_active)
 
-    def rotate(self, group: list[Consumer], able: list[Consumer], count: int) -> None:
-        """After `count` messages were dealt to `able` in turn: who is first next time."""
-        if len(group) > 1:
-            last = group.index(able[(count - 1) % len(able)])
-            group[:] = group[last + 1 :] + group[: last + 1]
+    # -- who takes part
+
+    def _waiting(self, consumer: Consumer) -> Waiting:
+        self.serial += 1
+        return -consumer.priority, self.serial, consumer
+
+    def _activate(self, consumer: Consumer) -> None:
+        consumer.active = True
+        self._enter(consumer)
+
+    def _promote(self) -> None:
+        """The next one is active."""
+        while self.successors:
+            _, _, successor = heappop(self.successors)
+            if successor in self.members:
+                self._activate(successor)
+                return
+
+    def _enter(self, consumer: Consumer) -> None:
+        """At the end of its ring."""
+        consumer.place = IN_RING
+        key = -consumer.priority
+        ring = self.rings.get(key)
+        if ring is None:
+            self.rings[key] = deque((consumer,))
+            insort(self.busy, key)
+        else:
+            ring.append(consumer)
+
+    def _leave(self, consumer: Consumer) -> None:
+        """It has had its turn and no room."""
+        window = consumer.window
+        if not consumer.no_ack and consumer.prefetch.exhausted:
+            consumer.place = HOLDING
+            self.wake(window)
+            return
+        consumer.place = IN_LINE
+        if not window.is_shut:
+            self.limited[consumer.limiter] = window
+        heappush(self.lines.setdefault(window, []), self._waiting(consumer))
+
+    def _withdraw(self, consumer: Consumer) -> None:
+        """From wherever it is; it lingers where it would take long to find."""
+        place, consumer.place = consumer.place, NOWHERE
+        if place == IN_RING:
+            self.wake(consumer.window)
+            ring = self.rings[-consumer.priority]
+            if len(ring) <= SMALL:
+                ring.remove(consumer)
+                if not ring:
+                    del self.rings[-consumer.priority]
+                    self.busy.remove(-consumer.priority)
+                return
+        elif place == IN_LINE:
+            line = self.lines[consumer.window]
+            if len(line) <= SMALL:
+                left = [each for each in line if each[2] is not consumer]
+                heapify(left)
+                self.lines[consumer.window] = left
+                if not left:
+                    del self.lines[consumer.window]
+                return
+        else:
+            return
+        self.dead += 1
+        if self.dead > len(self.members):
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Let go of those who have been removed."""
+        rings = {
+            key: deque(consumer for consumer in ring if consumer.place == IN_RING)
+            for key, ring in self.rings.items()
+        }
+        self.rings = {key: ring for key, ring in rings.items() if ring}
+        self.busy = sorted(self.rings)
+        lines = {
+            window: [each for each in line if each[2].place == IN_LINE]
+            for window, line in self.lines.items()
+        }
+        self.lines = {window: line for window, line in lines.items() if line}
+        for line in self.lines.values():
+            heapify(line)
+        self.dead = 0
+
+    # -- what has changed
+
+    def wake(self, window: Outflow) -> None:
+        """The first in line for this window may have room, if it is open."""
+        line = self.lines.get(window)
+        if line is None or window.is_shut:
+            return
+        consumer: Consumer | None = None
+        while line and consumer is None:
+            _, _, first = heappop(line)
+            if first.place == IN_LINE:
+                consumer = first
+            else:
+                self.dead -= 1
+        if not line:
+            del self.lines[window]
+        if consumer is not None:
+            self._enter(consumer)
+
+    def resume(self, limiter: Limiter) -> None:
+        """A limiter has room, as far as it says."""
+        window = self.limited.pop(limiter, None)
+        if window is not None:
+            self.wake(window)
+
+    def gave(self, consumer: Consumer) -> None:
+        """Something that this consumer held was settled."""
+        if consumer.place == HOLDING and not consumer.prefetch.exhausted:
+            self._enter(consumer)
+
+    # -- whose turn it is
+
+    def able(self, cost_each: int, queue: Actor, most: int) -> tuple[list[Consumer], int]:
+        """The next that can take anything, in turn: at most `most`, all of the highest priority
+        that can; and how many messages of `cost_each` each of them may take. `dealt` must be told
+        how many they took. Empty when nobody can, or when too many had to be asked (`unasked`)."""
+        asks = self.asks_max
+        self.unasked = False
+        while self.busy:
+            key = self.busy[0]
+            ring = self.rings[key]
+            able, each, asks = self._ask(ring, cost_each, queue, most, asks)
+            if able:
+                return able, each
+            if asks <= 0:
+                self.unasked = True
+                return [], 0
+            if not ring:
+                del self.rings[key]
+                self.busy.remove(key)
+        return [], 0
+
+    def _ask(
+        self, ring: deque[Consumer], cost_each: int, queue: Actor, most: int, asks: int
+    ) -> tuple[list[Consumer], int, int]:
+        """As `able`, of one ring; `asks`: how many may be asked without success. Who has no room
+        leaves the ring."""
+        able: list[Consumer] = []
+        each = CREDIT_MAX_MESSAGES
+        sharers: dict[Outflow, int] = {}
+        alone = False
+        while ring and len(able) < most and asks > 0 and not alone:
+            consumer = ring[0]
+            if consumer.place != IN_RING:
+                self.dead -= 1
+                asks -= 1
+                del ring[0]
+                continue
+            window = consumer.window
+            alone = consumer.is_limited or window in self.lines
+            sharing = sharers.get(window, 0) + 1
+            if able and (alone or (sharing > 1 and sharing * cost_each > window.credit)):
+                break
+            room = consumer.room(cost_each, queue)
+            del ring[0]
+            if room:
+                sharers[window] = sharing
+                able.append(consumer)
+                each = min(each, room)
+            else:
+                alone = False
+                asks -= 1
+                self._leave(consumer)
+        if ring or alone:
+            each = 1
+        elif len(sharers) < len(able):
+            for window, sharing in sharers.items():
+                if sharing > 1:
+                    each = min(each, window.credit // (cost_each * sharing))
+        ring.extendleft(reversed(able))
+        return able, each, asks
+
+    def dealt(self, able: list[Consumer], count: int) -> None:
+        """So many messages went to these, in turn: who got the last one is the last of its ring
+        now, even behind who has been in line with it."""
+        if self.lines and able[0].window in self.lines:
+            self.wake(able[0].window)
+        if count > len(able):
+            count %= len(able)
+        self.rings[-able[0].priority].rotate(-count)
 
 
-def priority_of(consumer: Consumer) -> int:
+def rank(consumer: Consumer) -> tuple[bool, int]:
+    """Sort key: who waits for another one to go comes last."""
+    return (False, -consumer.priority) if consumer.active else (True, 0)
+
+
+def is_active(consumer: Consumer) -> bool:
     """Sort key."""
-    return consumer.priority
-
-
-def room_together(able: list[Consumer], each: int, cost_each: int) -> int:
-    """How many each of several may take at once when alone it could take `each`; 0: it must be
-    dealt one by one. Consumers of one channel share its window and its limiter."""
-    if any(consumer.limiter.limit for consumer in able):
-        return 0
-    sharers = 1 + len(able) - len({consumer.window for consumer in able})
-    if sharers > 1:
-        credit = min(consumer.window.credit for consumer in able)
-        each = min(each, credit // (cost_each * sharers))
-    return each
+    return consumer.active
 
 
 def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, range]]:

@@ -467,6 +467,7 @@ class Bench:
         self.apply(Serve())
         for consumer in self.consumers:
             consumer.window.refill(WINDOW - consumer.window.credit)
+            self.machine.consumers.wake(consumer.window)
         backing = self.backing
         alphas = self.alphas()
         self.round_ended = backing.target is not None and not self.deleted

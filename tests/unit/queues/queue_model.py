@@ -111,8 +111,16 @@ class ModelQueue:
     title: str
     ready: list[Message] = field(default_factory=list)
     out: dict[int, Out] = field(default_factory=dict)
+    members: list[ModelConsumer] = field(default_factory=list)
+    """Those that get something, as they came."""
     rings: dict[int, list[ModelConsumer]] = field(default_factory=dict)
-    """By priority; the first of a ring is asked first."""
+    """By priority; the first of a ring is asked first. Who had no room is in none."""
+    holding: list[ModelConsumer] = field(default_factory=list)
+    """They wait until something that they hold is settled."""
+    lines: dict[str, list[ModelConsumer]] = field(default_factory=dict)
+    """By channel: they wait for its window or its limit."""
+    limited: list[str] = field(default_factory=list)
+    """Channels whose limit has been in the way."""
     highest: int = 0
     """The priority that counts as the highest one."""
     delivery_limit: int | None = None
@@ -159,31 +167,60 @@ class ModelQueue:
                 consumer.channel.held += 1
                 self.out[message.position] = Out(message, consumer.channel, consumer)
             given.append(("deliver", consumer.name, *self.shown(message), not consumer.no_ack))
+            self.wake(consumer.channel)
+            self.enter(consumer)
         return given
 
     def next_consumer(self) -> ModelConsumer | None:
-        """The first with room of the highest priority that has any; then it is the last of its
-        ring, and those it passed over have lost their turn."""
-        for priority in sorted(self.rings, reverse=True):
-            ring = self.rings[priority]
-            accepts = [consumer.accepts(self.name) for consumer in ring]
-            for index, consumer in enumerate(ring):
-                if accepts[index]:
-                    ring[:] = ring[index + 1 :] + ring[: index + 1]
-                    return consumer
+        """The first with room of the highest priority that has any; it has left its ring, and so
+        have those who had none."""
+        while some := [priority for priority, ring in self.rings.items() if ring]:
+            ring = self.rings[max(some)]
+            consumer = ring.pop(0)
+            if consumer.accepts(self.name):
+                return consumer
+            self.leave(consumer)
         return None
+
+    def enter(self, consumer: ModelConsumer) -> None:
+        self.rings.setdefault(consumer.priority, []).append(consumer)
+
+    def leave(self, consumer: ModelConsumer) -> None:
+        """It has no room."""
+        channel = consumer.channel
+        if not consumer.no_ack and 0 < consumer.prefetch <= consumer.held:
+            self.holding.append(consumer)
+            self.wake(channel)
+            return
+        self.lines.setdefault(channel.name, []).append(consumer)
+        if channel.windows[self.name] > 0:
+            self.limited.append(channel.name)
+
+    def wake(self, channel: ModelChannel) -> None:
+        """One of those that wait for the channel is asked again, of the highest priority."""
+        line = self.lines.get(channel.name)
+        if line and channel.windows[self.name] > 0:
+            first = max(line, key=lambda consumer: consumer.priority)
+            line.remove(first)
+            self.enter(first)
+
+    def resume(self, channel: ModelChannel) -> None:
+        """The channel has room for one of its consumers."""
+        if channel.name in self.limited:
+            self.limited = [name for name in self.limited if name != channel.name]
+            self.wake(channel)
 
     def is_idle(self) -> bool:
         """Nothing ready that somebody could take."""
-        return not self.ready or not any(c.has_room(self.name) for c in self.consumers())
+        return not self.ready or not any(c.has_room(self.name) for c in self.members)
 
     def consumers(self) -> list[ModelConsumer]:
         """Highest priority first; those that get something."""
-        return [c for priority in sorted(self.rings, reverse=True) for c in self.rings[priority]]
+        return sorted(self.members, key=lambda consumer: -consumer.priority)
 
     def add(self, consumer: ModelConsumer) -> bool:
         """False: somebody is in the way."""
-        others = self.consumers()
+        others = self.members
         if any(other.exclusive for other in others) or (consumer.exclusive and others):
             return False
         if consumer.exclusive and self.single_active:
@@ -191,19 +228,30 @@ class ModelQueue:
         if self.single_active and others:
             self.waiting.append(consumer)
         else:
-            self.rings.setdefault(consumer.priority, []).append(consumer)
+            self.members.append(consumer)
+            self.enter(consumer)
         return True
 
     def remove(self, consumer: ModelConsumer) -> None:
         if consumer in self.waiting:
             self.waiting.remove(consumer)
             return
-        self.rings[consumer.priority].remove(consumer)
+        self.members.remove(consumer)
+        in_ring = False
+        for some in (*self.rings.values(), self.holding, *self.lines.values()):
+            if consumer in some:
+                some.remove(consumer)
+                in_ring = any(some is ring for ring in self.rings.values())
+        if in_ring:
+            self.wake(consumer.channel)
+        if all(other.channel is not consumer.channel for other in self.members):
+            self.limited = [name for name in self.limited if name != consumer.channel.name]
         if self.waiting:
             highest = max(waiting.priority for waiting in self.waiting)
             chosen = next(waiting for waiting in self.waiting if waiting.priority == highest)
             self.waiting.remove(chosen)
-            self.rings.setdefault(highest, []).append(chosen)
+            self.members.append(chosen)
+            self.enter(chosen)
 
     def get(self, channel: ModelChannel, no_ack: bool) -> Expected:
         if not self.ready:
@@ -219,6 +267,9 @@ class ModelQueue:
             if out.consumer is not None:
                 out.consumer.held -= 1
                 out.channel.held -= 1
+                if out.consumer in self.holding and out.consumer.held < out.consumer.prefetch:
+                    self.holding.remove(out.consumer)
+                    self.enter(out.consumer)
             if requeue and not self.deleted:
                 self.back(out.message)
 

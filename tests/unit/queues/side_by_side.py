@@ -155,9 +155,14 @@ class SideBySide:
         while self.scheduler.ready:
             actor = self.scheduler.ready.popleft()
             pair = self.of_actor[actor]
-            self.serve(pair)
+            resumed = []
             for message in drain(actor):
                 assert isinstance(message, Resume)
+                pair.real.consumers.resume(message.limiter)
+                pair.model.resume(self.of_limiter[message.limiter])
+                resumed.append(message)
+            self.serve(pair)
+            for message in resumed:
                 message.limiter.had_turn(actor)
                 channel = self.of_limiter[message.limiter]
                 assert channel.asked == pair.model.name
@@ -406,10 +411,13 @@ class SideBySide:
         pair = self.pairs[name]
         count = 1 + choice
         for channel, cost in pair.unwritten[:count]:
-            pair.windows[channel].refill(cost)
+            window = pair.windows[channel]
+            window.refill(cost)
+            pair.real.consumers.wake(window)
             model = next((m for _, _, m in self.channels if m.name == channel), None)
             if model is not None:
                 model.windows[pair.model.name] += cost
+                pair.model.wake(model)
         del pair.unwritten[:count]
         pair.actor.schedule()
         self.end_turns()
@@ -467,8 +475,8 @@ class SideBySide:
             expected += [("cancelled", consumer.name, True) for consumer in consumers]
             expected.append(("deleted", len(model.ready)))
             model.ready.clear()
-            model.rings.clear()
-            model.waiting.clear()
+            for some in (model.members, model.rings, model.holding, model.lines, model.waiting):
+                some.clear()
             model.deleted = True
         channel = None if by_broker else self.channels[0][0]
         self.apply(pair, Delete(channel, if_unused, if_empty), expected)

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from sluicemq.queues import consumers as consuming
 
 from .side_by_side import SideBySide
 
@@ -36,6 +39,11 @@ class QueueLife(RuleBasedStateMachine):
     """What queues do all day."""
 
     both: SideBySide | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(consuming, "DEALT_SINGLY_MAX", 1 << 30)  # the model knows no blocks
 
     @initialize(
         window=windows,
@@ -106,8 +114,11 @@ class QueueLife(RuleBasedStateMachine):
         self.both.qos_global(channel, limit)
 
     def teardown(self) -> None:
-        if self.both is not None and self.both.sound:
-            self.both.settle_all()
+        try:
+            if self.both is not None and self.both.sound:
+                self.both.settle_all()
+        finally:
+            self.patch.undo()
 
 
 class QueueLifeAndDeath(QueueLife):

@@ -139,6 +139,9 @@ class Interpreter:
             actor = self.scheduler.ready.popleft()
             resumes = drain(actor)
             queue = next(queue for queue in self.queues.values() if queue.actor is actor)
+            for resume in resumes:
+                assert isinstance(resume, Resume)
+                queue.machine.consumers.resume(resume.limiter)
             lines += self.apply(Serve(), queue)
             self.scheduler.ready.remove(actor)
             actor.scheduled = False
@@ -264,7 +267,9 @@ class Interpreter:
 
     def do_flush(self, plain: list[str], _: dict[str, str]) -> list[str]:
         channel = self.channels[plain[0]]
-        channel.windows[self.queue].refill(channel.unwritten.pop(self.queue, 0))
+        window = channel.windows[self.queue]
+        window.refill(channel.unwritten.pop(self.queue, 0))
+        self.queues[self.queue].machine.consumers.wake(window)
         self.queues[self.queue].actor.schedule()
         return []
 
