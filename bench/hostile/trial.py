@@ -162,13 +162,12 @@ def attacked(broker: Broker, attack: Attack, seconds: float) -> Row:
     """While the attack runs, and the broker's end under it."""
     port = broker.port
     row: Row = {"attack": attack.name, "what": attack.what, "limit_mib": attack.limit_mib}
-    with (
-        helper("victim", port, seconds) as victim,
-        helper("newcomers", port, seconds) as newcomers,
-        helper("attack", attack.name, port) as attacker,
-    ):
+    with contextlib.ExitStack() as helpers:
+        victim = helpers.enter_context(helper("victim", port, seconds))
+        newcomers = helpers.enter_context(helper("newcomers", port, seconds))
         victim.line(START_S)
         newcomers.line(START_S)
+        attacker = helpers.enter_context(helper("attack", attack.name, port))
         row["prepare_s"], row["failed"] = prepare(attacker)
         attacker.go(str(seconds))
         victim.go()
