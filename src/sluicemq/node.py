@@ -123,12 +123,17 @@ class Node:
     def admits(self, address: str) -> bool:
         """May one more client connect from there? If so `accept` or `gave_up` must follow."""
         admission = self.broker.admission
-        if admission.enter(address):
+        net = self.world.net
+        is_full = net.is_full()
+        if not is_full and admission.enter(address):
             return True
         if not admission.told:
             admission.told = True
-            text = "too many connections have not logged in yet; further ones are closed at once,"
-            self.world.log.write("warning", f"{text} one from {address} among them")
+            text = "too many connections have not logged in yet"
+            if is_full:
+                text = f"there are {net.sockets_max} connections, and descriptors for no more"
+            text = f"{text}; further ones are closed at once, one from {address} among them"
+            self.world.log.write("warning", text)
         return False
 
     def gave_up(self, address: str) -> None:
@@ -138,9 +143,7 @@ class Node:
     def reconfigure(self, config: Config) -> None:
         """New connections go by this; nothing else changes."""
         self.config = self.broker.config = config
-        admission = self.broker.admission
-        admission.half_open_max = config.net.half_open_max
-        admission.address_max = config.net.half_open_per_address_max
+        self.broker.admission.bound(config.net, self.world.net.sockets_max)
 
     def accept(self, connection: int, peer: Peer) -> Reader:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""

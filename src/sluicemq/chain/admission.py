@@ -6,6 +6,11 @@ deadline. When the places are taken further clients are turned away at once, whi
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.config import NetConfig
+
 
 class Admission:
     """Counts them, from `enter` to `leave` or `log_in`; and those that are open, to `log_out`."""
@@ -20,6 +25,12 @@ class Admission:
         self.logged_in = 0
         self.told = False
         """It was said that clients are turned away; not again before there is room."""
+
+    def bound(self, config: NetConfig, sockets_max: int) -> None:
+        """As configured, but never all the sockets there may be: who has logged in needs some, and
+        so do other addresses."""
+        self.half_open_max = min(config.half_open_max, sockets_max * 3 // 4)
+        self.address_max = min(config.half_open_per_address_max, sockets_max * 9 // 16)
 
     def enter(self, address: str) -> bool:
         """Somebody has connected; False: there is no place."""
@@ -47,3 +58,4 @@ class Admission:
     def log_out(self) -> None:
         """An open connection is gone."""
         self.logged_in -= 1
+        self.told = self.told and self.half_open > 0

@@ -92,7 +92,8 @@ class Broker:
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
-        self.admission = Admission(config.net.half_open_max, config.net.half_open_per_address_max)
+        self.admission = Admission(0, 0)
+        self.admission.bound(config.net, world.net.sockets_max)
         self.deadlines = Deadlines(scheduler, world.clock)
         self.definitions = recovery.definitions
         self.entry_count = recovery.entry_count

@@ -15,16 +15,28 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from errno import EMFILE, ENFILE, errorcode
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from sluicemq.errors import DiskFailed
 from sluicemq.host.io_counters import OPEN, OPEN_NS, REOPEN, SYNC, SYNC_NS, IoCounters, now_ns
 
 FILE_MODE: Final = 0o600
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 0.05
+"""Between two attempts, when there is no descriptor."""
+
+
+def no_word(_: str) -> None:
+    """For files of which nobody is told anything."""
+
 
 CLOSED_PATHS_MAX: Final = 65_536
 """Paths remembered as closed for want of handles, to tell a reopen from an open: some 100 bytes
@@ -57,7 +69,16 @@ class Handle:
 class FileHandles:
     """The open files below `root`: at most `limit`, but never fewer than are in use."""
 
-    def __init__(self, root: Path, limit: int, counters: IoCounters) -> None:
+    def __init__(
+        self,
+        root: Path,
+        limit: int,
+        counters: IoCounters,
+        say: Callable[[str], object] = no_word,
+    ) -> None:
+        self.say = say
+        self.is_short = False
+        """Somebody waits for a descriptor, and that was said."""
         self.root = f"{root}/"
         self.limit = limit
         self.counters = counters
@@ -153,19 +174,42 @@ class FileHandles:
                 return handle
 
     def _descriptor(self, path: str, create: bool) -> int:
-        """Sockets may have taken every descriptor there is: then one of ours makes room."""
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return self.patiently(self._open_file, self.root + path, flags)
+
+    def _open_file(self, place: str, flags: int) -> int:
         here = self.counters.here
+        here[OPEN] += 1
+        started = now_ns()
+        try:
+            return os.open(place, flags, FILE_MODE)
+        finally:
+            here[OPEN_NS] += now_ns() - started
+
+    def patiently(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Make a call that needs a descriptor. Others may have taken every one there is: then one
+        of ours makes room; if all are in use, that is waited out. It says nothing about the disk.
+        """
         while True:
-            here[OPEN] += 1
-            started = now_ns()
             try:
-                return os.open(self.root + path, flags, FILE_MODE)
+                result = call(*args, **kwargs)
             except OSError as error:
-                if error.errno not in (EMFILE, ENFILE) or not self._close_one():
+                if error.errno not in (EMFILE, ENFILE):
                     raise
-            finally:
-                here[OPEN_NS] += now_ns() - started
+                if not self._close_one():
+                    self._wait(error)
+            else:
+                if self.is_short:
+                    self.is_short = False
+                    self.say("there are descriptors for files again")
+                return result
+
+    def _wait(self, error: OSError) -> None:
+        """There may be one soon."""
+        if not self.is_short:
+            self.is_short = True
+            self.say(f"no descriptor left for a file ({errno_name(error)}): waiting for one")
+        time.sleep(WAIT_SECONDS)
 
     def _close_one(self) -> bool:
         """The least recently used, a clean one if there is one. False: all are in use."""

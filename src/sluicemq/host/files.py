@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ENOSYS, EOPNOTSUPP
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from sluicemq.errors import DiskFailed
-from sluicemq.host.file_handles import FileHandles, Handle, errno_name
+from sluicemq.host.file_handles import FileHandles, Handle, errno_name, no_word
 from sluicemq.host.io_counters import (
     READ,
     READ_BYTES,
@@ -43,10 +44,13 @@ UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
 class HostFiles(Files):
     """`root` exists and is ours; at most `handles_max` files are open (in use: any number)."""
 
-    def __init__(self, root: Path, handles_max: int) -> None:
+    def __init__(
+        self, root: Path, handles_max: int, say: Callable[[str], object] = no_word
+    ) -> None:
+        """`say` is told once when descriptors run out, and once when there are some again."""
         self.root = root.absolute()
         self.counters = IoCounters([])
-        self.handles = FileHandles(self.root, handles_max, self.counters)
+        self.handles = FileHandles(self.root, handles_max, self.counters, say)
 
     def close(self) -> None:
         """Close every handle. The files can be used again: they are opened again."""
@@ -55,7 +59,7 @@ class HostFiles(Files):
     def names(self, directory: str) -> list[str]:
         with told("list", directory):
             with suppress(FileNotFoundError):
-                return sorted(os.listdir(self._place(directory)))
+                return sorted(self.handles.patiently(os.listdir, self._place(directory)))
             return []
 
     def make_directory(self, path: str) -> None:
@@ -152,7 +156,8 @@ class HostFiles(Files):
     def delete_tree(self, path: str) -> None:
         assert path, "the data directory itself stays"
         with told("delete", path):
-            shutil.rmtree(self._place(path), onerror=_unless_missing)
+            remove = partial(shutil.rmtree, onerror=_unless_missing)
+            self.handles.patiently(remove, self._place(path))
         self.handles.deleted(path)
 
     def free_bytes(self) -> int:
@@ -177,7 +182,8 @@ class HostFiles(Files):
 
     def _sync_directory(self, place: Path) -> None:
         here = self.counters.here
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = self.handles.patiently(os.open, place, flags)
         try:
             started = now_ns()
             os.fsync(descriptor)

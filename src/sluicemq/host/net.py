@@ -224,8 +224,11 @@ class TlsConnection(Connection):
 class HostNet(Net):
     """The open connections by number."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, config: NetConfig, log: Log) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, config: NetConfig, log: Log, sockets_max: int
+    ) -> None:
         self.loop = loop
+        self.sockets_max = sockets_max
         self.config = config
         self.log = log
         self.tls: TlsSettings | None = None
@@ -241,6 +244,9 @@ class HostNet(Net):
         self.next_number += 1
         self.connections[number] = connection
         return number
+
+    def is_full(self) -> bool:
+        return len(self.connections) >= self.sockets_max
 
     def remove(self, connection: Connection) -> None:
         """The socket is gone."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import signal
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
 from sluicemq.host.clock import HostClock, HostDice
 from sluicemq.host.control import ControlServer
+from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.host.lmdb_index import open_lmdb_index
@@ -92,11 +92,13 @@ class Host:
         """It is time to end: a signal came, or something broke."""
         self.exit_code = 0
         self.log = HostLog()
-        self.net = HostNet(self.loop, config.net, self.log)
+        storage = config.storage
+        room = shares(limit(), storage.file_handles_max, config.net.backlog)
+        self.net = HostNet(self.loop, config.net, self.log, room.sockets)
         if config.tls.port is not None:
             self.net.tls = TlsSettings(config)
-        files = HostFiles(directory, config.storage.file_handles_max)
-        self.disk = HostDisk(self.loop, files, config.storage.io_threads, self.crashed)
+        files = HostFiles(directory, room.handles, partial(self.log.write, "warning"))
+        self.disk = HostDisk(self.loop, files, storage.io_threads, self.crashed)
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         index = partial(make_index, config, directory, self.log)
         self.node = Node(world, config, index, accept_loss)
@@ -295,7 +297,7 @@ def serve(
     reads the configuration again; `accept_loss`: what is missing of what must be in the directory
     is done without."""
     tune_allocator()
-    raise_descriptor_limit()
+    raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
@@ -305,12 +307,6 @@ def serve(
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason
     sys.stdout.flush()
     return code
-
-
-def raise_descriptor_limit() -> None:
-    """As many sockets and files as the system lets us have, not only as many as it starts with."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:

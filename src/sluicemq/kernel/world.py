@@ -49,6 +49,13 @@ class Net:
     The owner receives `Received(data)`, `Writable()` after a write said no, `Closed()`.
     """
 
+    sockets_max = 1 << 30
+    """How many of them there may be."""
+
+    def is_full(self) -> bool:
+        """Are there so many?"""
+        return False
+
     def write(self, connection: int, data: bytes) -> bool:
         """Queue `data`. False: the socket's buffer is over its high-water mark; `Writable` will
         come to the connection's writer when it has drained. The data is queued either way."""

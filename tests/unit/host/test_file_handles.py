@@ -8,6 +8,7 @@ import errno
 import os
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -123,16 +124,22 @@ def test_when_the_system_has_no_descriptor_left_one_of_ours_goes(
             raise OSError(errno.EMFILE, "no")
         return real(path, flags, mode)
 
-    files = HostFiles(tmp_path, 100)
+    said: list[str] = []
+    files = HostFiles(tmp_path, 100, said.append)
     monkeypatch.setattr(os, "open", full)
     for name in "abcd":
         files.write(name, 0, b"x")
     assert descriptors(tmp_path) == ["c", "d"]
     held = [files.handles.take(name) for name in "cd"]
-    with pytest.raises(DiskFailed, match=r"^write e: EMFILE$"):
-        files.write("e", 0, b"x")
+    writes = threading.Thread(target=files.write, args=("e", 0, b"x"))
+    writes.start()
+    while not said:
+        time.sleep(0.01)
+    assert writes.is_alive(), "it waits until one is given back"
     for handle in held:
         files.handles.give(handle)
+    writes.join()
+    assert files.read("e", 0, 1) == b"x"
 
 
 def test_many_threads_on_few_handles_read_what_they_wrote(tmp_path: Path) -> None:

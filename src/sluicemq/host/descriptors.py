@@ -1,0 +1,45 @@
+"""How many sockets and files the process may have open, and who gets how many of them.
+
+Clients never get all: storage, control socket and log must go on when strangers have taken every
+place. What is accepted before it can be turned away is in the reserve, too.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Final, NamedTuple
+
+PLENTY: Final = 1 << 20
+"""Taken for the limit where there is none."""
+
+OWN: Final = 64
+"""For the process itself: its log, its loop, the control socket and those who ask there."""
+
+SOCKETS_MIN: Final = 8
+"""So many clients there may be, however little the system gives."""
+
+
+class Shares(NamedTuple):
+    """Descriptors for clients, and for files that are kept open."""
+
+    sockets: int
+    handles: int
+
+
+def shares(limit: int, handles_max: int, backlog: int) -> Shares:
+    """Of `limit` descriptors in all; `backlog` clients may be accepted in one go."""
+    handles = min(handles_max, max(1, limit // 4))
+    reserve = handles + min(OWN, limit // 4) + min(backlog, limit // 8)
+    return Shares(max(SOCKETS_MIN, limit - reserve), handles)
+
+
+def raise_limit() -> None:
+    """As many as the system lets us have, not only as many as it starts with."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def limit() -> int:
+    """How many this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return PLENTY if soft == resource.RLIM_INFINITY else min(soft, PLENTY)
