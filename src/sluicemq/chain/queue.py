@@ -45,11 +45,14 @@ from sluicemq.replication.alone import Alone
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
     from sluicemq.storage.entries import Run
@@ -184,12 +187,10 @@ class ClassicShell(Queue):
             if self.machine.limits.restless:
                 self.upkeep.tick()
             self.replicator.submit(message, self.effects)
-            if self.deduplication is not None and isinstance(message, Written):
-                self.deduplication.written(message.receipts, self.effects)
-            if isinstance(message, Down | Cancel):
-                self.consumer_left(message)
-            if self.upkeep.expires_ms is not None and isinstance(message, USES):
-                self.upkeep.used()
+            if self.machine.rest is None:
+                self.done(message)
+            else:
+                self.begin(self.work_off(message))
         elif isinstance(message, Grant):
             message.outflow.refill(message.amount)
             self.machine.consumers.wake(message.outflow)
@@ -198,6 +199,32 @@ class ClassicShell(Queue):
             self.machine.consumers.resume(message.limiter)
         else:
             self.receive_rare(message)
+        machine = self.machine
+        if machine.work:
+            self.spend(machine.work)
+            machine.work = 0
+        if machine.rest is not None and self.underway is None:
+            self.begin(self.work_off(None))
+
+    def work_off(self, command: Command | None) -> Iterator[int]:
+        """The rest of a command that takes long, and what follows from it."""
+        machine = self.machine
+        while machine.rest is not None:
+            yield from machine.rest
+            machine.rest = None
+            machine.work = 0
+            if command is not None:
+                self.done(command)
+                command = None
+
+    def done(self, command: Command) -> None:
+        """The machine has carried it out."""
+        if self.deduplication is not None and isinstance(command, Written):
+            self.deduplication.written(command.receipts, self.effects)
+        if isinstance(command, Down | Cancel):
+            self.consumer_left(command)
+        if self.upkeep.expires_ms is not None and isinstance(command, USES):
+            self.upkeep.used()
 
     def receive_rare(self, message: object) -> None:
         """What has to do with the disk; grants."""
@@ -232,26 +259,28 @@ class ClassicShell(Queue):
     def turn_ended(self) -> None:
         """Deal out what can be dealt, make the effects real, page, account the memory."""
         machine = self.machine
+        if self.underway is not None:
+            self.effects_real()
+            return
+        turn_work = self.scheduler.turn_work
+        machine.deals_max = turn_work // 10 + 1
+        machine.piece_max = turn_work // 10 + 1
         if machine.limits.restless:
             self.upkeep.tick()
         else:
             self.replicator.submit(Serve(), self.effects)
         if machine.unserved:
             self.schedule()
+        if machine.work:
+            self.spend(machine.work)
+            machine.work = 0
         for limiter in self.invitations:
             limiter.had_turn(self)
         self.invitations.clear()
-        effects = self.effects
-        if effects:
-            self.effects = []
-            for effect in effects:
-                self.make_real(effect)
+        self.effects_real()
         machine.reduce_memory_use(self.store_is_full)
         if machine.backing.to_store_count:
             self.page_bodies()
-        if self.removed is not None:
-            self.broker.store.post(self.removed)
-            self.removed = None
         self.work_on_disk()
         footprint = machine.depth.footprint
         if footprint != self.accounted:
@@ -260,6 +289,17 @@ class ClassicShell(Queue):
         if machine.limits.restless:
             self.upkeep.plan()
         self.hold_up()
+
+    def effects_real(self) -> None:
+        """What commands have led to goes where it belongs."""
+        effects = self.effects
+        if effects:
+            self.effects = []
+            for effect in effects:
+                self.make_real(effect)
+        if self.removed is not None:
+            self.broker.store.post(self.removed)
+            self.removed = None
 
     def make_real(self, effect: Effect) -> None:
         """Post it where it belongs."""

@@ -7,7 +7,8 @@ dropped from there as soon as the chunk has been taken.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.chunk import Chunk
@@ -55,7 +56,7 @@ from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
@@ -63,12 +64,29 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
 
 
+Item = TypeVar("Item")
+
 DEALS_MAX: Final = 100
 """Deliveries of one serving: it takes about a millisecond. Then others have their turn."""
+
+PART_WORK: Final = 3
+CONSUMER_WORK: Final = 5
+DEAL_WORK: Final = 8
+"""Units of work of settling a part of a lot, of a consumer's coming or going, of a delivery."""
+
+PIECE_MAX: Final = 100
+"""Lots, chunks or consumers that a long command deals with in a piece."""
 
 UNEVEN_MAX: Final = 64
 """Consumers that are asked at a time for messages of different sizes: those that cost a window the
 same, and are dealt together, may be fewer."""
+
+
+def batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
+    """All of them, in order, at most `count` at a time."""
+    rest = iter(items)
+    while some := [*islice(rest, count)]:
+        yield some
 
 
 class ClassicQueue(QueueMachine):
@@ -94,6 +112,14 @@ class ClassicQueue(QueueMachine):
         self.ram_acks = 0
         """Messages in lots whose bodies could leave RAM for the message store."""
         self.lots: dict[int, Lot] = {}
+        self.lots_of: dict[Actor, dict[int, Lot]] = {}
+        """By the channel that they are out at."""
+        self.piece_max = PIECE_MAX
+        self.work = 0
+        """Units of work that commands have cost since the shell has looked."""
+        self.rest: Iterator[int] | None = None
+        """The rest of a command that takes long, to be worked off before the next one: each step
+        does a piece and gives its work."""
         self.next_lot = 1
         self.consumers = ConsumerGroups(settings.single_active_consumer)
         self.deals_max = DEALS_MAX
@@ -108,6 +134,7 @@ class ClassicQueue(QueueMachine):
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """See QueueMachine."""
+        assert self.rest is None, "a command before the one before it was done"
         if isinstance(command, Publish):
             self.publish(command, effects)
         elif isinstance(command, Settle):
@@ -130,19 +157,26 @@ class ClassicQueue(QueueMachine):
         elif isinstance(command, Cancel):
             self.cancel(command, effects)
         elif isinstance(command, Down):
-            self.down(command.channel, effects)
+            self.begin(self.down(command.channel, effects))
         elif isinstance(command, Inspect):
             self.serve(effects)
             depth = self.depth
             effects.append(Inspected(command.channel, depth.ready, depth.consumers))
         elif isinstance(command, Purge):
             self.serve(effects)
-            effects.append(Purged(command.channel, self.purge(effects)))
-            self.answer_gets(effects)
+            self.begin(self.purge(command.channel, effects))
         elif isinstance(command, Configure):
             self.configure(command.settings)
         else:
             self.delete(command, effects)
+
+    def begin(self, pieces: Iterator[int]) -> None:
+        """Something that may take long; what is more than a few pieces is left to the shell."""
+        for work in pieces:
+            self.work += work
+            if self.work > PART_WORK * self.piece_max:
+                self.rest = pieces
+                return
 
     def configure(self, settings: QueueSettings) -> None:
         """These hold from now on. What was counted for a delivery limit counts on for another."""
@@ -225,6 +259,7 @@ class ClassicQueue(QueueMachine):
             self.deal(chunk, count, able, cost_each, effects)
             consumers.dealt(able, count)
             deals -= len(able)
+            self.work += DEAL_WORK * len(able)
             backing.took(chunk, count)
             self.rates.delivered += count
 
@@ -280,7 +315,7 @@ class ClassicQueue(QueueMachine):
         """Remember a delivery; returns its number."""
         number = self.next_lot
         self.next_lot += 1
-        self.lots[number] = lot
+        self.keep_lot(number, lot)
         depth = self.depth
         depth.unacked += lot.left
         depth.unacked_bytes += size
@@ -289,6 +324,24 @@ class ClassicQueue(QueueMachine):
             self.ram_acks += lot.left
         self.rates.ack_in += lot.left
         return number
+
+    def keep_lot(self, number: int, lot: Lot) -> None:
+        """It is out."""
+        self.lots[number] = lot
+        same = self.lots_of.get(lot.channel)
+        if same is None:
+            self.lots_of[lot.channel] = {number: lot}
+        else:
+            same[number] = lot
+
+    def forget_lot(self, number: int) -> Lot:
+        """Nothing of it is out any more."""
+        lot = self.lots.pop(number)
+        same = self.lots_of[lot.channel]
+        del same[number]
+        if not same:
+            del self.lots_of[lot.channel]
+        return lot
 
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
@@ -319,6 +372,7 @@ class ClassicQueue(QueueMachine):
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
+        self.work += PART_WORK * len(command.parts)
         for number, start, end in command.parts:
             lot = self.lots.get(number)
             if lot is None:
@@ -335,7 +389,7 @@ class ClassicQueue(QueueMachine):
                 self.limits.reject(lot, start, end, REJECTED, effects)
             self.credit(lot, end - start)
             if not lot.left:
-                del self.lots[number]
+                self.forget_lot(number)
 
     def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
         """Messages leave the queue for good."""
@@ -465,47 +519,60 @@ class ClassicQueue(QueueMachine):
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
 
-    def down(self, channel: Actor, effects: list[Effect]) -> None:
+    def down(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
         """A channel died: its consumers go, its lots come back in order."""
-        for consumer in self.consumers.of(channel):
-            self.drop(consumer)
+        for some in batched(self.consumers.of(channel), self.piece_max):
+            for consumer in some:
+                self.drop(consumer)
+            yield CONSUMER_WORK * len(some)
         self.waiting = [get for get in self.waiting if get.channel is not channel]
-        for number in [n for n, lot in self.lots.items() if lot.channel is channel]:
-            lot = self.lots.pop(number)
-            if not self.deleted:
-                for start, end in lot.open_parts():
-                    self.come_back(lot, start, end, effects)
+        for lots in batched([*self.lots_of.get(channel, ())], self.piece_max):
+            for number in lots:
+                lot = self.forget_lot(number)
+                if not self.deleted:
+                    for start, end in lot.open_parts():
+                        self.come_back(lot, start, end, effects)
+            yield PART_WORK * len(lots)
 
-    def purge(self, effects: list[Effect]) -> int:
-        """Drop the ready messages; returns how many."""
+    def purge(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
+        """Drop the ready messages and say how many."""
+        count = self.depth.ready
+        yield from self.drop_ready(effects)
+        effects.append(Purged(channel, count))
+        self.answer_gets(effects)
+
+    def drop_ready(self, effects: list[Effect]) -> Iterator[int]:
+        """They are gone at once, as far as they can be fetched; the rest takes its time."""
         depth = self.depth
-        count = depth.ready
         backing = self.backing
-        kept = [lot for lot in self.lots.values() if lot.chunk.persistent]
         chunks, on_disk = backing.clear(self.out_in)
-        for chunk in chunks:
-            base = chunk.id_base
-            positions = chunk.positions()
-            ids = None
-            if base is not None and chunk.in_store:
-                ids = range(positions.start + base, positions.stop + base)
-            self.remove(positions, chunk.persistent, ids, effects)
+        depth.ready = depth.ready_bytes = depth.ram_messages = 0
+        for some in batched(chunks, self.piece_max):
+            for chunk in some:
+                base = chunk.id_base
+                positions = chunk.positions()
+                ids = None
+                if base is not None and chunk.in_store:
+                    ids = range(positions.start + base, positions.stop + base)
+                self.remove(positions, chunk.persistent, ids, effects)
+            yield PART_WORK * len(some)
         if self.durable:
             effects.extend(Remove(positions, True, True, None) for positions in on_disk)
-        depth.ready = depth.ready_bytes = depth.ram_messages = 0
-        out = (lot for lot in self.lots.values() if lot.sizes is None)
-        depth.footprint = sum(
-            lot.footprint([body for body in lot.contents if body is not None]) for lot in out
-        )
+        footprint = persistent = 0
+        for lots in batched(self.lots.values(), self.piece_max):
+            for lot in lots:
+                if lot.sizes is None:
+                    footprint += lot.footprint([body for body in lot.contents if body is not None])
+                if lot.chunk.persistent:
+                    persistent += lot.left
+            yield PART_WORK * len(lots)
         if self.returns is not None:
-            depth.footprint += self.returns.keep_out(self.lots.values())
-        counts = self.durable and not self.deleted
-        depth.persistent = sum(lot.left for lot in kept) if counts else 0
-        return count
+            footprint += self.returns.keep_out(self.lots.values())
+        depth.footprint = footprint
+        depth.persistent = persistent if self.durable and not self.deleted else 0
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """Delete on conditions; consumers are told. Lots stay, without their messages: the limits
-        of their channels count them until they are settled."""
+        """Delete on conditions."""
         self.serve(effects)
         channel = command.channel
         if channel is not None and command.if_unused and self.consumers.count:
@@ -514,15 +581,25 @@ class ClassicQueue(QueueMachine):
         if channel is not None and command.if_empty and self.depth.ready:
             effects.append(Refuse(channel, 406, f"{self.title} not empty"))
             return
-        for consumer in self.consumers.all():
-            self.drop(consumer)
-            effects.append(Cancelled(consumer, True))
-        count = self.purge(effects)
-        for lot in [] if self.deleted else self.lots.values():
-            for start, end in lot.open_parts():
-                positions = lot.positions[start:end]
-                self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
-            lot.forget()
+        self.begin(self.end(channel, effects))
+
+    def end(self, channel: Actor | None, effects: list[Effect]) -> Iterator[int]:
+        """Consumers are told. Lots stay, without their messages: the limits of their channels count
+        them until they are settled."""
+        for some in batched([*self.consumers.members], self.piece_max):
+            for consumer in some:
+                self.drop(consumer)
+                effects.append(Cancelled(consumer, True))
+            yield CONSUMER_WORK * len(some)
+        count = self.depth.ready
+        yield from self.drop_ready(effects)
+        for lots in batched(() if self.deleted else self.lots.values(), self.piece_max):
+            for lot in lots:
+                for start, end in lot.open_parts():
+                    positions = lot.positions[start:end]
+                    self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
+                lot.forget()
+            yield PART_WORK * len(lots)
         self.depth = Depth()
         self.backing.count_in(self.depth)
         self.ram_acks = 0

@@ -333,7 +333,7 @@ class Limits:
             return
         number = queue.next_lot
         queue.next_lot += 1
-        queue.lots[number] = lot.split_off(queue.queue, start, end)
+        queue.keep_lot(number, lot.split_off(queue.queue, start, end))
         self.doomed.append((number, reason))
         self.restless = True
 
@@ -354,7 +354,7 @@ class Limits:
 
     def drop(self, number: int, effects: list[Effect]) -> None:
         """The exchange was taken away while a lot waited to go there."""
-        lot = self.queue.lots.pop(number)
+        lot = self.queue.forget_lot(number)
         self.queue.acknowledge(lot, 0, len(lot.contents), effects)
 
     def buried(self, lot: Lot, start: int, end: int) -> None:
@@ -411,5 +411,5 @@ class Limits:
         depth.ram_unacked += lot.left
         queue.ram_acks += lot.left
         if not lot.left:
-            del queue.lots[number]
+            queue.forget_lot(number)
         return lost

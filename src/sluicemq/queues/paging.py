@@ -28,7 +28,7 @@ from sluicemq.queues.subqueues import DELTA, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
 from sluicemq.storage.queue_index import IndexRead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from sluicemq.model.batch import Batch
     from sluicemq.queues.loading import Out
@@ -155,11 +155,10 @@ class Backing(Loading):
             self.depth.ram_messages += left
         self.unsorted.append(chunk)
 
-    def clear(self, out: Out) -> tuple[list[Chunk], list[range]]:
-        """Drop everything; positions go on. Returns what is known of in RAM, and the positions of
-        what is on disk only. `out` says what of [start, end) is at consumers."""
-        leaving = [*self.outgoing, *self.in_flight]
-        gone = [chunk for chunk in [*self.in_ram(), *leaving] if chunk.left()]
+    def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
+        """Drop everything; positions go on. Gives what is known of in RAM, once, and the positions
+        of what is on disk only. `out` says what of [start, end) is at consumers."""
+        leaving = deque([*self.outgoing, *self.in_flight])
         on_disk: list[range] = []
         delta = self.delta
         if delta.count:
@@ -171,15 +170,18 @@ class Backing(Loading):
             else:
                 for positions in on_disk:
                     self.index.acknowledge(positions)
-        for queue in (self.q1, self.q2, self.q3, self.q4):
+        queues = (self.q4, self.q3, self.q2, self.q1)
+        gone = [self.returned, deque(self.unsorted), *(queue.chunks for queue in queues), leaving]
+        for queue in queues:
+            queue.chunks = deque()
             queue.clear()
-        self.returned.clear()
-        self.unsorted.clear()
+        self.returned = deque()
+        self.unsorted = []
         self.outgoing.clear()
         self.in_flight.clear()
         self.delta.clear()
         self.epoch += 1
-        return gone, on_disk
+        return one_by_one(gone), on_disk
 
     # -- out of RAM
 
@@ -315,3 +317,12 @@ class Backing(Loading):
             self.outgoing.append(chunk)
         else:
             self.depth.footprint -= chunk.footprint()
+
+
+def one_by_one(parts: list[deque[Chunk]]) -> Iterator[Chunk]:
+    """The chunks with something left in them; none is kept when it has been given."""
+    for part in parts:
+        while part:
+            chunk = part.popleft()
+            if chunk.left():
+                yield chunk

@@ -8,6 +8,7 @@ Paged out is from the lowest. A level exists from its first message on.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from sluicemq.queues.paging import Backing
@@ -140,16 +141,16 @@ class PriorityBacking:
             self.occupied |= 1 << priority
             self.levels[priority].give_back(chunks)
 
-    def clear(self, out: Out) -> tuple[list[Chunk], list[range]]:
+    def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
         """See Backing."""
-        gone: list[Chunk] = []
+        gone: list[Iterator[Chunk]] = []
         on_disk: list[range] = []
         for level in self.levels.values():
             chunks, positions = level.clear(out)
-            gone += chunks
+            gone.append(chunks)
             on_disk += positions
         self.occupied = 0
-        return gone, on_disk
+        return chain.from_iterable(gone), on_disk
 
     def in_ram(self) -> Iterable[Chunk]:
         """See Backing; by level, the lowest first."""

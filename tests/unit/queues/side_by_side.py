@@ -466,7 +466,7 @@ class SideBySide:
         pair = self.pairs[name]
         model = pair.model
         expected = model.serve()
-        consumers = [*model.consumers(), *model.waiting]
+        consumers = sorted([*model.members, *model.waiting], key=lambda one: int(one.name[1:]))
         if if_unused and not by_broker and consumers:
             expected.append(("refuse", 406, f"{model.title} in use"))
         elif if_empty and not by_broker and model.ready:
