@@ -18,6 +18,7 @@ from sluicemq.amqp.connection import (
     VariedPublishes,
 )
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
+from sluicemq.amqp.properties import BASIC_CLASS
 from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
 from sluicemq.chain.consumer_timeouts import LookAtOldest
 from sluicemq.chain.consuming import Consuming
@@ -37,6 +38,8 @@ from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
     from sluicemq.chain.reader import Reader
@@ -69,6 +72,9 @@ class ConnectionFault:
     def __init__(self, violation: ConnectionViolation) -> None:
         self.violation = violation
 
+
+FORGET_MAX: Final = 1000
+"""Entries that are freed in a piece."""
 
 FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
 
@@ -158,7 +164,7 @@ class Channel(FlowActor):
         elif isinstance(message, LookAtOldest):
             self.look_at_oldest(message)
         elif isinstance(message, ChannelDown):
-            if self.question is None or isinstance(self.question, Transaction):
+            if isinstance(self.question, Transaction) or not (self.question or self.held):
                 self.down(message)
             else:
                 self.held.append(message)  # what the client sent before counts
@@ -171,9 +177,13 @@ class Channel(FlowActor):
         if self.closing:
             self.settle(message)
             return
-        if self.question is not None:
+        if self.question is not None or self.held:
             self.behind_question(message, self.question)
-            return
+        else:
+            self.take(message)
+
+    def take(self, message: object) -> None:
+        """It is its turn."""
         self.settle(message)
         try:
             self.handle(message)
@@ -182,7 +192,23 @@ class Channel(FlowActor):
         except ConnectionViolation as violation:
             self.fault(violation)
 
-    def behind_question(self, message: object, question: Question | Transaction) -> None:
+    def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
+        """Do what a method of class basic asks for in pieces; what the client sends meanwhile
+        waits. A refusal by any piece closes the channel."""
+        self.begin(self.guarded(pieces, method_id))
+
+    def guarded(self, pieces: Iterator[int], method_id: int) -> Iterator[int]:
+        """The same, with its refusals dealt with."""
+        try:
+            yield from pieces
+        except ChannelViolation as violation:
+            if not violation.class_id:
+                violation.class_id, violation.method_id = BASIC_CLASS, method_id
+            self.fail(violation)
+        except ConnectionViolation as violation:
+            self.fault(violation)
+
+    def behind_question(self, message: object, question: Question | Transaction | None) -> None:
         """Held until the answer is there; after a commit the client itself has to wait for it."""
         if isinstance(question, Transaction):
             self.settle(message)
@@ -255,15 +281,20 @@ class Channel(FlowActor):
             violation.class_id = question.class_id
             violation.method_id = question.method_id
             self.fail(violation)
-        while self.held and self.question is None and not self.closing:
-            message = self.held.popleft()
+        self.take_held()
+
+    def take_held(self) -> None:
+        """Go on with what was held, up to the next that takes time."""
+        held = self.held
+        while held and self.question is None and self.underway is None and not self.closing:
+            message = held.popleft()
             self.held_bytes -= bytes_of(message)
             if isinstance(message, ChannelDown):
                 self.down(message)
             elif isinstance(message, Cancelled):
                 self.cancelled_by_broker(message)
             else:
-                self.from_client(message)
+                self.take(message)
         if not self.is_crowded:
             self.crowded.open()
 
@@ -314,8 +345,15 @@ class Channel(FlowActor):
         self.stop()
         self.inflow.detach()
         self.gone = True
+        if self.consuming.unacked.spans:
+            self.begin(self.forget_unacked())
         if message.reply is not None:
             self.reply(message.reply)
+
+    def forget_unacked(self) -> Iterator[int]:
+        """What a channel had delivered may be a million entries: they are not freed at once."""
+        while self.consuming.unacked.forget(FORGET_MAX):
+            yield FORGET_MAX // 4
 
     def stop(self) -> None:
         """Give everything back: what was delivered to its queues, credit to those who hold it."""
@@ -367,6 +405,8 @@ class Channel(FlowActor):
 
     def turn_ended(self) -> None:
         """Confirms last, then everything to the writer at once."""
+        if self.held and self.question is None:
+            self.take_held()
         if not self.closing:
             self.flush_confirms()
         out = self.out

@@ -467,14 +467,13 @@ def basic_nack(channel: Channel, method: m.BasicNack) -> None:
 def basic_recover(channel: Channel, method: m.BasicRecover) -> None:
     if not method.requeue:
         raise ConnectionViolation(540, "requeue=false")
-    channel.consuming.recover()
-    channel.reply(m.BasicRecoverOk())
+    channel.consuming.recover(method.method_id, lambda: channel.reply(m.BasicRecoverOk()))
 
 
 def basic_recover_async(channel: Channel, method: m.BasicRecoverAsync) -> None:
     if not method.requeue:
         raise ConnectionViolation(540, "requeue=false")
-    channel.consuming.recover()
+    channel.consuming.recover(method.method_id, lambda: None)
 
 
 def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.consumer_timeouts import LookAtOldest, Marks, overdue
 from sluicemq.chain.deliveries import Outlet, got_frames
@@ -14,7 +14,7 @@ from sluicemq.flow.prefetch import Limiter
 from sluicemq.queues.commands import ACK, REQUEUE, Settle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.effects import Deliver, Got
+
+
+TAGS_MAX: Final = 200
+SPANS_MAX: Final = 200
+"""Tags that are acknowledged singly, and spans of them, in a piece."""
+
+TAG_WORK: Final = 2
+"""Units of work of either."""
 
 
 class Subscription:
@@ -99,36 +107,69 @@ class Consuming:
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
         """Single acknowledgements, as they came."""
-        settlement = self.settlement()
         first = tags[0]
         last = tags[-1]
         if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
-            unknown = self.unacked.settle_run(first, last, settlement)
+            self.ack_tags([(first, last)], method_id)
+        elif len(tags) <= TAGS_MAX:
+            self.ack_tags([(tag, tag) for tag in tags], method_id)
         else:
-            for tag in tags:
-                unknown = self.unacked.settle_run(tag, tag, settlement)
-                if unknown is not None:
-                    break
+            self.channel.begin_long(self.ack_in_pieces(tags, method_id), method_id)
+
+    def ack_in_pieces(self, tags: Sequence[int], method_id: int) -> Iterator[int]:
+        """As many of them in each piece as can be looked up soon."""
+        for at in range(0, len(tags), TAGS_MAX):
+            some = tags[at : at + TAGS_MAX]
+            self.ack_tags([(tag, tag) for tag in some], method_id)
+            yield TAG_WORK * len(some)
+
+    def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:
+        """Runs of tags, first and last."""
+        settlement = self.settlement()
+        unknown = None
+        for first, last in runs:
+            unknown = self.unacked.settle_run(first, last, settlement)
+            if unknown is not None:
+                break
+        self.channel.spend(TAG_WORK * len(runs))
         self.settle(settlement, ACK)
         if unknown is not None:
             raise unknown_tag(unknown, method_id)
 
     def acknowledge(self, tag: int, multiple: bool, outcome: int, method_id: int) -> None:
         """basic.ack, nack and reject in their general form; see Settle for `outcome`."""
-        settlement = self.settlement()
         if multiple:
-            unknown = self.unacked.settle_upto(tag, settlement)
+            unknown = self.unacked.missing(tag)
+            if unknown is None:
+                self.channel.begin_long(self.settle_upto(tag, outcome), method_id)
         else:
+            settlement = self.settlement()
             unknown = self.unacked.settle_run(tag, tag, settlement)
-        self.settle(settlement, outcome)
+            self.settle(settlement, outcome)
         if unknown is not None:
             raise unknown_tag(unknown, method_id)
 
-    def recover(self) -> None:
+    def settle_upto(self, tag: int, outcome: int) -> Iterator[int]:
+        """Everything up to a tag, in pieces; 0: all."""
+        more = True
+        while more:
+            settlement = self.settlement()
+            more = self.unacked.settle_some(tag, settlement, SPANS_MAX)
+            self.settle(settlement, outcome)
+            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+
+    def recover(self, method_id: int, then: Callable[[], None]) -> None:
         """Everything unacknowledged returns to its queues; a transaction does not matter here."""
-        settlement = Settlement()
-        self.unacked.settle_upto(0, settlement)
-        self.post(settlement, REQUEUE)
+        self.channel.begin_long(self.recover_in_pieces(then), method_id)
+
+    def recover_in_pieces(self, then: Callable[[], None]) -> Iterator[int]:
+        more = True
+        while more:
+            settlement = Settlement()
+            more = self.unacked.settle_some(0, settlement, SPANS_MAX)
+            self.post(settlement, REQUEUE)
+            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+        then()
 
     def settle(self, settlement: Settlement, outcome: int) -> None:
         """Now, or when the transaction is committed."""

@@ -292,9 +292,9 @@ class ClassicShell(Queue):
 
     def effects_real(self) -> None:
         """What commands have led to goes where it belongs."""
-        effects = self.effects
-        if effects:
-            self.effects = []
+        if self.effects:
+            effects = [*self.effects]
+            self.effects.clear()  # a command that is being worked off adds to the same list
             for effect in effects:
                 self.make_real(effect)
         if self.removed is not None:

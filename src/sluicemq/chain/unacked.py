@@ -167,14 +167,29 @@ class Unacked:
     def settle_upto(self, last: int, into: Settlement) -> int | None:
         """multiple=true: everything up to and including `last`, which must be outstanding unless
         it is 0 (all); or give `last` when it is not."""
+        unknown = self.missing(last)
+        if unknown is None:
+            while self.settle_some(last, into, len(self.spans)):
+                pass
+        return unknown
+
+    def missing(self, last: int) -> int | None:
+        """`last`, when it can be no bound of what is to be settled."""
         if last:
             span = self.find(last)
             if span is None or not span.has(last - span.first):
                 return last
+        return None
+
+    def settle_some(self, last: int, into: Settlement, most: int) -> bool:
+        """As much of what is up to `last` as is in so many spans. Is there more?"""
         while self.head < len(self.spans):
             span = self.spans[self.head]
             if last and span.first > last:
                 break
+            if most <= 0:
+                return True
+            most -= 1 + len(span.holes) // 4
             end = span.count if not last else min(span.count, last - span.first + 1)
             before = span.open()
             for _, start, stop in span.parts(end):
@@ -184,7 +199,12 @@ class Unacked:
             if span.open():
                 break
             self.trim(span)
-        return None
+        return False
+
+    def forget(self, most: int) -> int:
+        """Let go of so many spans, the newest first; returns how many are left."""
+        del self.spans[-most:]
+        return len(self.spans)
 
     def take_back(self, settlements: Iterable[Undoable]) -> None:
         """What was settled is out again, in its place."""

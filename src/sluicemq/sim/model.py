@@ -57,6 +57,8 @@ from sluicemq.sim.messages import MessageId, id_of_content
 from sluicemq.storage.positions import first_of_priority, priority_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.chain.queue import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
@@ -181,7 +183,23 @@ class Spy(Replicator):
         self.inner.submit(command, effects)
         if isinstance(command, Publish):
             self.senders[command.sender] = None
-        self.watch(command, effects[before:])
+        rest = self.machine.rest
+        if rest is None:
+            self.watch(command, effects[before:])
+        else:
+            self.machine.rest = self.watch_rest(rest, command, effects[before:], effects)
+
+    def watch_rest(
+        self, rest: Iterator[int], command: Command, seen: list[Effect], effects: list[Effect]
+    ) -> Iterator[int]:
+        """The pieces of a long command; it is watched when all are done."""
+        work: int | None = 0
+        while work is not None:
+            yield work
+            before = len(effects)
+            work = next(rest, None)
+            seen += effects[before:]
+        self.watch(command, seen)
 
     def watch(self, command: Command, effects: list[Effect]) -> None:
         """Do the same to the model; compare."""
@@ -493,7 +511,7 @@ class Spy(Replicator):
 
     def compare_depth(self) -> None:
         """The running counters are the sums."""
-        if self.deleted:
+        if self.deleted or self.machine.rest is not None:
             return
         depth: Depth = self.machine.depth
         out = [e for lot in self.lots.values() for e in lot.entries if e is not None]
@@ -528,7 +546,7 @@ class Spy(Replicator):
 
     def compare_contents(self) -> None:
         """The machine's messages are the model's, position by position; so are its lots."""
-        if self.deleted:
+        if self.deleted or self.machine.rest is not None:
             return
         backing = self.machine.backing
         there: dict[int, bytes | None] = {}
