@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
 from sluicemq.model.batch import footprint, size_of
+from sluicemq.queues.consumers import cost_of
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
@@ -255,3 +256,22 @@ def cut_at(positions: range, border: int) -> tuple[range, range]:
     """Those below `border`, and the others. The step is 1."""
     border = min(max(border, positions.start), positions.stop)
     return range(positions.start, border), range(border, positions.stop)
+
+
+def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
+    """How many of the first `count` messages take as much of a window as the first does."""
+    if chunk.even:
+        return count
+    start = chunk.start
+    for index in range(start + 1, start + count):
+        if cost_of(len(chunk.contents[index])) != cost_each:
+            return index - start
+    return count
+
+
+def within(positions: range, start: int, end: int) -> range:
+    """Those of an ascending range that are in [start, end)."""
+    step = positions.step
+    first = max(0, -(-(start - positions.start) // step))
+    last = max(first, -(-(end - positions.start) // step))
+    return positions[first:last]

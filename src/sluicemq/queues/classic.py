@@ -7,11 +7,10 @@ dropped from there as soon as the chunk has been taken.
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.chunk import Chunk, same_cost, within
 from sluicemq.queues.commands import (
     ACK,
     REQUEUE,
@@ -51,42 +50,26 @@ from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.paging import Backing
+from sluicemq.queues.pieces import (
+    CONSUMER_WORK,
+    DEAL_WORK,
+    DEALS_MAX,
+    PART_WORK,
+    PIECE_MAX,
+    UNEVEN_MAX,
+    batched,
+)
 from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.storage.positions import Mark
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
-
-
-Item = TypeVar("Item")
-
-DEALS_MAX: Final = 100
-"""Deliveries of one serving: it takes about a millisecond. Then others have their turn."""
-
-PART_WORK: Final = 3
-CONSUMER_WORK: Final = 5
-DEAL_WORK: Final = 8
-"""Units of work of settling a part of a lot, of a consumer's coming or going, of a delivery."""
-
-PIECE_MAX: Final = 100
-"""Lots, chunks or consumers that a long command deals with in a piece."""
-
-UNEVEN_MAX: Final = 64
-"""Consumers that are asked at a time for messages of different sizes: those that cost a window the
-same, and are dealt together, may be fewer."""
-
-
-def batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
-    """All of them, in order, at most `count` at a time."""
-    rest = iter(items)
-    while some := [*islice(rest, count)]:
-        yield some
 
 
 class ClassicQueue(QueueMachine):
@@ -715,22 +698,3 @@ def backing_queue(
     if settings.max_priority:
         return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
     return Backing(depth, index, io_batch, durable)
-
-
-def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
-    """How many of the first `count` messages take as much of a window as the first does."""
-    if chunk.even:
-        return count
-    start = chunk.start
-    for index in range(start + 1, start + count):
-        if cost_of(len(chunk.contents[index])) != cost_each:
-            return index - start
-    return count
-
-
-def within(positions: range, start: int, end: int) -> range:
-    """Those of an ascending range that are in [start, end)."""
-    step = positions.step
-    first = max(0, -(-(start - positions.start) // step))
-    last = max(first, -(-(end - positions.start) // step))
-    return positions[first:last]
