@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
     from sluicemq.chain.reader import Reader
     from sluicemq.flow.credit import Inflow
+    from sluicemq.kernel.actor import Actor
 
 
 class ChannelDown:
@@ -118,6 +119,8 @@ class Channel(FlowActor):
         self.replies: ReplyConsumer | None = None
         self.question: Question | Transaction | None = None
         """What the client waits for; a transaction that is being committed is one, too."""
+        self.asked: Actor | None = None
+        """Whom it has asked last."""
         self.held: deque[object] = deque()
         self.held_bytes = 0
         self.accounted = 0
@@ -267,6 +270,7 @@ class Channel(FlowActor):
         """Send the question's command to its queue and wait for the answer."""
         assert self.question is None
         self.question = question
+        self.asked = question.queue
         question.queue.post(question.command)
 
     def answered(self, answer: object) -> None:

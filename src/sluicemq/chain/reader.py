@@ -626,8 +626,11 @@ class Reader(FlowActor):
     # -- faults
 
     def faulted(self, error: Exception) -> None:
-        """The connection is closed."""
-        self.broken()
+        """The connection is closed; when it was the news of its end, at once."""
+        if isinstance(self.struck, Closed):
+            sever(self)
+        else:
+            self.broken()
 
     def broken(self) -> None:
         """Something of ours has failed in this connection, which ends: by 541 if the client can

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.queue import Queue
 from sluicemq.queues.commands import Delete, Down
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def ending(channel: Channel) -> list[Step]:
             *(span.queue for span in channel.consuming.unacked.spans),
         ]
     )
+    if isinstance(channel.asked, Queue):  # its answer may be a message
+        queues[channel.asked] = None
     return [
         channel.go_deaf,
         channel.account,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.gate import Gate
 
 
+CHANNEL_0: Final = b"\0\0"
 FRAMES_BYTES: Final = 150
 """What frames that wait take beside their bytes."""
 
@@ -78,6 +79,7 @@ class Writer(Actor):
     ) -> None:
         super().__init__(scheduler, share)
         self.broken = broken
+        self.has_failed = False
         self.net = net
         self.connection = connection
         self.backlog_gate = backlog_gate
@@ -100,7 +102,7 @@ class Writer(Actor):
     def receive(self, message: object) -> None:
         """Frames from channels and reader; Writable from the net."""
         if isinstance(message, Frames):
-            if not self.closed:
+            if not (self.closed or (self.has_failed and message.data[1:3] != CHANNEL_0)):
                 self.pending.append(message)
                 self.pending_bytes += len(message.data)
         elif isinstance(message, Writable):
@@ -154,7 +156,8 @@ class Writer(Actor):
 
     def faulted(self, error: Exception) -> None:
         """The connection is closed. What has not been written is not any more: parts of it may be
-        missing."""
+        missing. So nothing of any channel is, only what says that the connection ends."""
+        self.has_failed = True
         self.forget()
         if self.broken is None:
             super().faulted(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.sim.consumer import Consumer
 from sluicemq.sim.history import KILL, POWER, STOP
+from sluicemq.sim.mistakes import Mistakes
 from sluicemq.sim.publisher import Publisher
 from sluicemq.sim.world import MS
 
@@ -76,6 +77,7 @@ class Fate:
         self.crash_node = crash
         self.stop_node = stop
         self.random = Random(f"faults {work.swarm.seed}")
+        self.mistakes = Mistakes(work, Random(f"mistaken {work.swarm.seed}"))
         self.faults = Faults()
         self.over = False
 
@@ -111,6 +113,9 @@ class Fate:
             self.fill_disk()
         if self.percent(self.swarm.disk_failure_percent):
             self.fail_disk()
+        node = self.cpu.node
+        if node is not None and self.mistakes.random.randrange(100) < self.swarm.mistake_percent:
+            self.mistakes.plant(node)
         if self.percent(self.swarm.crash_percent):
             self.crash()
 
@@ -211,7 +216,7 @@ class Fate:
     def end(self) -> None:
         """Faults are over."""
         self.mend()
-        self.over = True
+        self.over = self.mistakes.over = True
         self.disk.healed = True
         self.disk.stalled_until_ns = 0
         self.disk.files.capacity = None

@@ -113,6 +113,8 @@ class Peer:
         self.leaving = False
         self.closed = False
         """close-ok has come."""
+        self.mistaken = False
+        """The broker has made a mistake in this connection, and must close it."""
         self.blocked = False
         self.blocked_count = 0
         self.socket: Socket = work.net.connect(self)
@@ -256,7 +258,9 @@ class Peer:
             for role in self.roles.values():
                 role.closed()
         elif isinstance(method, m.ConnectionClose):
-            promise(self.work.stopping and method.reply_code == 320, self.name, "is told", method)
+            stopped = self.work.stopping and method.reply_code == 320
+            failed = self.mistaken and method.reply_code == 541
+            promise(stopped or failed, self.name, "is told", method)
             self.reply(m.ConnectionCloseOk())
             self.break_off(None)
         else:
@@ -313,12 +317,19 @@ class Peer:
 
     def hung_up(self) -> None:
         """The node has closed the socket."""
-        if not self.over and self.work.stopping and not self.closed:
+        expected = self.work.stopping or self.mistaken
+        if not self.over and expected and not self.closed:
             self.cut_off()
         elif not self.over:
             promise(self.leaving, self.name, "is cut off by the broker")
             self.over = True
             self.work.gone(self)
+
+    def expect_close(self) -> None:
+        """The broker has made a mistake in this connection. Nothing on it counts any more but that
+        it is closed."""
+        self.mistaken = True
+        self.end_roles(BROKEN)
 
     def end_roles(self, how: str) -> None:
         """A role that wanted to end well and has not heard so yet may still break."""

@@ -147,5 +147,6 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "most in store inbox": totals.store_inbox,
         "largest backlog bytes": totals.backlog_bytes,
         "failed starts": totals.failed_starts,
+        "mistakes": len(simulation.fate.mistakes.happened),
         **{f"fault {name}": getattr(faults, name) for name in faults.__slots__},
     }

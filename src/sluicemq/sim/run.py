@@ -11,7 +11,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
@@ -21,12 +21,16 @@ from sluicemq.sim.checkers import Checkers, Totals
 from sluicemq.sim.disk import Crashed, SimDisk, SimFiles, stop_at
 from sluicemq.sim.fate import Fate
 from sluicemq.sim.history import KILL, POWER, STOP, promise
+from sluicemq.sim.mistakes import Mistake
 from sluicemq.sim.net import SimNet
 from sluicemq.sim.report import Report, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.workload import Workload
 from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimLog, SimMemory
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
 
 STEPS: Final = 4000
 """Events of the safety phase."""
@@ -82,6 +86,10 @@ class Simulation:
         self.world = World(clock, dice, self.disk, self.net, self.memory, self.said)
         self.totals = Totals()
         self.phase = "safety"
+        self.finding: Exception | None = None
+        """A fault that nobody planted."""
+        self.is_broken = False
+        """The node has to end."""
         self.node = self._start()
         self.work = Workload(swarm, self.timeline, self.net, self._begin_faults)
         self.fate = Fate(self.work, self.disk, self.memory, self.cpu, self.crash, self.stop)
@@ -95,10 +103,21 @@ class Simulation:
         self.said.errors.clear()
         node = Node(self.world, self.swarm.config())
         promise(not self.said.errors, "a start finds fault:", *self.said.errors)
+        node.scheduler.witness = self._witness  # type: ignore[method-assign]
+        node.broken = self._broken
         self._shrink(node)
         self.net.node = node
         self.cpu.attach(node)
         return node
+
+    def _witness(self, actor: Actor, error: Exception) -> None:
+        """A turn has had a fault. One that nobody planted is a finding."""
+        if not isinstance(error, Mistake):
+            self.finding = self.finding or error
+
+    def _broken(self) -> None:
+        """The node ends at once, as if killed; whoever runs it starts another."""
+        self.is_broken = True
 
     def _checkers(self) -> Checkers:
         return Checkers(
@@ -194,7 +213,12 @@ class Simulation:
     def step(self) -> None:
         """One event, then the checks; only runs of the node change what they look at."""
         self.timeline.step()
-        if self.timeline.last[1] == "node" and self.cpu.node is not None:
+        if self.finding is not None:
+            raise self.finding
+        if self.is_broken:
+            self.is_broken = False
+            self.crash(KILL)
+        elif self.timeline.last[1] == "node" and self.cpu.node is not None:
             self.checkers.check()
         if self.log is not None:
             self.log.write(self)

@@ -129,6 +129,7 @@ class Swarm:
     crash_percent: int
     disk_full_percent: int
     disk_failure_percent: int
+    mistake_percent: int
     fault_interval_ns: int
     turns: TurnPlan
     turns_max: int
@@ -219,7 +220,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
     memory_limit = dice.choice((16 * KIB, 64 * KIB, 256 * KIB, ROOMY))
     mixed = dice.choice((0, 1, 2))
     high_water = dice.choice((100, 1000, 4000, 16_000))
-    return Swarm(
+    swarm = Swarm(
         seed=seed,
         profile=profile,
         credit=credit,
@@ -254,6 +255,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         crash_percent=dice.choice((0, 0, 2, 10)),
         disk_full_percent=dice.choice((0, 0, 5)),
         disk_failure_percent=dice.choice((0, 0, 0, 5)),
+        mistake_percent=0,
         fault_interval_ns=dice.choice((20, 100, 400)) * MS,
         turns=_turns(dice),
         turns_max=dice.choice((1, 2, 4, 16)),
@@ -266,6 +268,10 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
         storage=_storage(dice),
     )
+    if swarm.breaks:
+        mistakes = Random(f"mistakes {seed}").choice((0, 0, 0, 10, 40))
+        swarm = replace(swarm, mistake_percent=mistakes)
+    return swarm
 
 
 def _turns(dice: Random) -> TurnPlan:

@@ -275,6 +275,8 @@ class Workload:
     def undone(self) -> str:
         """Which publisher has not closed, or who holds something; "" when there is none."""
         for peer in self.peers:
+            if peer.mistaken:
+                return f"{peer.name} is not closed"
             for role in peer.roles.values():
                 if isinstance(role, Publisher) or not role.is_done():
                     return f"{peer.name} is not done"

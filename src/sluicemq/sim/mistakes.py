@@ -1,0 +1,80 @@
+"""Mistakes in the broker's own code: a turn of some actor ends by an exception, once.
+
+What must come of it depends on whose turn it was (kernel/containment.py): that connection is closed
+and all others go on, or the node ends and the next one begins with what is on the disk. Nothing
+else is allowed: a fault that nobody planted is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.sim.peer import Peer
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.node import Node
+    from sluicemq.sim.workload import Workload
+
+VITAL_PERCENT: Final = 10
+"""Of the mistakes: in an actor that all share."""
+
+
+class Mistake(Exception):
+    """A planted one."""
+
+
+class Mistakes:
+    """Those of one run. `happened` has the kinds of the actors, in order."""
+
+    def __init__(self, work: Workload, random: Random) -> None:
+        self.work = work
+        self.random = random
+        self.planted: dict[Actor, None] = {}
+        """Actors whose turns will have one."""
+        self.happened: list[str] = []
+        self.over = False
+
+    def plant(self, node: Node) -> None:
+        """One, in a turn that comes soon."""
+        if self.random.randrange(100) < VITAL_PERCENT:
+            self.strike(self.random.choice(vital(node)), None)
+            return
+        victims = [peer for peer in self.work.peers[1:] if not peer.over and not peer.leaving]
+        if victims:
+            peer = self.random.choice(victims)
+            reader = peer.socket.reader
+            kinds = [reader, reader, reader.writer, *reader.channels.values()]
+            self.strike(self.random.choice(kinds), peer)
+
+    def strike(self, actor: Actor, peer: Peer | None) -> None:
+        """A method of the actor ends by an exception, before or after its work."""
+        if actor in self.planted:
+            return
+        self.planted[actor] = None
+        name = self.random.choice(("receive", "turn_ended"))
+        after = self.random.randrange(2) == 0
+        original: Callable[..., Any] = getattr(actor, name)
+
+        def mistaken(*arguments: Any) -> None:
+            setattr(actor, name, original)
+            del self.planted[actor]
+            if self.over or not self.work.up or (peer is not None and peer.over):
+                original(*arguments)
+                return
+            if after:
+                original(*arguments)
+            self.happened.append(type(actor).__name__.lower())
+            if peer is not None:
+                peer.expect_close()
+            raise Mistake
+
+        setattr(actor, name, mistaken)
+
+
+def vital(node: Node) -> list[Actor]:
+    """Actors that all share."""
+    broker = node.broker
+    return [broker.store, node.monitor, broker.deadlines]
