@@ -652,6 +652,7 @@ class Reader(FlowActor):
         super().go_deaf()
         self.phase = CLOSED
         self.rest = None
+        self.amqp = AmqpConnection(SERVER)  # of the other one nothing is kept
 
     def state(self, now_ns: int) -> str:
         """As users see it."""

@@ -30,7 +30,7 @@ def sever(reader: Reader) -> None:
         *(outflow.detach for outflow in reader.outflows.values()),
         reader.channels.clear,
         reader.outflows.clear,
-        reader.amqp.ignore_all,
+        reader.account,
         partial(delete_exclusive, reader),
         *reader.farewells(),
         reader.give_up_place,
@@ -61,6 +61,7 @@ def ending(channel: Channel) -> list[Step]:
         queues[channel.asked] = None
     return [
         channel.go_deaf,
+        channel.account,
         channel.account,
         channel.forget_transaction,
         channel.crowded.open,

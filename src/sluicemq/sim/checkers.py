@@ -259,7 +259,8 @@ class Checkers:
             for channel in reader.channels.values():
                 self.channels.setdefault(channel)
         for reader in [r for r in self.connections if r.connection not in connections]:
-            if not reader.accounted and not reader.writer.accounted:
+            writer = reader.writer
+            if writer.closed and not (writer.scheduled or writer.accounted or reader.accounted):
                 del self.connections[reader]
         for channel in [c for c in self.channels if c.gone and not c.inbox]:
             del self.channels[channel]

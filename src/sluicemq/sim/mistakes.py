@@ -60,8 +60,8 @@ class Mistakes:
 
         def mistaken(*arguments: Any) -> None:
             setattr(actor, name, original)
-            del self.planted[actor]
-            if self.over or not self.work.up or (peer is not None and peer.over):
+            spent = self.planted.pop(actor, self) is self
+            if spent or self.over or not self.work.up or (peer is not None and peer.over):
                 original(*arguments)
                 return
             if after:

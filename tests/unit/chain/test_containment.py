@@ -53,13 +53,14 @@ class Bench:
         assert len(self.witness.call(1, m.QueueDeclare(queue="q"))) == 1
         self.witness.publish(1, "q", b"1", b"2", b"3", b"4")
         self.victim = victim = self.broker.connect()
-        victim.open(1, 2, 3)
+        victim.open(1, 2, 3, 4)
         victim.call(1, m.QueueDeclare(queue="own", exclusive=True))
         victim.send(1, m.BasicQos(prefetch_count=2), m.BasicConsume(queue="q", consumer_tag="c"))
         victim.send(2, m.ConfirmSelect())
         victim.send(3, m.TxSelect())
         victim.publish(3, "q", b"never committed")
         victim.publish(2, "q", b"5")
+        victim.send_bytes(m.BasicPublish(exchange="", routing_key="q").frame(4))
         victim.events()
         (vhost,) = self.broker.node.broker.vhosts.values()
         self.queue = vhost.queues["q"]
