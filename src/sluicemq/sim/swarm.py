@@ -129,7 +129,7 @@ class Swarm:
     crash_percent: int
     disk_full_percent: int
     disk_failure_percent: int
-    mistake_percent: int
+    mistake_percent: int = 0
     fault_interval_ns: int
     turns: TurnPlan
     turns_max: int
@@ -199,6 +199,15 @@ class Swarm:
 
 def swarm_of(seed: int, profile: str | None = None) -> Swarm:
     """The parameters of a seed; `profile` replaces the one it would choose, and nothing else."""
+    swarm = _thrown(seed, profile)
+    if swarm.breaks:
+        mistakes = Random(f"mistakes {seed}").choice((0, 0, 0, 10, 40))
+        swarm = replace(swarm, mistake_percent=mistakes)
+    return swarm
+
+
+def _thrown(seed: int, profile: str | None) -> Swarm:
+    """All but mistakes, which came later."""
     dice = Random(f"swarm {seed}")
     chosen = dice.choice(PROFILES)
     profile = profile or chosen
@@ -220,7 +229,7 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
     memory_limit = dice.choice((16 * KIB, 64 * KIB, 256 * KIB, ROOMY))
     mixed = dice.choice((0, 1, 2))
     high_water = dice.choice((100, 1000, 4000, 16_000))
-    swarm = Swarm(
+    return Swarm(
         seed=seed,
         profile=profile,
         credit=credit,
@@ -255,7 +264,6 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         crash_percent=dice.choice((0, 0, 2, 10)),
         disk_full_percent=dice.choice((0, 0, 5)),
         disk_failure_percent=dice.choice((0, 0, 0, 5)),
-        mistake_percent=0,
         fault_interval_ns=dice.choice((20, 100, 400)) * MS,
         turns=_turns(dice),
         turns_max=dice.choice((1, 2, 4, 16)),
@@ -268,10 +276,6 @@ def swarm_of(seed: int, profile: str | None = None) -> Swarm:
         sync_ns_max=dice.choice((100_000, 5 * MS, 50 * MS)),
         storage=_storage(dice),
     )
-    if swarm.breaks:
-        mistakes = Random(f"mistakes {seed}").choice((0, 0, 0, 10, 40))
-        swarm = replace(swarm, mistake_percent=mistakes)
-    return swarm
 
 
 def _turns(dice: Random) -> TurnPlan:
