@@ -14,12 +14,10 @@ from sluicemq.amqp.connection import (
     Acks,
     AnyPublishes,
     MethodFrame,
-    Publishes,
-    VariedPublishes,
 )
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS
-from sluicemq.chain.channel_methods import ANSWERS, METHODS, Question
+from sluicemq.chain.channel_methods import ANSWERS, METHOD_WORK, METHODS, Question
 from sluicemq.chain.consumer_timeouts import LookAtOldest
 from sluicemq.chain.consuming import Consuming
 from sluicemq.chain.flow_actor import FlowActor
@@ -28,6 +26,7 @@ from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.queue import QueueGone
 from sluicemq.chain.reply_to import Reply, ReplyConsumer
 from sluicemq.chain.severing import abandon
+from sluicemq.chain.splitting import split
 from sluicemq.chain.transactions import Transaction, too_early
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
@@ -73,6 +72,9 @@ class ConnectionFault:
     def __init__(self, violation: ConnectionViolation) -> None:
         self.violation = violation
 
+
+HEAVY_BYTES: Final = 1024
+"""Messages with larger properties are looked at one by one."""
 
 FORGET_MAX: Final = 1000
 """Entries that are freed in a piece."""
@@ -241,10 +243,8 @@ class Channel(FlowActor):
 
     def handle(self, message: object) -> None:
         """One event of the client."""
-        if isinstance(message, Publishes):
-            self.publishing.publish(message)
-        elif isinstance(message, VariedPublishes):
-            self.publishing.publish_varied(message)
+        if isinstance(message, AnyPublishes):
+            self.publish(message)
         elif isinstance(message, Acks):
             self.consuming.ack_run(message.tags, 80)
         elif isinstance(message, TooLarge):
@@ -258,6 +258,7 @@ class Channel(FlowActor):
             if handler is None:
                 text = "unimplemented method"
                 raise ConnectionViolation(503, text, method.class_id, method.method_id)
+            self.spend(METHOD_WORK.get(type(method), 10))
             try:
                 handler(self, method)
             except (ChannelViolation, ConnectionViolation) as violation:
@@ -265,6 +266,34 @@ class Channel(FlowActor):
                     violation.class_id = method.class_id
                     violation.method_id = method.method_id
                 raise
+
+    def publish(self, run: AnyPublishes) -> None:
+        """Route it and send it on; if that takes long, in pieces."""
+        publishing = self.publishing
+        if header_bytes(run.contents[0]) > HEAVY_BYTES and len(run.contents) > 1:
+            self.begin_long(self.publish_singly(run), BASIC_PUBLISH[1])
+            return
+        try:
+            publishing.publish_any(run)
+        except (ChannelViolation, ConnectionViolation):
+            deque(publishing.spread(), 0)  # what was before it goes out before the channel ends
+            raise
+        if publishing.pending:
+            self.begin_long(publishing.spread(), BASIC_PUBLISH[1])
+
+    def publish_singly(self, run: AnyPublishes) -> Iterator[int]:
+        """Messages with large properties, which take a while to read."""
+        publishing = self.publishing
+        rest: AnyPublishes | None = run
+        while rest is not None:
+            first, rest = split(rest, 1) if len(rest.contents) > 1 else (rest, None)
+            try:
+                publishing.publish_any(first)
+            except (ChannelViolation, ConnectionViolation):
+                deque(publishing.spread(), 0)
+                raise
+            yield header_bytes(first.contents[0]) // 8
+            yield from publishing.spread()
 
     def ask(self, question: Question) -> None:
         """Send the question's command to its queue and wait for the answer."""
@@ -424,3 +453,8 @@ class Channel(FlowActor):
     def state(self, now_ns: int) -> str:
         """As users see it."""
         return "closing" if self.closing else self.flow_state(now_ns)
+
+
+def header_bytes(content: bytes) -> int:
+    """How long its properties are, with a few octets more."""
+    return int.from_bytes(content[3:7])

@@ -537,3 +537,15 @@ METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
     m.TxCommit: tx_commit,
     m.TxRollback: tx_rollback,
 }
+
+METHOD_WORK: Final[dict[type[Method], int]] = {
+    m.ExchangeDeclare: 30,
+    m.ExchangeDelete: 30,
+    m.ExchangeBind: 20,
+    m.ExchangeUnbind: 20,
+    m.QueueDeclare: 60,
+    m.QueueBind: 20,
+    m.QueueUnbind: 20,
+    m.BasicConsume: 30,
+}
+"""Units of work that some of them cost; the others cost a few, or say themselves what."""

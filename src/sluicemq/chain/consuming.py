@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Deliver, Got
 
 
+REMEMBERED_MIN: Final = 4
+"""So few queues that are gone may be remembered."""
+
 TAGS_MAX: Final = 200
 SPANS_MAX: Final = 200
 """Tags that are acknowledged singly, and spans of them, in a piece."""
@@ -51,6 +54,8 @@ class Consuming:
         self.channel = channel
         self.subscriptions: dict[str, Subscription] = {}
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.windows_max = REMEMBERED_MIN
+        """When there are so many, those of queues that are gone are forgotten."""
         self.unwritten: deque[tuple[Inflow, int]] = deque()
         self.limiter = Limiter()
         self.prefetch_count = 0
@@ -59,13 +64,18 @@ class Consuming:
         """Undoable in a transaction."""
         self.marks = Marks()
         self.got_from: dict[Queue, None] = {}
+        self.got_from_max = REMEMBERED_MIN
+        """As windows_max."""
         self.next_tag = 1
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """The one delivery link from that queue to this channel."""
         halves = self.windows.get(queue)
         if halves is None:
-            self.windows = {q: link for q, link in self.windows.items() if not q.machine.deleted}
+            if len(self.windows) >= self.windows_max:
+                there = {q: link for q, link in self.windows.items() if not q.machine.deleted}
+                self.windows = there
+                self.windows_max = 2 * len(there) + REMEMBERED_MIN
             halves = self.channel.broker.link_deliveries(queue, self.channel)
             self.windows[queue] = halves
         return halves
@@ -99,7 +109,9 @@ class Consuming:
         if got.lot:
             self.unacked.add(tag, 1, queue, got.lot)
             if queue not in self.got_from:
-                self.got_from = {q: None for q in self.got_from if not q.machine.deleted}
+                if len(self.got_from) >= self.got_from_max:
+                    self.got_from = {q: None for q in self.got_from if not q.machine.deleted}
+                    self.got_from_max = 2 * len(self.got_from) + REMEMBERED_MIN
                 self.got_from[queue] = None
         channel = self.channel
         channel.broker.counters.delivered += 1

@@ -11,10 +11,11 @@ message is asked where it goes; those in a row that go the same way are a batch 
 from __future__ import annotations
 
 import struct
-from collections import defaultdict
+from collections import defaultdict, deque
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.amqp.types import Malformed
@@ -37,9 +38,9 @@ from sluicemq.queues.commands import Publish
 from sluicemq.routing.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from sluicemq.amqp.connection import Publishes, VariedPublishes
+    from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
@@ -48,6 +49,13 @@ if TYPE_CHECKING:
 
 Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
 Targets: TypeAlias = "list[Target]"
+
+
+TARGETS_MAX: Final = 100
+"""Queues to which a batch is posted in a piece."""
+
+TARGET_WORK: Final = 3
+"""Units of work of one of them."""
 
 
 class Route:
@@ -93,7 +101,18 @@ class Publishing:
         self.replies_at = ""
         self.next_seq = 1
         self.unconfirmed = Unconfirmed()
+        self.pending: deque[tuple[Batch, Targets, int]] = deque()
+        """Batches that go to so many queues, or came behind such a one, that they are posted in
+        pieces (`spread`); each with its first number for confirms, 0 if there are none."""
         self.published = 0
+
+    def publish_any(self, event: AnyPublishes) -> None:
+        """Route a run of either kind."""
+        if isinstance(event, Publishes):
+            self.publish(event)
+        else:
+            assert isinstance(event, VariedPublishes)
+            self.publish_varied(event)
 
     def publish(self, event: Publishes) -> None:
         """Route a run. A message that is refused closes the channel; those before it went out."""
@@ -166,6 +185,7 @@ class Publishing:
             self.next_seq += count
             self.unconfirmed.expect(first_seq, count, len(by_target))
         channel = self.channel
+        channel.spend(TARGET_WORK * len(by_target))
         for target, contents in by_target.items():
             assert target is not None
             queue, outflow, inflow = target
@@ -272,9 +292,28 @@ class Publishing:
             kind.ttl_ms,
             kind.priority,
         )
+        if self.pending or len(targets) > TARGETS_MAX:
+            self.pending.append((batch, targets, first_seq))
+            return
         for queue, outflow, inflow in targets:
             outflow.spend(count)
             queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+
+    def spread(self) -> Iterator[int]:
+        """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so
+        that batches stay in order; what is due to their publisher is known already."""
+        pending = self.pending
+        channel = self.channel
+        while pending:
+            batch, targets, first_seq = pending[0]
+            count = len(batch.contents)
+            for at in range(0, len(targets), TARGETS_MAX):
+                some = targets[at : at + TARGETS_MAX]
+                for queue, outflow, inflow in some:
+                    outflow.spend(count)
+                    queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+                yield TARGET_WORK * len(some)
+            pending.popleft()
 
     def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
         """The route of that method frame, remembered or new."""
@@ -328,6 +367,8 @@ class Publishing:
             queues = self.vhost.queues
             targets = [(queues[name], *self.link(queues[name])) for name in names]
             self.destinations[names] = targets
+            self.channel.spend(TARGET_WORK * len(targets))
+        self.channel.spend(len(names) + len(message.keys))
         return targets
 
     def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:

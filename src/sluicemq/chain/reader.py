@@ -20,8 +20,6 @@ from sluicemq.amqp.connection import (
     Heartbeat,
     MethodFrame,
     ProtocolHeader,
-    Publishes,
-    VariedPublishes,
 )
 from sluicemq.amqp.frames import METHOD
 from sluicemq.amqp.methods import (
@@ -43,6 +41,7 @@ from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLar
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import Handshake
 from sluicemq.chain.severing import sever
+from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
 from sluicemq.flow.alarm import AlarmsChanged
@@ -51,14 +50,14 @@ from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
 from sluicemq.kernel.actor import Share
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
-from sluicemq.model.batch import size_of
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
+    from sluicemq.chain.queue import Queue
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Outflow
 
@@ -110,29 +109,8 @@ class Peer:
         """What TLS has agreed on, by RabbitMQ's names; None without TLS."""
 
 
-def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
-    """The first `count` contents of a run, and the rest."""
-    if isinstance(run, VariedPublishes):
-        return split_varied(run, count)
-    assert isinstance(run, Publishes)
-    first = run.contents[:count]
-    size = size_of(first, run.even)
-    rest = run.contents[count:]
-    channel, raw, method = run.channel, run.raw_method, run.method
-    alike = run.uniform, run.even
-    return (
-        Publishes(channel, raw, method, first, size, *alike),
-        Publishes(channel, raw, method, rest, run.size - size, *alike),
-    )
-
-
-def split_varied(run: VariedPublishes, count: int) -> tuple[VariedPublishes, VariedPublishes]:
-    """The same for one with many methods."""
-    channel, raws, methods, contents = run.channel, run.raw_methods, run.methods, run.contents
-    return (
-        VariedPublishes(channel, raws[:count], methods[:count], contents[:count]),
-        VariedPublishes(channel, raws[count:], methods[count:], contents[count:]),
-    )
+QUEUES_MAX: Final = 200
+"""Exclusive queues that are deleted in a piece."""
 
 
 class Reader(FlowActor):
@@ -568,9 +546,18 @@ class Reader(FlowActor):
             channel = self.channels[number]
             self.forget(number)
             channel.post(ChannelDown(None))
-        if self.vhost is not None:
-            for queue in list(self.vhost.exclusive.get(self.name, {}).values()):
+        if self.vhost is not None and self.underway is None:
+            owned = self.vhost.exclusive.get(self.name)
+            if owned:
+                self.begin(self.end_queues([*owned.values()]))
+                self.schedule()
+
+    def end_queues(self, queues: list[Queue]) -> Iterator[int]:
+        """Exclusive queues go with their connection, some at a time."""
+        for at in range(0, len(queues), QUEUES_MAX):
+            for queue in queues[at : at + QUEUES_MAX]:
                 queue.post(Delete(None, False, False))
+            yield QUEUES_MAX
 
     def hang_up(self) -> None:
         """Write out what is due, then close the socket."""

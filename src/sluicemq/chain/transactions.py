@@ -9,6 +9,7 @@ channel. A channel that has never selected this mode has no object of this kind.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.connection import Acks, MethodFrame
@@ -19,6 +20,8 @@ from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES, TRANSACTI
 from sluicemq.model.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.amqp.method import Method
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.kinds import Kind
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
+
+HELD_WORK: Final = 5
+TARGET_WORK: Final = 3
+"""Units of work of a batch that is committed, and of each queue that it goes to."""
 
 
 class Held:
@@ -85,6 +92,8 @@ class Transaction:
         self.messages = 0
         self.passing = False
         """What is published now goes on at once: the commit lets it."""
+        self.committing = False
+        """Not all of what is being committed is on its way yet."""
         self.failed = False
         """A queue has rejected something of what is being committed."""
 
@@ -113,17 +122,24 @@ class Transaction:
 
     def commit(self) -> None:
         """Publishes, then acknowledgements; the answer when the publishes are safe."""
-        channel = self.channel
-        publishing = channel.publishing
         held = self.held
         settlements = self.settlements
         self.clear()
-        channel.question = self
-        self.passing = True
+        self.channel.question = self
+        self.committing = True
+        self.channel.begin(self.commit_in_pieces(held, settlements))
+
+    def commit_in_pieces(
+        self, held: list[Held], settlements: list[tuple[Undoable, int]]
+    ) -> Iterator[int]:
+        """All of it is one piece of work for the channel: what its queues have to say waits."""
+        channel = self.channel
+        publishing = channel.publishing
         receivers: dict[Actor, None] = {}
         for each in held:
             targets = self.targets(each)
             receivers |= {queue: None for queue, _, _ in targets}
+            self.passing = True
             publishing.send(
                 each.route,
                 each.contents,
@@ -133,10 +149,13 @@ class Transaction:
                 each.kind,
                 each.large,
             )
-        self.passing = False
+            self.passing = False
+            yield HELD_WORK + TARGET_WORK * len(targets)
+            yield from publishing.spread()
         self.settling = settlements
         if self.may_settle(receivers):
-            self.settle()
+            yield from self.settle_in_pieces()
+        self.committing = False
         if not publishing.unconfirmed.count:
             channel.out.extend(self.answers())
 
@@ -149,10 +168,15 @@ class Transaction:
 
     def settle(self) -> None:
         """Let the acknowledgements go."""
+        deque(self.settle_in_pieces(), 0)
+
+    def settle_in_pieces(self) -> Iterator[int]:
+        """The same, some at a time."""
         settling = self.settling
         self.settling = []
         for settlement, outcome in settling:
             self.channel.consuming.post(settlement, outcome)
+            yield HELD_WORK
 
     def targets(self, held: Held) -> Targets:
         """A queue is known by its name until now; the default exchange is nothing but names."""
@@ -171,7 +195,7 @@ class Transaction:
         channel = self.channel
         unconfirmed = channel.publishing.unconfirmed
         self.failed |= any(nack for _, _, nack in unconfirmed.drain())
-        if unconfirmed.count or channel.question is not self:
+        if unconfirmed.count or self.committing or channel.question is not self:
             return []
         channel.question = None
         if self.failed:
