@@ -8,10 +8,18 @@ stays as it came.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Final, TypeAlias
 
-from sluicemq.amqp.types import LONGLONG, UINT64_MAX, encode_longstr, skip_shortstr, skip_value
+from sluicemq.amqp.types import (
+    LONGLONG,
+    UINT64_MAX,
+    Malformed,
+    encode_longstr,
+    skip_shortstr,
+    skip_value,
+)
 
 Field: TypeAlias = "tuple[bytes, bytes]"
 """Name and raw value."""
@@ -35,6 +43,19 @@ def fields_of(table: bytes) -> list[Field]:
     return fields
 
 
+def fields_before_flaw(table: bytes) -> list[Field]:
+    """As far as it is a table."""
+    fields: list[Field] = []
+    pos, end = 0, len(table)
+    with suppress(Malformed):
+        while pos < end:
+            after = skip_shortstr(table, pos, end)
+            value_end = skip_value(table, after, end)
+            fields.append((table[pos + 1 : after], table[after:value_end]))
+            pos = value_end
+    return fields
+
+
 def table_of(fields: Sequence[Field]) -> bytes:
     """A table without its length."""
     return b"".join(bytes((len(name),)) + name + value for name, value in fields)
@@ -49,6 +70,16 @@ def items_of(array: bytes) -> list[bytes]:
         items.append(array[pos:after])
         pos = after
     return items
+
+
+def items_in(value: bytes | None) -> list[bytes] | None:
+    """The raw values of an array; None when it is none, or broken."""
+    if value is None or value[:1] != b"A":
+        return None
+    try:
+        return items_of(value[5:])
+    except Malformed:
+        return None
 
 
 def value_of(fields: Sequence[Field], name: bytes) -> bytes | None:

@@ -20,7 +20,6 @@ from sluicemq.amqp.properties import (
     with_headers,
     without_text,
 )
-from sluicemq.amqp.types import Malformed
 from sluicemq.chain.kinds import properties_of, with_properties
 from sluicemq.chain.letters import Letter
 from sluicemq.queues.limits import REJECTED
@@ -74,17 +73,15 @@ class Letters:
         return Letter(with_properties(content, properties), keys, banned, priority_of(raw))
 
     def read(self, raw: bytes) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
-        """Properties as they go on, routing keys, queues it must not come to. Headers that are no
-        table stay as they are."""
+        """Properties as they go on, routing keys, queues it must not come to. Of headers that are
+        no table those before the flaw go on: a death that was not written down could come for
+        ever."""
         death = self.death
         lasting = without_text(raw, EXPIRATION)
-        try:
-            fields = f.fields_of(headers_of(raw))
-            copies = copies_of(fields)
-            entry = self.entry(copies, text_property(raw, EXPIRATION))
-            fields, deaths = with_death(fields, entry, death)
-        except Malformed:
-            return lasting, self.keys(()), frozenset()
+        fields = f.fields_before_flaw(headers_of(raw))
+        copies = copies_of(fields)
+        entry = self.entry(copies, text_property(raw, EXPIRATION))
+        fields, deaths = with_death(fields, entry, death)
         if death.new_key is not None:
             fields = [field for field in fields if field[0] != COPY]
         banned = frozenset() if death.reason == REJECTED.encode() else cycles(deaths)
@@ -115,10 +112,8 @@ class Letters:
 
 def copies_of(fields: Sequence[Field]) -> list[bytes]:
     """The keys in the header CC; BCC went no further than the first routing."""
-    value = f.value_of(fields, COPY)
-    if value is None or value[:1] != b"A":
-        return []
-    return [text for item in f.items_of(value[5:]) if (text := f.text_in(item)) is not None]
+    copies = f.items_in(f.value_of(fields, COPY)) or []
+    return [text for item in copies if (text := f.text_in(item)) is not None]
 
 
 def with_death(
@@ -133,19 +128,19 @@ def with_death(
             (b"x-first-death-exchange", death.exchange),
         ):
             fields = f.replaced(fields, name, f.long_string(text))
-    is_array = value is not None and value[:1] == b"A"
-    old = merged(f.items_of(value[5:])) if value is not None and is_array else []
+    array = f.items_in(value)
+    old = merged(array or [])
     others: list[bytes] = []
     deaths = [entry]
     for item in old:
-        known = f.fields_of(item[5:]) if item[:1] == b"F" else []
+        known = f.fields_before_flaw(item[5:]) if item[:1] == b"F" else []
         if died(known, b"queue") == death.queue and died(known, b"reason") == death.reason:
             count = f.number_in(f.value_of(known, COUNT)) or 0
             deaths[0] = entry = f.replaced(known, COUNT, f.long(count + 1))
         else:
             others.append(item)
             deaths.append(known)
-    if is_array:
+    if array is not None:
         entry = sorted(entry, key=f.name_of)
     return f.replaced(fields, X_DEATH, f.array([f.nested(entry), *others])), deaths
 
@@ -158,7 +153,7 @@ def merged(items: list[bytes]) -> list[bytes]:
     found: dict[object, tuple[list[Field] | None, bytes]] = {}
     times: Counter[object] = Counter()
     for index, item in enumerate(items):
-        known = f.fields_of(item[5:]) if item[:1] == b"F" else None
+        known = f.fields_before_flaw(item[5:]) if item[:1] == b"F" else None
         key: object = index
         if known is not None:
             key = f.value_of(known, b"queue"), f.value_of(known, b"reason")

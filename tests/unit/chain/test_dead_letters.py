@@ -150,9 +150,19 @@ def test_old_deaths_here_are_counted_with_the_new_one() -> None:
     assert deaths_of(letter) == [{"queue": "src", "reason": "rejected", "count": 5}]
 
 
-def test_headers_that_are_no_table_stay() -> None:
-    raw = b"\x21\x00\x00\x00\x00\x02\x09x\x0210"
-    letter = died(raw)
-    assert headers_of(properties_of(letter.content)) == b"\x09x"
-    assert text_property(properties_of(letter.content), EXPIRATION) is None
+@pytest.mark.parametrize("flaw", [b"\x09x", b"\xff", b"\1bZ", b"\7x-deathA\0\0\0\1F"])
+def test_what_is_before_a_flaw_of_the_headers_goes_on_and_the_death_is_counted(flaw: bytes) -> None:
+    """A message that does not say where it died would go round for ever."""
+    table = b"\1aS\0\0\0\1x" + flaw
+    raw = b"\x21\x00" + len(table).to_bytes(4) + table + b"\x0210"
+    letter = died(raw, "expired")
     assert letter.keys == ("src",)
+    assert letter.banned == {"src"}
+    properties = properties_of(letter.content)
+    assert text_property(properties, EXPIRATION) is None
+    fields = f.fields_of(headers_of(properties))
+    assert f.value_of(fields, b"a") == b"S\0\0\0\1x"
+    (death,) = deaths_of(letter)
+    assert isinstance(death, dict)
+    assert (death["queue"], death["count"]) == ("src", 1)
+    assert died(properties, "expired").banned == {"src"}
