@@ -14,6 +14,7 @@ from sluicemq import __version__
 from sluicemq.errors import Refused
 from sluicemq.manage import storage_view
 from sluicemq.manage.chain_view import chain
+from sluicemq.manage.command import Given
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import DEFAULTS
 from sluicemq.model.definitions import DEFAULT_VHOST
@@ -50,12 +51,13 @@ def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row
 
 def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row]:
     """The chosen columns of everything that is on a list now."""
-    name = arguments.get("vhost") or DEFAULT_VHOST
+    given = Given(arguments)
+    name = given.text("vhost", "") or DEFAULT_VHOST
     vhost = node.broker.vhosts.get(name)
     if vhost is None:
         raise Refused(f"Virtual host '{name}' does not exist")
     items, columns = LISTS[command]
-    wanted = arguments.get("columns") or DEFAULTS[command]
+    wanted = given.texts("columns") or DEFAULTS[command]
     for column in wanted:
         if column not in columns:
             raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")

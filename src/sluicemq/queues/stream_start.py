@@ -17,6 +17,8 @@ NEXT: Final = "next"
 OFFSET: Final = "offset"
 TIME: Final = "time"
 AGO: Final = "ago"
+DIGITS_MAX: Final = 20
+"""Of an age: with as many it is older than anything, and what follows them makes no difference."""
 WORDS: Final = (FIRST, LAST, NEXT)
 
 
@@ -40,8 +42,9 @@ def start_of(arguments: Mapping[str, object]) -> Start | None:
     if value in WORDS:
         return Start(value)
     number, unit = value[:-1], value[-1:]
-    if unit in AGE_UNITS_S and number.isascii() and number.isdecimal() and int(number):
-        return Start(AGO, int(number) * AGE_UNITS_S[unit] * 1000)
+    if unit in AGE_UNITS_S and number.isascii() and number.isdecimal():
+        count = int(number.lstrip("0")[:DIGITS_MAX] or 0)
+        return Start(AGO, count * AGE_UNITS_S[unit] * 1000) if count else None
     return None
 
 

@@ -124,7 +124,8 @@ def test_exchanges_refuse_words_they_do_not_know(
 @pytest.mark.parametrize(
     "offset",
     [NO_UTF8, SURROGATE, -1, -(2**63), 2**63 - 1, 2**64 - 1, 1.5, float("nan"), float("inf"), True,
-     None, [], {}, b"\xff", "99999999999999999999Y", "0Y", Timestamp(2**64 - 1), Timestamp(0)],
+     None, [], {}, b"\xff", "99999999999999999999Y", "0Y",
+     "9" * 5000 + "Y", Timestamp(2**64 - 1), Timestamp(0)],
 )  # fmt: skip
 def test_any_offset_of_a_stream_is_answered(client: Client, offset: FieldValue) -> None:
     declare = m.QueueDeclare("s", durable=True, arguments={"x-queue-type": "stream"})

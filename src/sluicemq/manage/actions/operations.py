@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.accounts import close
@@ -110,7 +109,8 @@ def close_all_user_connections(task: Task, given: Given) -> None:
 
 def close_some(task: Task, given: Given, readers: Iterable[Reader]) -> None:
     """At most as many as there may be; says how many."""
-    chosen = [*islice(readers, given.number("limit", 0) or None)]
+    limit = given.number("limit", 0)
+    chosen = [*readers][: limit if limit > 0 else None]
     close(chosen, reason_of(given))
     task.finish([{"closed": len(chosen)}])
 
