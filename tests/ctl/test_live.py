@@ -101,10 +101,31 @@ def test_a_client_that_sends_rubbish_to_the_control_socket_gets_an_answer(own: T
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
         client.connect(str(path))
-        client.sendall(b'{"command": 5}\nrubbish\n[]\n')
         lines = client.makefile("rb")
-        for _ in range(3):
+        for rubbish in (
+            b'{"command": 5}',
+            b"rubbish",
+            b"[]",
+            b"\xff",
+            b'{"command": "ping", "arguments": %b' % (b"[" * 100_000),
+            b'{"command": "list_queues", "arguments": {"a": %b%b}' % (b"[" * 900, b"]" * 900),
+            b'{"command": "add_user", "arguments": {"username": "\\ud800", "password": "x"}}',
+            b'{"command": "list_queues", "arguments": {"vhost": [], "columns": [[]]}}',
+            b'{"command": "\\udcff"}',
+        ):
+            client.sendall(rubbish + b"\n")
             assert json.loads(lines.readline())["ok"] is False
+
+
+def test_a_second_broker_on_the_port_at_another_address_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    with broker.serving(tmp_path / "one") as target:
+        command = [sys.executable, "-m", "sluicemq", "serve", "--host", "127.0.0.2"]
+        command += ["--port", str(target.port), "--data-dir", str(tmp_path / "other")]
+        second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+        assert second.returncode == 2
+        assert f"another broker of this user has port {target.port}" in second.stderr
+        assert ctl(target, "ping").returncode == 0
 
 
 def test_a_second_broker_on_the_data_directory_is_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
 from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_ROWS, CONTROL_TASKS_MAX
 from sluicemq.manage.actions import ACTIONS
@@ -38,6 +39,16 @@ def parts(answer: Answer) -> Iterator[bytes]:
     yield b"]}\n"
 
 
+async def answers(path: Path) -> bool:
+    """Does anybody listen there? A file that a killed broker has left does not."""
+    try:
+        _, writer = await asyncio.open_unix_connection(path)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
 class ControlServer:
     """Answers one question a line. Whoever can reach the socket is its owner (see control_path)."""
 
@@ -50,8 +61,16 @@ class ControlServer:
         """Commands that have not been answered."""
 
     async def start(self) -> None:
-        """Listen; a socket file left by a broker that was killed is replaced."""
-        self.path = socket_to_bind(self.port, os.environ, os.getuid())
+        """Listen; a socket file left by a broker that was killed is replaced. Refused while another
+        broker answers there: it has the same port, at another address."""
+        path = socket_to_bind(self.port, os.environ, os.getuid())
+        if await answers(path):
+            raise Refused(
+                f"another broker of this user has port {self.port}, at another address, and its"
+                f" control socket {path}: give one of them another port, or another"
+                " XDG_RUNTIME_DIR, which `sluicemq ctl` must then see too"
+            )
+        self.path = path
         with suppress(FileNotFoundError):
             self.path.unlink()
         self.server = await asyncio.start_unix_server(
@@ -93,7 +112,7 @@ class ControlServer:
         try:
             request = json.loads(line)
             command, arguments = str(request["command"]), dict(request.get("arguments", {}))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return Answer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
 
         def reply(answer: Answer) -> None:

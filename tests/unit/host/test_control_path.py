@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
 from sluicemq.errors import Refused
+from sluicemq.host.control import answers
 from sluicemq.host.control_path import is_private, runtime_dirs, socket_to_bind, sockets_to_try
 
 UID = os.getuid()
@@ -54,6 +57,17 @@ def test_a_path_too_long_for_a_socket_is_passed_over(tmp_path: Path) -> None:
     deep.mkdir(mode=0o700)
     chosen = socket_to_bind(1, {"XDG_RUNTIME_DIR": str(deep), "TMPDIR": "/tmp"}, UID)
     assert chosen.parent == Path(f"/tmp/sluicemq-{UID}")
+
+
+def test_a_socket_that_a_killed_broker_has_left_answers_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "sluicemq-1.sock"
+    assert not asyncio.run(answers(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        assert asyncio.run(answers(path))
+    assert path.exists()
+    assert not asyncio.run(answers(path))
 
 
 def test_no_place_at_all_is_refused_with_what_was_tried() -> None:
