@@ -68,6 +68,15 @@ TOKEN_BYTES: Final = 16
 """Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
 
 
+LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
+
+
+def plain(name: str) -> str:
+    """A name without CR and LF. RabbitMQ takes them out where things are declared, bound, unbound
+    or deleted; elsewhere they are a part of the name, and nothing has such a name."""
+    return name.translate(LINE_ENDS)
+
+
 class Question:
     """A command to a queue or to the store, and what to do with its answer."""
 
@@ -162,8 +171,9 @@ def access_request(channel: Channel, _: m.AccessRequest) -> None:
 
 
 def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
+    name = plain(method.exchange)
     definition = ExchangeDefinition(
-        method.exchange,
+        name,
         method.exchange_type,
         method.durable,
         method.auto_delete,
@@ -172,7 +182,7 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         channel.vhost.name,
     )
     if method.passive:
-        channel.rights.check_any(EXCHANGE, method.exchange)
+        channel.rights.check_any(EXCHANGE, name)
     else:
         channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
     changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
@@ -180,9 +190,10 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
 
 
 def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
-    channel.vhost.topology.check_deletion(method.exchange)
-    channel.rights.check_exchange(CONFIGURE, method.exchange)
-    changes = declarations.delete_exchange(channel.vhost, method.exchange, method.if_unused)
+    name = plain(method.exchange)
+    channel.vhost.topology.check_deletion(name)
+    channel.rights.check_exchange(CONFIGURE, name)
+    changes = declarations.delete_exchange(channel.vhost, name, method.if_unused)
     reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
 
 
@@ -204,8 +215,8 @@ def binding_of_exchange(
     method: m.ExchangeBind | m.ExchangeUnbind, channel: Channel
 ) -> BindingDefinition:
     return BindingDefinition(
-        method.source,
-        method.destination,
+        plain(method.source),
+        plain(method.destination),
         EXCHANGE,
         method.routing_key,
         method.arguments,
@@ -215,9 +226,9 @@ def binding_of_exchange(
 
 def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     vhost = channel.vhost
-    name = method.queue
+    name = plain(method.queue)
     if name.startswith(PSEUDO_QUEUE):
-        reply_address_declare(channel, method)
+        reply_address_declare(channel, name, method.nowait)
         return
     changes: list[bytes] = []
     if method.passive:
@@ -269,7 +280,7 @@ def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition
         lasting = method.durable and not (method.exclusive or method.auto_delete)
         arguments = {**arguments, "x-queue-type": default_type if lasting else "classic"}
     return QueueDefinition(
-        method.queue or token(channel, "amq.gen-"),
+        plain(method.queue) or token(channel, "amq.gen-"),
         method.durable,
         method.exclusive,
         method.auto_delete,
@@ -279,13 +290,12 @@ def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition
     )
 
 
-def reply_address_declare(channel: Channel, method: m.QueueDeclare) -> None:
+def reply_address_declare(channel: Channel, name: str, nowait: bool) -> None:
     """Servers ask so whether a client still listens. Nothing is ever declared."""
-    name = method.queue
     if name != PSEUDO_QUEUE and listener(channel.broker, name) is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
-    if not method.nowait:
+    if not nowait:
         channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
 
 
@@ -315,9 +325,9 @@ def binding_of_queue(method: m.QueueBind | m.QueueUnbind, channel: Channel) -> B
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
-    queue = meant(channel, method.queue)
+    queue = meant(channel, plain(method.queue))
     return BindingDefinition(
-        method.exchange, queue, QUEUE, key, method.arguments, channel.vhost.name
+        plain(method.exchange), queue, QUEUE, key, method.arguments, channel.vhost.name
     )
 
 
@@ -338,11 +348,12 @@ def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
         if not method.nowait:
             channel.reply(m.QueueDeleteOk(message_count=answer.count))
 
-    if method.queue and method.queue not in channel.vhost.queues:
-        channel.rights.check_queue(CONFIGURE, method.queue)
+    name = plain(method.queue)
+    if name and name not in channel.vhost.queues:
+        channel.rights.check_queue(CONFIGURE, name)
         deleted(Deleted(channel, 0))
         return
-    queue = queue_named(channel, method.queue, CONFIGURE)
+    queue = queue_named(channel, name, CONFIGURE)
     command = Delete(channel, method.if_unused, method.if_empty)
     channel.ask(Question(method, queue, command, deleted))
 
