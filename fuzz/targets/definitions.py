@@ -14,7 +14,7 @@ from typing import Any, Final
 from sluicemq.chain.importing import Plan, Planner, carry_out, differences, left_out
 from sluicemq.config import Config
 from sluicemq.errors import Corrupt
-from sluicemq.manage.exporting import document_of
+from sluicemq.manage.exporting import fill
 from sluicemq.model.document import DefinitionsRefused, parse_definitions
 from sluicemq.model.durable import DurableDefinitions
 from targets.choices import Choices
@@ -106,11 +106,11 @@ def check(data: bytes) -> None:
         return
     [*differences(broker_to_look_at().node.broker, plan), *left_out(plan)]
     one = imported(document_for(data))
-    exported = document_of(one.node.broker, None)
+    exported = exported_from(one)
     again = parse_definitions(json.dumps(exported))
     assert is_empty(Planner(one.node.broker, again).run()), "an export is not what there is"
     other = imported(json.dumps(exported).encode())
-    assert document_of(other.node.broker, None) == exported, "an import is not what was exported"
+    assert exported_from(other) == exported, "an import is not what was exported"
     check_journal(one)
 
 
@@ -121,6 +121,13 @@ def imported(document: bytes) -> Broker:
     carry_out(broker.node.broker, plan, lambda: lambda: None)
     broker.run()
     return broker
+
+
+def exported_from(broker: Broker) -> dict[str, Any]:
+    """All definitions of that broker."""
+    document: dict[str, Any] = {}
+    list(fill(document, broker.node.broker, None))
+    return document
 
 
 def is_empty(plan: Plan) -> bool:
@@ -159,7 +166,7 @@ def check_durable(data: bytes) -> None:
 
 def seeds() -> Iterator[bytes]:
     """What a new broker exports; everything right; each section alone; what is no JSON."""
-    document = document_of(broker_to_look_at().node.broker, None)
+    document = exported_from(broker_to_look_at())
     yield json.dumps(document).encode()
     right = {section: [{name: RIGHT[name] for name in KEYS[section]}] for section in KEYS}
     right["queues"][0]["type"] = "classic"
