@@ -35,7 +35,8 @@ TABLE_VALUES_MAX: Final = 4096
 wire and some hundred in RAM."""
 
 UNTUNED_FRAME_MAX_BYTES: Final = 131_072
-"""Largest frame before frame_max is negotiated (RabbitMQ takes a start-ok with 100 kB in it)."""
+"""Largest frame before frame_max is negotiated, where nothing smaller is set; a node sets
+`initial_frame_max`."""
 
 MESSAGE_SIZE_MAX_BYTES: Final = 134_217_728
 """Largest body (RabbitMQ's max_message_size, 128 MiB); also the largest frame without frame_max."""
