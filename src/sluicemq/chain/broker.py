@@ -9,6 +9,7 @@ from sluicemq.chain.access import Access
 from sluicemq.chain.admission import Admission
 from sluicemq.chain.deadlines import Deadlines
 from sluicemq.chain.message_store import MessageStore
+from sluicemq.chain.pacer import Pacer
 from sluicemq.chain.policing import Policing, load_policies
 from sluicemq.chain.vhost import VirtualHost
 from sluicemq.flow.alarm import AlarmBoard
@@ -88,6 +89,8 @@ class Broker:
         self.scheduler = scheduler
         self.profile = flow_profile(config.flow)
         self.budget = flow_budget(config.flow)
+        self.pacer = None if self.budget is None else Pacer(scheduler, world.clock)
+        """None with RabbitMQ's profiles: they take in what comes."""
         self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES

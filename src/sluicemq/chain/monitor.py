@@ -98,6 +98,8 @@ class Monitor(Actor):
             self.compare()
             if self.broker.budget is not None:
                 self.broker.budget.tick(self.clock.now_ns())
+            if self.broker.pacer is not None:
+                self.broker.pacer.look(self.clock.now_ns())
             self.clock.call_after(self.config.check_interval_ms, self, Look())
         elif isinstance(message, Retarget):
             self.retarget()

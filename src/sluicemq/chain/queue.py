@@ -17,6 +17,7 @@ from sluicemq.chain.message_store import (
     StoreRemove,
     StoreWrite,
 )
+from sluicemq.chain.pacer import Pace
 from sluicemq.chain.upkeep import HeadDue, LookUnused, Upkeep
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate, GateKeeper
@@ -153,6 +154,7 @@ class ClassicShell(Queue):
         self.deduplication = deduplication_of(definition.arguments)
         self.upkeep = Upkeep(self)
         self.configure(self.policy)
+        self.pace = Pace()
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
         self.to_store, self.store_inflow = broker.link_to_store(self)
@@ -278,6 +280,7 @@ class ClassicShell(Queue):
             limiter.had_turn(self)
         self.invitations.clear()
         self.effects_real()
+        self.keep_pace()
         machine.reduce_memory_use(self.store_is_full)
         if machine.backing.to_store_count:
             self.page_bodies()
@@ -300,6 +303,14 @@ class ClassicShell(Queue):
         if self.removed is not None:
             self.broker.store.post(self.removed)
             self.removed = None
+
+    def keep_pace(self) -> None:
+        """Tell the pacer what was taken in and dealt out."""
+        pacer = self.broker.pacer
+        if pacer is not None:
+            machine = self.machine
+            waiting = machine.depth.ready if machine.consumers.count else 0
+            pacer.note(self.pace, self.published, self.delivered, waiting)
 
     def make_real(self, effect: Effect) -> None:
         """Post it where it belongs."""

@@ -40,6 +40,7 @@ from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import Handshake
+from sluicemq.chain.intake import Intake
 from sluicemq.chain.severing import sever
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
@@ -70,6 +71,8 @@ STRANGERS: Final = (
     (b"POST", ", but HTTP"),
     (b"HEAD", ", but HTTP"),
 )
+EVENT_WORK: Final = 10
+"""Units of work that an event costs its reader; see kernel/actor.py."""
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
@@ -151,6 +154,10 @@ class Reader(FlowActor):
         self.amqp.open_channels = self.channels
         self.outflows: dict[int, Outflow] = {}
         self.rest: AnyPublishes | None = None
+        self.intake = Intake(self)
+        self.publishes_now = False
+        """Was there a publish in what was parsed last? Then there will be more in what comes, and
+        that has to wait for its turn; not with RabbitMQ's profiles."""
         self.phase = HANDSHAKE
         self.half_open = True
         """It has one of the places of those that have not logged in, until its socket is gone."""
@@ -204,8 +211,16 @@ class Reader(FlowActor):
             super().receive(message)
 
     def turn_ended(self) -> None:
-        """Parse on, unless a gate is shut; then see to it that the socket is in the same mind."""
+        """Parse on, unless a gate is shut: now, or when it is the turn of those who publish."""
         self.tell_client(self.throttle.credit_changed())
+        if self.publishes_now and not self.is_stopped():
+            self.intake.schedule()
+            self.account()
+        else:
+            self.take_in()
+
+    def take_in(self) -> None:
+        """Parse as much as a turn may; then see to it that the socket is in the same mind."""
         try:
             self.pump()
         except ConnectionViolation as violation:
@@ -213,6 +228,10 @@ class Reader(FlowActor):
         except HandshakeFailed as failure:
             self.log("warning", f"handshake failed: {failure}")
             self.hang_up()
+        self.see_to_socket()
+
+    def see_to_socket(self) -> None:
+        """Read it unless a gate is shut."""
         stopped = self.is_stopped()
         if stopped != self.paused and self.phase != CLOSED:
             self.paused = stopped
@@ -240,25 +259,28 @@ class Reader(FlowActor):
         return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
 
     def pump(self) -> None:
-        """Hand on what has been read, as far as the gates allow."""
+        """Hand on what has been read, as far as the gates and the turn's work allow."""
+        scheduler = self.scheduler
+        self.publishes_now = self.rest is not None and self.broker.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
-            rest = self.rest
-            if rest is not None and not self.amqp.wants_content:
+            if self.rest is not None and not self.amqp.wants_content:
                 self.tell_client(self.throttle.publish_seen())  # the alarm went, and came again
                 continue
-            if rest is not None:
-                self.rest = None
-                self.publishes(rest)
-                continue
-            event = self.amqp.next_event()
+            event = self.rest or self.amqp.next_event()
             if event is None:
+                self.net.taken(self.connection)
                 return
+            self.rest = None
             if isinstance(event, AnyPublishes):
                 self.publishes(event)
             elif self.phase == RUNNING:
                 self.running(event)
             elif not isinstance(event, Heartbeat):
                 self.outside(event)
+            scheduler.work -= EVENT_WORK
+            if scheduler.work <= 0:
+                self.schedule()
+                return
 
     def alarms_changed(self, reason: str) -> None:
         """See Throttle. While there is an alarm a publish is left in the buffer."""
@@ -277,6 +299,8 @@ class Reader(FlowActor):
             count = outflow.credit
             event, self.rest = split(event, count)
         outflow.spend(count)
+        self.publishes_now = self.broker.pacer is not None
+        self.spend(count)
         channel.post(event)
         self.tell_client(self.throttle.credit_changed())
 
@@ -468,6 +492,7 @@ class Reader(FlowActor):
         if sent == self.writer.sent_bytes and not self.writer.choked:
             self.writer.post(Frames(HEARTBEAT))
         heard = received != self.received_bytes or (self.paused and sent != self.writer.sent_bytes)
+        heard = heard or self.intake.scheduled
         if heard or self.throttle.stopped:
             self.silent_ticks = 0
         else:
@@ -641,11 +666,19 @@ class Reader(FlowActor):
         self.rest = None
         self.amqp = AmqpConnection(SERVER)  # of the other one nothing is kept
 
+    @property
+    def is_held_up(self) -> bool:
+        """Does it wait for what says nothing of its own publishes: its client to read, or queues to
+        deal out what they have (`Pacer`)?"""
+        pacer = self.broker.pacer
+        waits = self.intake.scheduled and pacer is not None and pacer.is_held
+        return waits or self.halts.gates_shut > 0
+
     def state(self, now_ns: int) -> str:
         """As users see it."""
         if self.phase == RUNNING:
             shown = self.throttle.shown(now_ns)
-            return "flow" if shown == "running" and self.halts.gates_shut else shown
+            return "flow" if shown == "running" and self.is_held_up else shown
         return ("starting", "running", "closing", "closed")[self.phase]
 
     def facts(self) -> dict[str, Any]:

@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
 LINGER_DEFAULT_MS = 5000
-BURST_BYTES = 1 << 19
-"""So much is read of one socket between two rounds of the actors. uvloop would read 32 times as
-much, and who publishes without waiting for confirms would leave consumers an eighth of the time."""
+UNPARSED_BYTES = 64 << 20
+"""About so much may be read and not parsed yet, shared by all sockets; see chain/pacer.py for why
+readers of those who publish can be far behind."""
+UNPARSED_BYTES_MIN = 1 << 15
+UNPARSED_BYTES_MAX = 1 << 19
+"""Bounds of one socket's part."""
+READ_BYTES_MAX = 1 << 18
+"""What one read takes at most."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """asyncio's callbacks, turned into messages for the reader and its writer."""
 
     __slots__ = (
         "address",
-        "burst",
         "full",
         "goodbye",
         "held",
@@ -38,7 +42,9 @@ class Connection(asyncio.Protocol):
         "net",
         "number",
         "reader",
+        "rests",
         "transport",
+        "unparsed",
     )
 
     def __init__(self, net: HostNet) -> None:
@@ -48,8 +54,10 @@ class Connection(asyncio.Protocol):
         self.full = False
         self.held = False
         """The reader wants nothing."""
-        self.burst = 0
-        """Bytes read since the actors last ran."""
+        self.unparsed = 0
+        """Bytes that were read since the reader last had done with all."""
+        self.rests = False
+        """Enough of them: more are read when the reader has done with these."""
         self.goodbye: asyncio.TimerHandle | None = None
         """Ends the socket when its peer does not."""
         self.reader: Reader | None = None
@@ -85,19 +93,29 @@ class Connection(asyncio.Protocol):
         here = self.transport.get_extra_info("sockname")
         return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """One for all sockets: what is in it is copied before anything else is read."""
+        return self.net.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes were read into the buffer."""
+        self.unparsed += nbytes
+        if self.unparsed >= self.net.unparsed_max and not self.rests:
+            self.rests = True
+            if not self.held:
+                self.transport.pause_reading()
+        self.data_received(bytes(self.net.buffer[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
-        if not self.burst:
-            self.net.heard.append(self)
-        self.burst += len(data)
-        if self.burst >= BURST_BYTES and not self.held:
-            self.transport.pause_reading()
+        """For the reader, which is there when the socket's own matters are settled."""
         if self.reader is not None:
             self.reader.post(Received(data))
 
-    def next_burst(self) -> None:
-        """The actors have run."""
-        rested = self.burst >= BURST_BYTES
-        self.burst = 0
+    def taken(self) -> None:
+        """The reader has done with what was read."""
+        self.unparsed = 0
+        rested = self.rests
+        self.rests = False
         if rested and not self.held and not self.transport.is_closing():
             self.transport.resume_reading()
 
@@ -234,8 +252,11 @@ class HostNet(Net):
         self.tls: TlsSettings | None = None
         self.connections: dict[int, Connection] = {}
         self.next_number = 1
-        self.heard: list[Connection] = []
-        """Those of which something was read since the actors last ran."""
+        self.unparsed_max = UNPARSED_BYTES_MAX
+        """Bytes read of a socket and not parsed yet, from which on it rests."""
+        self.room = memoryview(bytearray(READ_BYTES_MAX))
+        self.buffer = self.room
+        """What sockets are read into."""
         self.node: Node
 
     def add(self, connection: Connection) -> int:
@@ -285,25 +306,21 @@ class HostNet(Net):
         found = self.connections.get(connection)
         if found is not None:
             found.held = False
-            if found.burst < BURST_BYTES and not found.transport.is_closing():
+            if not found.rests and not found.transport.is_closing():
                 found.transport.resume_reading()
 
+    def taken(self, connection: int) -> None:
+        found = self.connections.get(connection)
+        if found is not None:
+            found.taken()
+
     def next_round(self) -> None:
-        """The actors have run: read on."""
-        heard = self.heard
-        if heard:
-            self.heard = []
-            for connection in heard:
-                try:
-                    connection.next_burst()
-                except Exception as error:
-                    self.loop.call_exception_handler(
-                        {
-                            "message": "reading on has failed",
-                            "exception": error,
-                            "protocol": connection,
-                        }
-                    )
+        """The actors have run: share out what may be read."""
+        share = UNPARSED_BYTES // (len(self.connections) + 1)
+        size = min(max(share, UNPARSED_BYTES_MIN), UNPARSED_BYTES_MAX)
+        if size != self.unparsed_max:
+            self.unparsed_max = size
+            self.buffer = self.room[:size]
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
         """Write out what is due, then close. With `linger_ms` the peer is given so long to close

@@ -6,8 +6,8 @@ Three things keep one actor from making the others wait:
     a piece    long work is an iterator (`Actor.begin`) that goes on from turn to turn
     a share    the actors of one connection take their turns within the turns of their Share
 
-and one thing decides who comes first: an actor that is `patient` (it brings work in) gets a turn
-when no other actor has anything to do, or when the others have had PATIENCE_WORK.
+and one thing decides who comes first: those who are `patient` (they bring work in) get turns worth
+INTAKE_WORK when no other actor has anything to do, or when the others have had PATIENCE_WORK.
 
 What goes wrong in a turn stays there: an exception never leaves the scheduler. It tells `witness`,
 and the actor, which says by its kind what a fault in it means (`Actor.faulted`).
@@ -38,7 +38,11 @@ SHARE_WORK: Final = 2000
 """Units that the members of one share may spend before everybody else has had a turn."""
 
 PATIENCE_WORK: Final = 4000
-"""Units that are spent before the next patient actor gets a turn, when others are never done."""
+"""Units that are spent before patient actors get their turns, when others are never done."""
+
+INTAKE_WORK: Final = 2000
+"""Units that patient actors may spend until it is the others' turn again. What they bring in
+together is done together, which is cheaper than one by one."""
 
 
 class Scheduler:
@@ -59,7 +63,11 @@ class Scheduler:
         self.work = 0
         """Units that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
-        """Units spent since a patient actor last had a turn."""
+        """Units spent since patient actors last had their turns."""
+        self.intake = 0
+        """Units that patient actors may spend before it is the others' turn again."""
+        self.is_held = False
+        """Do patient actors wait, though nobody else has anything to do, until `take_some_in`?"""
         self.is_broken = False
         """A fault has hit what all share: nobody gets a turn any more."""
 
@@ -82,24 +90,51 @@ class Scheduler:
             self.wake()
 
     def run(self, turns_max: int) -> bool:
-        """Run at most `turns_max` turns, one of a share counting as one. True when work is left."""
+        """Run at most `turns_max` turns, one of a share counting as one. True when work is left
+        that may be done now."""
         ready = self.ready
         patient = self.patient
         while turns_max:
-            if patient and (not ready or self.spent >= PATIENCE_WORK):
-                self.spent = 0
+            if patient and self.is_intake_due():
                 actor = patient.popleft()
             elif ready:
                 actor = ready.popleft()
+                self.intake = 0
             else:
                 break
             try:
                 actor.run_turn()
             except Exception as error:
                 self.contain(actor, error)
+            if actor.is_patient:
+                self.intake -= self.turn_work - self.work
+                self.spent = 0
             turns_max -= 1
-        self.awake = self.is_busy
+        self.awake = bool(ready or (patient and (self.intake > 0 or not self.is_held)))
         return self.awake
+
+    def is_intake_due(self) -> bool:
+        """Is it the turn of those who are patient?"""
+        if self.intake > 0:
+            return True
+        if self.is_held or (self.ready and self.spent < PATIENCE_WORK):
+            return False
+        self.intake = INTAKE_WORK
+        return True
+
+    def take_some_in(self, work: int) -> None:
+        """Let patient actors have turns worth `work` units now, also while they are held."""
+        self.intake = work
+        if self.patient and not self.awake:
+            self.awake = True
+            self.wake()
+
+    def hold(self, is_held: bool) -> None:
+        """From now on patient actors get turns only by `take_some_in`; or as ever."""
+        self.is_held = is_held
+        if not is_held and self.patient and not self.awake:
+            self.awake = True
+            self.wake()
 
     def contain(self, actor: Actor, error: Exception) -> None:
         """A turn of the actor has ended by a fault: see to it that it goes no further."""

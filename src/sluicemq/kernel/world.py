@@ -65,6 +65,9 @@ class Net:
         """What was queued and the system has not taken; 0 when there is no such connection."""
         raise NotImplementedError
 
+    def taken(self, connection: int) -> None:
+        """The owner has done with all that was received: more may be read."""
+
     def pause_reading(self, connection: int) -> None:
         """Do not read the socket until `resume_reading`: TCP holds the peer up."""
         raise NotImplementedError

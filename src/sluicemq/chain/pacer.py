@@ -1,0 +1,159 @@
+"""Serve, don't swallow: while the broker is the bottleneck it takes in what it can deliver.
+
+Publishers always come last (`Actor.is_patient`): they get the time that nobody else needs. That is
+not enough when consumers are quick, for while their acknowledgements are on the way there is time,
+and what is taken in then delays the reading of those acknowledgements. So each queue with consumers
+that keep up counts its *lag*: what it has taken in more than dealt out. When the lags of all queues
+together pass a limit, publishers are held: they get a little of each HELD_MS, until the lag is half
+the limit again. Intake so becomes what is delivered.
+
+Nobody is held for the sake of consumers that are slow themselves: a queue that deals out less than
+a quarter of what it takes in does not count, and when nothing is dealt out for HELD_MS while nobody
+has anything to do, publishers get all the time there is. Nobody is held for ever: there is a little
+of each HELD_MS for them whatever happens.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.kernel.actor import INTAKE_WORK, Actor, Scheduler
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.world import Clock
+
+HELD_MS: Final = 4
+"""While publishers are held they get HELD_WORK each time so much has passed."""
+
+HELD_WORK: Final = 400
+"""Units of work, a tenth of HELD_MS; what follows from it costs more than twice as much again."""
+
+LAG_MIN: Final = 500
+"""Messages that queues may lag behind before anybody is held, however slowly they deal."""
+
+LAG_MS: Final = 50
+"""The lag is limited to what all queues have dealt out in so much time."""
+
+EAGER_PART: Final = 4
+"""A queue that deals out less than this part of what it takes in has consumers slow themselves."""
+
+EPOCH_NS: Final = 1_000_000_000
+"""How long is looked back to tell which queues have consumers that keep up."""
+
+
+class Pace:
+    """How one queue keeps up: messages it has taken in and dealt out, in all and in this epoch."""
+
+    __slots__ = ("dealt", "dealt_before", "epoch", "is_eager", "lag", "taken", "taken_before")
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.dealt = 0
+        self.taken_before = 0
+        """`taken` when the epoch began; `dealt_before` likewise."""
+        self.dealt_before = 0
+        self.epoch = 0
+        self.is_eager = True
+        """Did it deal out a fair part of what it took in, in the last epoch?"""
+        self.lag = 0
+        """Messages taken in and not dealt out since it last had dealt out all; 0 unless eager."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Judge by the last epoch; a queue that was idle since gets the benefit of the doubt."""
+        taken, dealt = self.taken - self.taken_before, self.dealt - self.dealt_before
+        self.is_eager = epoch != self.epoch + 1 or dealt * EAGER_PART >= taken
+        self.epoch = epoch
+        self.taken_before, self.dealt_before = self.taken, self.dealt
+
+
+class Pacer(Actor):
+    """Holds publishers while queues lag behind. The queues tell it at the end of their turns."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        super().__init__(scheduler)
+        self.clock = clock
+        self.lag = 0
+        """Of all queues together."""
+        self.limit = LAG_MIN
+        self.lagging: dict[Pace, None] = {}
+        self.dealt = 0
+        """Messages since the start."""
+        self.dealt_before = 0
+        """The same when the epoch began."""
+        self.dealt_at_tick = 0
+        self.epoch = 1
+        self.epoch_since_ns = clock.now_ns()
+        self.is_held = False
+        self.held_count = 0
+        self.held_since_ns = 0
+        self._held_ns = 0
+
+    def note(self, pace: Pace, taken: int, dealt: int, waiting: int) -> None:
+        """A queue has had a turn: `taken` and `dealt` are its totals, `waiting` the ready messages
+        for which it has consumers."""
+        if pace.epoch != self.epoch:
+            pace.begin_epoch(self.epoch)
+        more, less = taken - pace.taken, dealt - pace.dealt
+        pace.taken, pace.dealt = taken, dealt
+        self.dealt += less
+        lag = min(max(pace.lag + more - less, 0), waiting) if pace.is_eager else 0
+        if lag != pace.lag:
+            self.set_lag(pace, lag)
+
+    def set_lag(self, pace: Pace, lag: int) -> None:
+        """The lag of one queue has changed; it may be time to hold publishers, or to let go."""
+        self.lag += lag - pace.lag
+        pace.lag = lag
+        if lag:
+            self.lagging[pace] = None
+        else:
+            self.lagging.pop(pace, None)
+        if self.is_held:
+            if self.lag * 2 <= self.limit:
+                self.let_go()
+        elif self.lag > self.limit:
+            self.hold()
+
+    def hold(self) -> None:
+        """From now on publishers get a little of each HELD_MS."""
+        self.is_held = True
+        self.held_count += 1
+        self.held_since_ns = self.clock.now_ns()
+        self.dealt_at_tick = self.dealt
+        self.scheduler.hold(True)
+        self.clock.call_after(HELD_MS, self, self.held_count)
+
+    def let_go(self) -> None:
+        """Publishers come last, but no later."""
+        self.is_held = False
+        self._held_ns += self.clock.now_ns() - self.held_since_ns
+        self.scheduler.hold(False)
+
+    def held_ns(self, now_ns: int) -> int:
+        """How long publishers have been held, in sum."""
+        return self._held_ns + (now_ns - self.held_since_ns if self.is_held else 0)
+
+    def receive(self, message: object) -> None:
+        """HELD_MS have passed since the hold of this number began or had its last tick."""
+        if not self.is_held or message != self.held_count:
+            return
+        self.look(self.clock.now_ns())
+        if self.is_held:
+            is_idle = self.dealt == self.dealt_at_tick and not self.scheduler.ready
+            self.dealt_at_tick = self.dealt
+            self.scheduler.take_some_in(INTAKE_WORK if is_idle else HELD_WORK)
+            self.clock.call_after(HELD_MS, self, self.held_count)
+
+    def look(self, now_ns: int) -> None:
+        """Begin the next epoch when this one has lasted long enough: what has been dealt out says
+        how much lag there may be, and queues that were silent do not lag any more."""
+        passed_ns = now_ns - self.epoch_since_ns
+        if passed_ns < EPOCH_NS:
+            return
+        rate = (self.dealt - self.dealt_before) * EPOCH_NS // passed_ns
+        self.limit = max(LAG_MIN, rate * LAG_MS // 1000)
+        self.dealt_before = self.dealt
+        self.epoch_since_ns = now_ns
+        self.epoch += 1
+        for pace in [each for each in self.lagging if each.epoch < self.epoch - 1]:
+            self.set_lag(pace, 0)
