@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
+    from sluicemq.sim.net import SimNet
 
 READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
 FULL: Final = "full"
@@ -164,6 +165,7 @@ class Checkers:
         node: Node,
         book: History,
         disk: SimDisk,
+        net: SimNet,
         body_bytes_max: int,
         publishes: Callable[[int], bool],
         totals: Totals,
@@ -173,6 +175,7 @@ class Checkers:
         self.broker = node.broker
         self.book = book
         self.disk = disk
+        self.net = net
         self.platter = Platter(disk.files)
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
@@ -254,6 +257,8 @@ class Checkers:
     def discover(self) -> None:
         """New channels; those and queues that are no more."""
         connections = self.broker.connections
+        for socket in self.net.sockets.values():
+            self.connections.setdefault(socket.reader)  # one may have left before it was seen here
         for reader in connections.values():
             self.connections.setdefault(reader)
             for channel in reader.channels.values():

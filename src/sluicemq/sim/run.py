@@ -124,6 +124,7 @@ class Simulation:
             self.node,
             self.work.book,
             self.disk,
+            self.net,
             self.swarm.body_bytes_max,
             self.work.publishes,
             self.totals,

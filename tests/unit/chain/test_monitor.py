@@ -148,6 +148,7 @@ class FakeBroker:
         self.queues: dict[str, FakeQueue] = {}
         self.store = FakeStore()
         self.budget = None
+        self.pacer = None
         self.connections: dict[int, Reader] = {}
         self.accounted_bytes = 0
         self.memory_pressure = 0.0

@@ -1,0 +1,114 @@
+"""Goal: publishers are held while queues with quick consumers lag behind, a little of each tick is
+always theirs, and nobody waits for the sake of consumers that are slow themselves. Method: queues'
+totals by hand, the clock by hand.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, Pace, Pacer
+from sluicemq.kernel.actor import Actor, Scheduler
+from unit.fakes import FakeClock
+
+
+class Publisher(Actor):
+    """Counts its turns."""
+
+    is_patient = True
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.turns = 0
+
+    def turn_ended(self) -> None:
+        self.turns += 1
+
+
+def pacer() -> tuple[Scheduler, FakeClock, Pacer]:
+    scheduler, clock = Scheduler(), FakeClock()
+    return scheduler, clock, Pacer(scheduler, clock)
+
+
+def test_publishers_are_held_above_the_limit_and_let_go_below_half_of_it() -> None:
+    scheduler, _, own = pacer()
+    pace = Pace()
+    own.note(pace, LAG_MIN, 0, LAG_MIN)
+    assert not scheduler.is_held
+    own.note(pace, LAG_MIN + 1, 0, LAG_MIN + 1)
+    assert scheduler.is_held
+    own.note(pace, LAG_MIN + 1, LAG_MIN // 2, LAG_MIN // 2 + 1)
+    assert scheduler.is_held
+    own.note(pace, LAG_MIN + 1, LAG_MIN // 2 + 1, LAG_MIN // 2)
+    assert not scheduler.is_held
+    assert own.held_count == 1
+
+
+def test_a_held_publisher_gets_its_turn_at_the_next_tick() -> None:
+    scheduler, clock, own = pacer()
+    publisher = Publisher(scheduler)
+    own.note(Pace(), 2 * LAG_MIN, 0, 2 * LAG_MIN)
+    publisher.schedule()
+    assert not scheduler.run(10)
+    assert publisher.turns == 0
+    assert scheduler.is_busy
+    [(due_ns, actor, message)] = clock.timers
+    assert due_ns == clock.time_ns + HELD_MS * 10**6
+    actor.post(message)
+    scheduler.run(10)
+    assert publisher.turns == 1
+
+
+def test_messages_without_consumers_are_no_lag() -> None:
+    scheduler, _, own = pacer()
+    own.note(Pace(), 10 * LAG_MIN, 0, 0)
+    assert not scheduler.is_held
+
+
+def test_a_queue_is_let_out_of_the_count_when_its_consumers_leave() -> None:
+    scheduler, _, own = pacer()
+    pace = Pace()
+    own.note(pace, 2 * LAG_MIN, 0, 2 * LAG_MIN)
+    assert scheduler.is_held
+    own.note(pace, 2 * LAG_MIN, 0, 0)
+    assert not scheduler.is_held
+    assert own.lag == 0
+
+
+def test_slow_consumers_hold_up_nobody_after_an_epoch() -> None:
+    scheduler, _, own = pacer()
+    pace = Pace()
+    own.note(pace, 8 * LAG_MIN, LAG_MIN, 7 * LAG_MIN)
+    assert scheduler.is_held
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    own.note(pace, 8 * LAG_MIN + 1, LAG_MIN, 7 * LAG_MIN + 1)
+    assert not scheduler.is_held
+
+
+def test_a_queue_that_is_silent_does_not_lag_for_ever() -> None:
+    scheduler, _, own = pacer()
+    own.note(Pace(), 2 * LAG_MIN, LAG_MIN // 2, 2 * LAG_MIN)
+    assert scheduler.is_held
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    own.look(own.epoch_since_ns + EPOCH_NS)
+    assert not scheduler.is_held
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 999), st.integers(0, 999)), max_size=80)
+)
+def test_the_sum_is_that_of_the_queues(turns: list[tuple[int, int, int]]) -> None:
+    scheduler, _, own = pacer()
+    paces = [Pace() for _ in range(4)]
+    waiting = [0] * 4
+    for number, (which, taken, dealt) in enumerate(turns):
+        pace = paces[which]
+        dealt = min(dealt, waiting[which] + taken)
+        waiting[which] += taken - dealt
+        own.note(pace, pace.taken + taken, pace.dealt + dealt, waiting[which])
+        if number % 10 == 9:
+            own.look(own.epoch_since_ns + EPOCH_NS)
+        assert own.lag == sum(each.lag for each in paces)
+        assert all(each.lag <= count for each, count in zip(paces, waiting, strict=True))
+        assert own.is_held == scheduler.is_held
