@@ -67,7 +67,7 @@ flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, 
 many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the thread saves one
 of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a slow write."""
 
-COLLECT_AFTER: Final = (10_000, 10, 10)
+COLLECT_AFTER: Final = (10_000, 10, 20)
 """After so many new objects Python looks for garbage among them, after so many looks among those
 that are left of all these, and so on. Queues, channels and connections refer to one another, so it
 is what frees them; and everybody waits meanwhile, 0.3 us an object: 3 ms for the youngest, 30 ms
