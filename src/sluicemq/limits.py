@@ -192,6 +192,10 @@ GROUP_WAIT_MS: Final = 200
 UNHURRIED_GROUP_BYTES: Final = 1 << 20
 """Above this size it is written anyway: enough for the disk to work in large pieces."""
 
+SEAL_AFTER_MS: Final = 500
+"""The journal is idle when no group was written for this while at least, twice it at most: longer
+than most pauses of one who publishes, shorter than what comes between a fault and its discovery."""
+
 RETRY_FULL_MS: Final = 500
 """What the disk had no space for is tried again after this while."""
 

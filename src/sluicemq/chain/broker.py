@@ -104,7 +104,7 @@ class Broker:
         self.next_message_id = recovery.next_message_id
         self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
         limit = config.storage.journal_file_size_limit
-        journal = Journal(recovery.journal_number, limit, self.file_id)
+        journal = Journal(recovery.journal_number, limit, self.file_id, recovery.manifest)
         self.store = MessageStore(self, journal, persistent, transient)
         self.vhosts: dict[str, VirtualHost] = {}
         self.policing = Policing(self)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.checkpoints import Checkpoints, CheckpointSaved, Flushed, SegmentSync
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.journal_seals import Idle, JournalSeals
 from sluicemq.chain.reserve import GiveUp, LayAside, Reserve
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
@@ -35,7 +36,7 @@ from sluicemq.storage.entries import (
     encode_queue_deleted,
     encode_run,
 )
-from sluicemq.storage.journal import GroupCommit, Journal
+from sluicemq.storage.journal import GroupCommit, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.queue_index import READ_TRIES
@@ -248,6 +249,7 @@ class MessageStore(FlowActor):
         self.rereads = 0
         """Reads that have failed and will be made again after a while."""
         self.hurrying = False
+        self.sealing = JournalSeals(self)
         self.sealed = ""
         """Why nothing is written any more."""
         self.paged_bytes = 0
@@ -289,6 +291,8 @@ class MessageStore(FlowActor):
             self.hurry(message)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
+        elif isinstance(message, Idle):
+            self.sealing.look(message)
         else:
             super().receive(message)
 
@@ -473,6 +477,7 @@ class MessageStore(FlowActor):
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
         self.reserve.look()
+        self.sealing.watch()
         if self.journal.rotate():
             self.checkpoints.begin()
 
@@ -489,7 +494,7 @@ class MessageStore(FlowActor):
     def submit(self, job: DiskJob) -> None:
         """To the lane where jobs of this kind belong."""
         lane = MESSAGES_LANE
-        if isinstance(job, GroupCommit):
+        if isinstance(job, GroupCommit | SealWrite):
             lane = SYNC_LANE
         elif isinstance(job, SegmentSync):
             lane = job.lane
@@ -532,6 +537,8 @@ class MessageStore(FlowActor):
         """No space: later. Anything else: never again."""
         failure = job.failure
         assert failure is not None
+        if failure.is_full and isinstance(job, SealWrite):
+            return  # it is a help only, and its place is the next group's
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
             self.broker.no_space_for(job)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition
-    from sluicemq.storage.recovery import RecoveredQueue
+    from sluicemq.storage.recovered_queue import RecoveredQueue
 
 
 class VhostEmpty:

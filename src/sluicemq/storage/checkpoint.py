@@ -29,6 +29,7 @@ from sluicemq.storage.records import (
     CHECKPOINT,
     FILE_HEADER_SIZE,
     FILE_ID_SIZE,
+    FORMAT,
     FileHeader,
     decode_header,
     encode_record,
@@ -98,11 +99,12 @@ class Checkpoint:
     """What is durable. Journal files before `journal_first` are no longer needed; `clean`: nothing
     was written after it, the broker has stopped in order. `segment_entry_count`: the positions of a
     segment; the numbers and bits of all segments mean nothing without it, so what the configuration
-    says counts for a new data directory only."""
+    says counts for a new data directory only. `format`: that of the file it was read from."""
 
     __slots__ = (
         "clean",
         "definitions",
+        "format",
         "journal_first",
         "next_message_id",
         "next_queue_id",
@@ -123,6 +125,7 @@ class Checkpoint:
         definitions: bytes,
         queues: list[QueueState],
         segment_entry_count: int,
+        format: int = FORMAT,  # noqa: A002
     ) -> None:
         assert len(node_id) == FILE_ID_SIZE
         self.number = number
@@ -134,6 +137,7 @@ class Checkpoint:
         self.definitions = definitions
         self.queues = queues
         self.segment_entry_count = segment_entry_count
+        self.format = format
 
 
 def checkpoint_path(number: int) -> str:
@@ -215,6 +219,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         definitions,
         queues,
         entry_count,
+        header.format,
     )
 
 

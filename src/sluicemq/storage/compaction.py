@@ -163,6 +163,7 @@ def put_aside(files: Files, path: str) -> str:
 def keep_copy(files: Files, path: str) -> str:
     """Copy a file into the quarantine, durably; the path of the copy."""
     kept = place_for(files, path)
+    files.write(kept, 0, b"")  # should the file be empty
     for at in range(0, files.size(path), COPY_BYTES):
         files.write(kept, at, files.read(path, at, COPY_BYTES))
     files.sync(kept)

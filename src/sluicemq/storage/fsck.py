@@ -29,6 +29,8 @@ from sluicemq.storage.checkpoint import (
 from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, Run, decode_entries
 from sluicemq.storage.inspection import range_text
 from sluicemq.storage.journal import journal_numbers, journal_path
+from sluicemq.storage.manifest import PATH as MANIFEST_PATH
+from sluicemq.storage.manifest import read_manifest
 from sluicemq.storage.message_file import decode_directory, number_in
 from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex
@@ -39,6 +41,7 @@ from sluicemq.storage.records import (
     FILE_ID_SIZE,
     GROUP,
     MESSAGE,
+    SEAL,
     decode_header,
     scan,
 )
@@ -49,7 +52,8 @@ from sluicemq.storage.stream_check import StreamCheck
 if TYPE_CHECKING:
     from sluicemq.storage.audit import Loss
     from sluicemq.storage.checkpoint import SegmentState
-    from sluicemq.storage.records import FileHeader, Scan
+    from sluicemq.storage.manifest import Manifest
+    from sluicemq.storage.records import FileHeader, Record, Scan
 
 QUEUES: Final = "queues"
 MESSAGES: Final = "messages/persistent"
@@ -289,47 +293,67 @@ class Check:
 
     def journal(self, checkpoint: Checkpoint | None) -> None:
         """Every file that counts, in order."""
+        found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
+        manifest = found.manifest
+        if found.problem:
+            self.finding(MANIFEST_PATH, found.problem)
+        if found.note:
+            self.note(MANIFEST_PATH, found.note)
         numbers = journal_numbers(self.files)
         first = checkpoint.journal_first if checkpoint else min(numbers, default=1)
         behind = [number for number in numbers if number >= first]
-        missing = sorted(set(range(first, max(behind, default=first - 1) + 1)) - set(behind))
-        for number in missing:
-            self.finding(journal_path(number), "is missing, though there is a newer one")
+        wanted = {*range(first, max(behind, default=first - 1) + 1)}
+        if manifest is not None and checkpoint is not None:
+            wanted |= {*manifest.expected(first)}
+        for number in sorted(wanted.difference(behind)):
+            self.finding(journal_path(number), "is missing")
         if checkpoint and checkpoint.clean and behind:
             self.note(journal_path(behind[0]), "is there, though the broker stopped in order")
         for number in behind:
-            self.journal_file(number, is_last=number == behind[-1])
+            self.journal_file(number, number == behind[-1], manifest)
 
-    def journal_file(self, number: int, is_last: bool) -> None:
+    def journal_file(self, number: int, is_last: bool, manifest: Manifest | None) -> None:
         """One file, and what it changes."""
         path = journal_path(number)
         self.count("journal_files")
         data = self.all_of(path)
         if data is None:
             return
-        if is_last and not any(data):
+        file_id = manifest.journal_id(number) if manifest is not None else None
+        if file_id is None and is_last and not any(data):
             self.note(path, "was made and never written to")
             return
+        if file_id and manifest and len(data) < manifest.journal_bytes:
+            self.finding(path, f"has {len(data)} of at least {manifest.journal_bytes} bytes")
         header = self.header(path, data, "journal", number)
-        if header is None:
+        if header is not None and file_id not in (None, header.file_id):
+            self.finding(path, "is not the file that the manifest means")
+        if header is not None:
+            file_id = header.file_id
+        if file_id is None:
             return
-        found = scan(data, header.file_id)
+        found = scan(data, file_id)
         self.ranges(path, found, torn_is_fine=is_last)
         if not found.records and not is_last:
             self.finding(path, "holds no group, though there is a newer file")
         for record in found.records:
-            self.count("groups")
-            if self.sequence and record.sequence != self.sequence + 1:
-                gap = f"group {record.sequence} follows group {self.sequence}"
-                self.finding(path, f"record at {record.offset}: {gap}")
-            self.sequence = record.sequence
-            try:
-                if record.type != GROUP:
-                    raise Corrupt(f"a record of type {record.type}")
-                for entry in decode_entries(record.payload):
-                    self.apply(entry)
-            except Corrupt as error:
-                self.finding(path, f"record at {record.offset}: {error}")
+            if record.type != SEAL:
+                self.group(path, record)
+
+    def group(self, path: str, record: Record) -> None:
+        """One group, and what it changes."""
+        self.count("groups")
+        if self.sequence and record.sequence != self.sequence + 1:
+            gap = f"group {record.sequence} follows group {self.sequence}"
+            self.finding(path, f"record at {record.offset}: {gap}")
+        self.sequence = record.sequence
+        try:
+            if record.type != GROUP:
+                raise Corrupt(f"a record of type {record.type}")
+            for entry in decode_entries(record.payload):
+                self.apply(entry)
+        except Corrupt as error:
+            self.finding(path, f"record at {record.offset}: {error}")
 
     def apply(self, entry: Entry) -> None:
         """One entry. Corrupt."""

@@ -17,6 +17,7 @@ from sluicemq.storage.entries import (
     Run,
     decode_entries,
 )
+from sluicemq.storage.manifest import PAYLOAD, decode_manifest
 from sluicemq.storage.message_file import decode_directory
 from sluicemq.storage.records import (
     BLOCK,
@@ -25,8 +26,10 @@ from sluicemq.storage.records import (
     CLOSED,
     DIRECTORY,
     GROUP,
+    MANIFEST,
     MESSAGE,
     PLACES,
+    SEAL,
     TYPE_NAMES,
     any_header,
     scan,
@@ -41,11 +44,12 @@ if TYPE_CHECKING:
 Description = dict[str, Any]
 
 EXPECTED: Final = {
-    "journal": (GROUP,),
+    "journal": (GROUP, SEAL),
     "segment": (BLOCK,),
     "messages": (MESSAGE, DIRECTORY),
     "checkpoint": (CHECKPOINT,),
     "stream": (CHUNK, PLACES, CLOSED),
+    "manifest": (MANIFEST,),
 }
 """Which types of records a file of a kind has."""
 
@@ -87,6 +91,10 @@ def inspect(data: bytes) -> Inspection:
         return Inspection(len(data), None, [], 0, [], False, [problem])
     found = scan(data, header.file_id)
     problems: list[str] = []
+    if header.kind == "manifest":  # its records are apart from one another
+        found = found._replace(damaged=[])
+        looked = decode_manifest(data, header.file_id)
+        problems += [text for text in (looked.problem, looked.note) if text]
     records: list[Described] = []
     for record in found.records:
         contents: list[Description] = []
@@ -120,10 +128,19 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
         return [{"entry": "message", "id": record.sequence, "bytes": len(record.payload)}]
     if record.type in EXPECTED["stream"]:
         return [described_stream(record)]
+    if record.type == MANIFEST:
+        return [described_manifest(record)]
     if record.type == DIRECTORY:
         directory = decode_directory(record.payload, record.sequence)
         return [{"entry": "directory", "messages": len(directory.ids)}]
     return []
+
+
+def described_manifest(record: Record) -> Description:
+    """What is in a record of the manifest. struct.error."""
+    checkpoint, first, last, size, life = PAYLOAD.unpack(record.payload)
+    files = {"journal_first": first, "journal_last": last, "journal_bytes": size}
+    return {"entry": "manifest", "checkpoint": checkpoint, **files, "life": life.hex()}
 
 
 def described(entry: Entry) -> Description:

@@ -3,6 +3,10 @@
 A group is one record, one write and one sync, and the next one is not written before that sync is
 over. So at any time at most the last record of the newest file is not durable, and only there may
 a record be torn.
+
+When the journal falls idle a *seal* is written behind the last group: an empty record with its
+sequence. It is not synced, and the next group is written over it. With it the last group has a
+valid record behind it too, so that what is damaged there later is not taken for torn.
 """
 
 from __future__ import annotations
@@ -14,11 +18,15 @@ from typing import Final
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.entries import Entry, decode_entries
+from sluicemq.storage.manifest import LIFE_SIZE, Manifest, journal_id, update_manifest
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     GROUP,
+    RECORD_HEAD_SIZE,
+    SEAL,
     FileHeader,
+    Scan,
     decode_header,
     encode_record,
     is_cut_off,
@@ -46,6 +54,8 @@ class GroupCommit(DiskJob):
         self.allocate = allocate
         """Bytes to be reserved for a new file; 0: the file is there."""
         self.messages: MessageWrites | None = None
+        self.manifest: tuple[int, bytes] | None = None
+        """The record that says that the new file must be there from now on."""
 
     def run(self, files: Files) -> None:
         if self.messages is not None:
@@ -58,18 +68,44 @@ class GroupCommit(DiskJob):
             files.sync(self.path)
         if self.allocate:
             files.sync_directory(DIRECTORY)
+        if self.manifest is not None:
+            update_manifest(files, self.manifest)
+
+
+class SealWrite(DiskJob):
+    """Writes a seal. It must not be submitted again: a group may be there by then."""
+
+    def __init__(self, path: str, offset: int, data: bytes) -> None:
+        self.path = path
+        self.offset = offset
+        self.data = data
+
+    def run(self, files: Files) -> None:
+        files.write(self.path, self.offset, self.data)
 
 
 class Journal:
-    """Where the next group goes. `marks` of a file: for each queue with something in it, the
+    """Where the next group goes. `manifest`: what is durable about the files that were made before;
+    None: nothing is kept about any. `marks` of a file: for each queue with something in it, the
     position behind the last message that was published in it."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
 
-    def __init__(self, number: int, size_limit: int, new_file_id: Callable[[], bytes]) -> None:
+    def __init__(
+        self,
+        number: int,
+        size_limit: int,
+        new_file_id: Callable[[], bytes],
+        manifest: Manifest | None = None,
+    ) -> None:
         self.size_limit = size_limit
-        self.new_file_id = new_file_id
+        self.life = new_file_id()[-LIFE_SIZE:]
+        self.manifest = manifest
+        if manifest is not None:
+            self.manifest = manifest._replace(
+                journal_first=number, journal_bytes=size_limit, life=self.life
+            )
         self.first = number
         """The oldest file that is still there."""
         self.number = number
@@ -90,7 +126,7 @@ class Journal:
         header = b""
         if not self.offset:
             allocate = self.size_limit
-            self.file_id = self.new_file_id()
+            self.file_id = journal_id(self.life, self.number)
             header = FileHeader("journal", self.file_id, self.number, 0).encode()
             self.offset = FILE_HEADER_SIZE
         start = self.offset - len(header)
@@ -98,7 +134,21 @@ class Journal:
         record = encode_record(self.file_id, self.offset, GROUP, self.sequence, parts)
         self.offset += len(record)
         self.bytes += len(record)
-        return GroupCommit(journal_path(self.number), start, header + record, allocate)
+        job = GroupCommit(journal_path(self.number), start, header + record, allocate)
+        if header and self.manifest is not None:
+            self.manifest = self.manifest._replace(
+                generation=self.manifest.generation + 1, journal_last=self.number
+            )
+            job.manifest = self.manifest.record()
+        return job
+
+    def seal(self) -> SealWrite | None:
+        """The job that writes a seal behind the last group, which must be durable; None when the
+        file has none, or no room."""
+        if not self.offset or self.offset + RECORD_HEAD_SIZE > self.size_limit:
+            return None
+        data = encode_record(self.file_id, self.offset, SEAL, self.sequence, [])
+        return SealWrite(journal_path(self.number), self.offset, data)
 
     def rotate(self) -> bool:
         """Begin a new file, if this one has reached its limit."""
@@ -136,11 +186,11 @@ class Journal:
 
 
 class Replay:
-    """The entries of a journal file. `problems`: what is wrong with it; `unreadable`: why nothing
-    in it can be known; `torn`: the last group was never finished, which is no problem in the newest
-    file."""
+    """The entries of a journal file, whose id is `file_id` where that is known. `problems`: what is
+    wrong with it; `unreadable`: why nothing in it can be known; `torn`: the last group was never
+    finished, which is no problem in the newest file."""
 
-    def __init__(self, files: Files, number: int) -> None:
+    def __init__(self, files: Files, number: int, file_id: bytes | None = None) -> None:
         self.path = journal_path(number)
         self.entries: list[Entry] = []
         self.sequences: list[int] = []
@@ -153,16 +203,29 @@ class Replay:
             header = decode_header(data, "journal")
             if header.number != number:
                 raise Corrupt(f"it is journal file {header.number}")
+            if file_id not in (None, header.file_id):
+                raise Corrupt("it is not the file that the manifest means")
+            file_id = header.file_id
         except Corrupt as error:
-            self.torn = is_unfinished(data)
-            if not self.torn:
-                self.unreadable = str(error)
+            if file_id is None:
+                self.torn = is_unfinished(data)
+                self.unreadable = "" if self.torn else str(error)
+                return
+            self.problems.append(f"{self.path}: {error}")
+        found = scan(data, file_id)
+        if self.problems and not found.records:
+            self.unreadable = self.problems.pop().removeprefix(f"{self.path}: ")
             return
-        found = scan(data, header.file_id)
+        self.take(found)
+
+    def take(self, found: Scan) -> None:
+        """The groups. Corrupt: one is whole and makes no sense."""
         self.torn = found.torn
         for start, end in found.damaged:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
         for record in found.records:
+            if record.type == SEAL:
+                continue
             self.sequences.append(record.sequence)
             try:
                 self.entries += decode_entries(record.payload)
@@ -180,4 +243,5 @@ def is_unfinished(data: bytes) -> bool:
 def journal_numbers(files: Files) -> list[int]:
     """The files that are there, oldest first."""
     matches = map(NAME.fullmatch, files.names(DIRECTORY))
-    return sorted(int(match[1]) for match in matches if match)
+    numbers = sorted(int(match[1]) for match in matches if match)
+    return [each for each in numbers if not files.is_directory(journal_path(each))]

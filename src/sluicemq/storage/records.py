@@ -23,18 +23,18 @@ from google_crc32c import extend
 
 from sluicemq.errors import Corrupt, Refused
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """What is written."""
-FORMATS: Final = (1, 2)
-"""What can be read. In format 1 no run had an expiry, no queue marks for more than one
-priority."""
+FORMATS: Final = (1, 2, 3)
+"""What can be read. In format 1 no run had an expiry, no queue marks for more than one priority;
+up to format 2 there was no manifest, no seal, and no checkpoint knew the files of streams."""
 CRC32C: Final = 1
 FILE_HEADER_SIZE: Final = 64
 RECORD_HEAD_SIZE: Final = 24
 ALIGNMENT: Final = 8
 FILE_ID_SIZE: Final = 16
 
-KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream")
+KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream", "manifest")
 """A kind's number in the header is its place here, from 1 on."""
 
 GROUP: Final = 1
@@ -45,6 +45,8 @@ CHECKPOINT: Final = 5
 CHUNK: Final = 6
 PLACES: Final = 7
 CLOSED: Final = 8
+SEAL: Final = 9
+MANIFEST: Final = 10
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
@@ -54,6 +56,8 @@ TYPE_NAMES: Final = {
     CHUNK: "chunk",
     PLACES: "places",
     CLOSED: "closed",
+    SEAL: "seal",
+    MANIFEST: "manifest",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"

@@ -20,7 +20,7 @@ from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in
-from sluicemq.storage.bits import bits_of
+from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import (
     DIRECTORY as CHECKPOINT,
 )
@@ -42,11 +42,14 @@ from sluicemq.storage.journal import (
     journal_numbers,
     journal_path,
 )
+from sluicemq.storage.manifest import PATH as MANIFEST
+from sluicemq.storage.manifest import Manifest, read_manifest, update_manifest, write_manifest
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_recovery import Recovered
-from sluicemq.storage.positions import Mark, priority_at
+from sluicemq.storage.positions import priority_at
 from sluicemq.storage.queue_index import IndexRead, QueueIndex, Segment, picked
 from sluicemq.storage.records import size_of_record
+from sluicemq.storage.recovered_queue import RecoveredQueue
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
 from sluicemq.storage.stream_segment import STREAMS
 
@@ -55,6 +58,10 @@ TRANSIENT_QUEUES: Final = "transient"
 RESERVE: Final = "reserve"
 """A file that is given up when the disk is full (chain/reserve.py)."""
 READ_BYTES: Final = 1 << 30
+NO_MANIFEST_FORMAT: Final = 2
+"""Up to this format of the checkpoint there was no manifest."""
+WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
+"""With a file of the journal; what they were only the file could tell."""
 PROGRESS_EVERY: Final = 1000
 """Queues between two lines about the progress."""
 
@@ -62,55 +69,6 @@ PROGRESS_EVERY: Final = 1000
 def queue_directory(queue_id: int, durable: bool) -> str:
     """Where the index of a queue is."""
     return f"{QUEUES if durable else TRANSIENT_QUEUES}/{queue_id}"
-
-
-class RecoveredQueue:
-    """A queue as it was left."""
-
-    def __init__(self, index: QueueIndex) -> None:
-        self.index = index
-        self.next_position = 0
-        self.delivered = 0
-        self.higher: dict[int, Mark] = {}
-        """Of each priority above 0 that has had messages."""
-        self.size = 0
-        self.expiring = False
-        """Some of its messages may expire."""
-        self.runs: list[Run] = []
-        """Of the journal; some of their messages may be acknowledged or in segments."""
-        self.gone: list[int] = []
-        """Segments of the checkpoint whose files are not there, or are others."""
-        self.alive: dict[int, int] = {}
-        """Bits, by segment: published in the journal and not acknowledged there."""
-
-    def given(self, position: int) -> None:
-        """This one is not for a new message."""
-        priority = priority_at(position)
-        if not priority:
-            self.next_position = max(self.next_position, position + 1)
-            return
-        mark = self.higher.get(priority, Mark(0, 0, 0))
-        self.higher[priority] = mark._replace(next=max(mark.next, position + 1))
-
-    def all_delivered(self) -> None:
-        """For all that is known."""
-        self.delivered = self.next_position
-        for priority, mark in self.higher.items():
-            self.higher[priority] = mark._replace(delivered=mark.next)
-
-    def weigh(self, run: Run) -> None:
-        """Its bytes count."""
-        size = sum(run.sizes)
-        self.size += size
-        mark = self.higher.get(priority_at(run.first))
-        if mark is not None:
-            self.higher[mark.priority] = mark._replace(size=mark.size + size)
-
-    def marks(self) -> list[Mark]:
-        """That of priority 0 first."""
-        higher = [*self.higher.values()]
-        rest = max(0, self.size - sum(mark.size for mark in higher))
-        return [Mark(self.next_position, self.delivered, rest), *higher]
 
 
 class Recovery:
@@ -147,6 +105,9 @@ class Recovery:
         self.deleted: set[int] = set()
         self.losses: list[Loss] = []
         """What must be there and is not."""
+        self.manifest: Manifest | None = None
+        """What is durable about files; None: nothing is."""
+        self.manifest_is_whole = False
         self.numbers: list[int] = []
         """Of all files of the journal."""
         self.damaged: list[str] = []
@@ -173,13 +134,14 @@ class Recovery:
         """What there is. Nothing is changed. Refused: a newer version wrote it."""
         files = self.files
         checkpoint, problems = read_newest(files)
-        self.warn(problems)
+        self.warn(problems if checkpoint is not None else [])  # without any that is the loss
         self.numbers = journal_numbers(files)
+        manifest = self.look_at_manifest(checkpoint)
         if checkpoint is None:
-            self.begin_anew(problems)
+            self.begin_anew(problems, manifest)
         else:
             self.start_from(checkpoint)
-            self.replay([number for number in self.numbers if number >= self.journal_number])
+            self.replay(manifest)
         self.match_definitions()
         self.look_at_segments()
         self.count_references(persistent)
@@ -202,16 +164,25 @@ class Recovery:
         files.delete(RESERVE)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
-        for path in self.damaged:
+        for path in dict.fromkeys(self.damaged):
             self.copy_aside(path)
         for path in self.aside:
             self.say("error", f"recovery: {path} is {put_aside(files, path)} now")
         self.write_back()
         persistent.make_durable(files)
-        self.journal_number = max([self.journal_number, *self.numbers], default=0) + 1
+        self.journal_number = max([self.journal_number, *self.numbers]) + 1
+        manifest = self.manifest or Manifest(self.node_id)
+        if not self.manifest_is_whole:
+            manifest = manifest._replace(generation=manifest.generation + 1)
+            write_manifest(files, manifest)
         for _ in range(KEPT):  # each must do without the journal that goes now
             self.checkpoint_number += 1
             write_checkpoint(files, self.checkpoint(clean=False))
+        if not manifest.checkpoint:  # until there is one it must not say so
+            generation = manifest.generation + 1
+            manifest = manifest._replace(generation=generation, checkpoint=self.checkpoint_number)
+            update_manifest(files, manifest.record())
+        self.manifest = manifest
         self.tidy(persistent)
 
     def tidy(self, persistent: MessageFiles) -> None:
@@ -230,7 +201,27 @@ class Recovery:
 
     # -- the checkpoint
 
-    def begin_anew(self, problems: list[str]) -> None:
+    def look_at_manifest(self, checkpoint: Checkpoint | None) -> Manifest | None:
+        """What it says. A directory that was made before there was one need not have it."""
+        found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
+        self.manifest = found.manifest
+        self.manifest_is_whole = found.manifest is not None and not (found.problem or found.note)
+        if found.note:
+            self.say("info", f"recovery: {MANIFEST}: {found.note}")
+        if found.problem and found.manifest is not None:
+            self.say("error", f"recovery: {MANIFEST}: {found.problem}; it is written anew")
+        elif found.problem:
+            text = "whether files of the journal are missing cannot be known without it"
+            self.lose(MANIFEST, f"cannot be read: {found.problem}; {text}")
+        if found.problem:
+            self.damaged.append(MANIFEST)
+        is_due = checkpoint is not None and checkpoint.format > NO_MANIFEST_FORMAT
+        if found.manifest is None and not found.problem and is_due:
+            text = "is missing: whether files of the journal are, too, cannot be known without it"
+            self.lose(MANIFEST, text)
+        return found.manifest
+
+    def begin_anew(self, problems: list[str], manifest: Manifest | None) -> None:
         """There is no checkpoint: this is a new directory, or has lost all that says what is in
         it."""
         self.node_id = self.new_file_id()
@@ -240,6 +231,12 @@ class Recovery:
         elif found:
             text = f"has no checkpoint, so nothing tells what is in the {len(found)} other files"
             self.lose(CHECKPOINT, f"{text}, {found[0]} for one: all of it is lost")
+        elif manifest is not None and manifest.checkpoint:
+            self.lose(CHECKPOINT, "has no checkpoint, though one was written: all is lost")
+        if manifest is not None:
+            self.journal_number = max(self.journal_number, manifest.journal_last)
+            self.aside += [MANIFEST] * bool(self.losses)
+        self.manifest, self.manifest_is_whole = None, False  # it has another node's id
         self.aside += [path for path in found if not path.startswith(CHECKPOINT)]
         self.aside += [path for path in found if path.startswith(CHECKPOINT)]
         self.clean = not self.losses
@@ -361,22 +358,15 @@ class Recovery:
 
     # -- the journal
 
-    def replay(self, numbers: list[int]) -> None:
+    def replay(self, manifest: Manifest | None) -> None:
         """Entries in the order in which they were written."""
-        if numbers and numbers[0] != self.journal_number:
-            missing = journal_path(self.journal_number)
-            text = f"is missing, which checkpoint {self.checkpoint_number} needs"
-            self.lose(missing, f"{text}: what was made durable in it is lost")
+        numbers = [number for number in self.numbers if number >= self.journal_number]
+        self.count_files(numbers, manifest)
+        self.journal_number = max(self.journal_number, manifest.journal_last if manifest else 0)
         expected = 0
-        for before, number in zip([None, *numbers], numbers, strict=False):
-            if before is not None and number != before + 1:
-                self.lose_journal(before + 1, number - 1)
-            try:
-                found = Replay(self.files, number)
-            except DiskFailed as failure:
-                if failure.code not in self.given_up:
-                    raise
-                self.lose(journal_path(number), f"cannot be read ({failure.code})")
+        for number in numbers:
+            found = self.journal_file(number, manifest)
+            if found is None:
                 continue
             for sequence in found.sequences:
                 if expected and sequence != expected:
@@ -387,20 +377,48 @@ class Recovery:
                 found.problems.append(f"{found.path}: its end is damaged")
             elif found.torn:
                 self.say("info", f"recovery: {found.path}: the last group was never finished")
-            if found.unreadable:
-                text = f"cannot be read: {found.unreadable}; what was made durable in it is lost"
-                self.lose(found.path, text)
             self.warn(found.problems)
             if found.problems or found.unreadable:
                 self.damaged.append(found.path)
             for entry in found.entries:
                 self.apply(entry)
 
+    def count_files(self, numbers: list[int], manifest: Manifest | None) -> None:
+        """Are all of them there? Without a manifest only a newer file tells of an older one."""
+        wanted = {*numbers}
+        if numbers:
+            wanted |= {*range(self.journal_number, numbers[-1])}
+        if manifest is not None:
+            wanted |= {*manifest.expected(self.journal_number)}
+        missing = sum(1 << number for number in wanted.difference(numbers))
+        for each in ranges_of(missing, 0):
+            self.lose_journal(each[0], each[-1])
+
+    def journal_file(self, number: int, manifest: Manifest | None) -> Replay | None:
+        """One of them; None when the disk does not give it."""
+        path = journal_path(number)
+        file_id = manifest.journal_id(number) if manifest is not None else None
+        try:
+            size = self.files.size(path)
+            found = Replay(self.files, number, file_id)
+        except DiskFailed as failure:
+            if failure.code not in self.given_up:
+                raise
+            self.lose(path, f"cannot be read ({failure.code}): {WHAT_IS_LOST}")
+            return None
+        if found.unreadable:
+            self.lose(path, f"cannot be read: {found.unreadable}: {WHAT_IS_LOST}")
+        elif file_id is not None and manifest is not None and size < manifest.journal_bytes:
+            text = f"has {size} of at least {manifest.journal_bytes} bytes"
+            self.lose(path, f"{text}: {WHAT_IS_LOST}, those behind its end")
+            found.torn = False
+            self.damaged.append(path)
+        return found
+
     def lose_journal(self, first: int, last: int) -> None:
         """These files are missing."""
         others = f" with those up to number {last}" if last > first else ""
-        text = f"is missing{others}: messages, acknowledgements and definitions are lost"
-        self.lose(journal_path(first), text)
+        self.lose(journal_path(first), f"is missing{others}: {WHAT_IS_LOST}")
 
     def copy_aside(self, path: str) -> None:
         """A copy for whoever wants to look at it."""

@@ -22,6 +22,7 @@ from sluicemq.storage.checkpoint import (
     checkpoint_path,
     encode_checkpoint,
 )
+from sluicemq.storage.manifest import Manifest
 
 DEFINITIONS = {
     "exchanges": [],
@@ -41,6 +42,7 @@ def data_directory(path: Path, segments: list[SegmentState]) -> Path:
     definitions = json.dumps(DEFINITIONS).encode()
     checkpoint = Checkpoint(4, True, 2, 100, 6, bytes(16), definitions, [state], 8)
     (path / checkpoint_path(4)).write_bytes(encode_checkpoint(checkpoint))
+    (path / "manifest").write_bytes(Manifest(bytes(16), 0, 4).encode())
     return path
 
 

@@ -29,6 +29,7 @@ from sluicemq.storage.entries import (
     encode_run,
 )
 from sluicemq.storage.journal import Journal, journal_numbers, journal_path
+from sluicemq.storage.manifest import Manifest, write_manifest
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.queue_index import QueueIndex
@@ -38,6 +39,8 @@ from unit.storage.files import DictFiles, run
 ENTRIES = 8
 QUEUE = QueueDefinition("q", True, False, False, {})
 NUMBERS = count(1)
+NOTHING_MADE = Manifest(bytes(16), 0, 1)
+"""There is a checkpoint, and no file of the journal that must be there."""
 
 
 def file_id() -> bytes:
@@ -65,6 +68,7 @@ def checkpoint(files: DictFiles, *segments: SegmentState) -> None:
     definitions.add_queue(1, QUEUE)
     state = QueueState(1, 2, 0, list(segments), 0)
     encoded = definitions.encode()
+    write_manifest(files, NOTHING_MADE)
     write_checkpoint(files, Checkpoint(1, False, 1, 1, 3, bytes(16), encoded, [state], ENTRIES))
 
 
@@ -332,10 +336,12 @@ def test_after_a_crash_everything_counts_as_delivered_and_after_a_stop_what_was(
     state = QueueState(1, 5, 3, [], 0)
     for clean, delivered in ((True, 3), (False, 5)):
         saved = Checkpoint(1, clean, 1, 1, 3, bytes(16), definitions.encode(), [state], ENTRIES)
+        write_manifest(files, NOTHING_MADE)
         write_checkpoint(files, saved)
         recovery, _ = recover(files)
         assert recovery.queues[1].delivered == delivered
         files = DictFiles()
+    write_manifest(files, NOTHING_MADE)
     write_checkpoint(files, saved)
     write_groups(files, group(lambda parts: encode_deliver(parts, 1, 4), published(5, b"f")))
     recovery, _ = recover(files)
@@ -441,7 +447,7 @@ def test_a_missing_journal_file_is_refused_when_it_is_the_first() -> None:
     files = DictFiles()
     checkpoint(files)
     write_groups(files, group(published(0, b"a")), number=2)
-    assert refused(files).startswith("journal/00000001.jif is missing, which checkpoint 1 needs")
+    assert refused(files).startswith("journal/00000001.jif is missing:")
     recovery, _ = recover(files, accept_loss=True)
     assert contents_of(recovery, files) == {0: b"a"}
 

@@ -1,0 +1,141 @@
+"""The manifest: that this directory has a past, and which journal files there must be.
+
+    header 64 | zeroes | at 4096 one record | zeroes | at 8192 another | zeroes up to 12288
+
+Each record, of type MANIFEST, says all of it; the one with the higher sequence counts. They are
+written in turn, each far from the other and smaller than a sector, so that a write that is cut off
+harms neither. Payload, little-endian:
+
+    checkpoint u64 | journal first u64 | journal last u64 | journal bytes u64 | life 8
+
+Everything else that must be there follows from the checkpoint and the journal; that these two are
+there does not follow from anything but this. The file's id is the node's, which the checkpoint has
+too: with a damaged header the records can still be read.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.errors import Corrupt
+from sluicemq.storage.records import (
+    FILE_HEADER_SIZE,
+    MANIFEST,
+    FileHeader,
+    decode_header,
+    encode_record,
+    read_record,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.disk import Files
+
+PATH: Final = "manifest"
+UNFINISHED: Final = "manifest.tmp"
+SLOTS: Final = (4096, 8192)
+"""Where the records are: a sector of any disk apart."""
+SIZE: Final = 12288
+LIFE_SIZE: Final = 8
+PAYLOAD: Final = Struct(f"<QQQQ{LIFE_SIZE}s")
+U64: Final = Struct("<Q")
+
+
+class Manifest(NamedTuple):
+    """What the file says. `checkpoint`: one that was durable, 0 when none was yet. Journal files
+    `journal_first` to `journal_last` (0: none) were made by one life of the broker, with at least
+    `journal_bytes` each; those that the checkpoint does not need any more may be gone. `life` and a
+    file's number are its id."""
+
+    node_id: bytes
+    generation: int = 0
+    checkpoint: int = 0
+    journal_first: int = 1
+    journal_last: int = 0
+    journal_bytes: int = 0
+    life: bytes = bytes(LIFE_SIZE)
+
+    def record(self) -> tuple[int, bytes]:
+        """Where it goes, and its bytes."""
+        offset = SLOTS[self.generation % len(SLOTS)]
+        payload = PAYLOAD.pack(*self[2:])
+        return offset, encode_record(self.node_id, offset, MANIFEST, self.generation, [payload])
+
+    def encode(self) -> bytes:
+        """The whole file, with one record."""
+        offset, record = self.record()
+        data = bytearray(SIZE)
+        data[:FILE_HEADER_SIZE] = FileHeader("manifest", self.node_id, 0).encode()
+        data[offset : offset + len(record)] = record
+        return bytes(data)
+
+    def expected(self, first: int) -> range:
+        """The numbers of the journal files that must be there, from number `first` on."""
+        return range(max(first, self.journal_first), self.journal_last + 1)
+
+    def journal_id(self, number: int) -> bytes | None:
+        """The id of a journal file; None when this does not know it."""
+        known = self.journal_first <= number <= self.journal_last
+        return journal_id(self.life, number) if known else None
+
+
+def journal_id(life: bytes, number: int) -> bytes:
+    """The id of a journal file that a broker makes in this life."""
+    return life + U64.pack(number)
+
+
+class Found(NamedTuple):
+    """A look at the file. `manifest` None: there is none that can be read; `problem`: what is wrong
+    with the file, "" when nothing is; `note`: what may be so after a write that was cut off."""
+
+    manifest: Manifest | None
+    problem: str = ""
+    note: str = ""
+
+
+def read_manifest(files: Files, node_id: bytes | None) -> Found:
+    """What there is. `node_id` as the checkpoint has it, None when there is no checkpoint.
+    Refused: a newer version wrote it."""
+    if files.size(PATH) < 0 or files.is_directory(PATH):
+        return Found(None)
+    return decode_manifest(files.read(PATH, 0, SIZE), node_id)
+
+
+def decode_manifest(data: bytes, node_id: bytes | None) -> Found:
+    """The same for the file's bytes."""
+    problem = note = ""
+    file_id = node_id
+    try:
+        file_id = decode_header(data, "manifest").file_id
+        if node_id is not None and file_id != node_id:
+            problem, file_id = "it is the manifest of another directory", node_id
+    except Corrupt as error:
+        problem = str(error)
+    if file_id is None:
+        return Found(None, problem)
+    found: list[Manifest] = []
+    for offset in SLOTS:
+        record = read_record(data, offset, file_id)
+        if record is not None and record.type == MANIFEST and len(record.payload) == PAYLOAD.size:
+            found.append(Manifest(file_id, record.sequence, *PAYLOAD.unpack(record.payload)))
+        elif any(data[offset : offset + SLOTS[0]]):
+            note = f"the record at {offset} was never finished, or is damaged; the other counts"
+    newest = max(found, key=lambda each: each.generation, default=None)
+    if len(data) < SIZE or newest is None:
+        problem = problem or "the file was cut, or nothing was ever written to it"
+    return Found(newest, problem, note if newest is not None else "")
+
+
+def write_manifest(files: Files, manifest: Manifest) -> None:
+    """The whole file, durably, in place of what is there."""
+    files.delete(UNFINISHED)
+    files.write(UNFINISHED, 0, manifest.encode())
+    files.sync(UNFINISHED)
+    files.rename(UNFINISHED, PATH)
+    files.sync_directory("")
+
+
+def update_manifest(files: Files, place: tuple[int, bytes]) -> None:
+    """Durably, the `record` of a newer generation in a file that is there."""
+    files.write(PATH, *place)
+    files.sync(PATH)
