@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import World
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
+    from sluicemq.storage.stream_recovery import StreamRecovery
 
 
 class Counters:
@@ -122,6 +123,8 @@ class Broker:
         self.disk_written: Callable[[], None] = ignore
         self.no_space: dict[DiskJob, None] = {}
         """Jobs that wait for space."""
+        self.streams_found: dict[int, StreamRecovery] = {}
+        """While it starts."""
         self.stream_cache = ChunkCache(STREAM_CACHE_BYTES, self.memory_used)
         self.recover(recovery)
 
@@ -190,11 +193,13 @@ class Broker:
             self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
         streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
         forget_streams(self.world.disk.files, streams)
+        self.streams_found = recovery.streams
         for queue_id, definition in definitions.queues.items():
             found = recovery.queues[queue_id]
             self.vhosts[definition.vhost].recover_queue(queue_id, definition, found)
         for binding in definitions.bindings.values():
             self.vhosts[binding.vhost].topology.bind(binding)
+        self.streams_found = {}
         for vhost in self.vhosts.values():
             vhost.complete()
         checkpoints = self.store.checkpoints

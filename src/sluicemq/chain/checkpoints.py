@@ -21,6 +21,7 @@ from sluicemq.storage.journal import DIRECTORY
 if TYPE_CHECKING:
     from sluicemq.chain.message_store import MessageStore
     from sluicemq.chain.queue import ClassicShell, Queue
+    from sluicemq.storage.entries import StreamFiles
 
 EVERYTHING = 1 << 62
 """A position behind all others."""
@@ -96,6 +97,8 @@ class Checkpoints:
         """Queues that have changed since the last snapshot."""
         self.states: dict[int, bytes] = {}
         """Of all durable queues, as of the last snapshot."""
+        self.streams: list[StreamFiles] = []
+        """Of all streams, as of the last snapshot."""
         self.definitions = b""
         self.closing = False
         self.closed = False
@@ -164,9 +167,23 @@ class Checkpoints:
         self.states = {
             key: state for key, state in self.states.items() if key in broker.durable_queues
         }
+        queues = broker.durable_queues.values()
+        self.streams = [files for queue in queues if (files := queue.stream_files()) is not None]
         self.definitions = broker.definitions.encode()
+        self._leave_out_what_is_saved()
         if not self.syncing:
             self._save()
+
+    def _leave_out_what_is_saved(self) -> None:
+        """When the broker stops, its streams have written to the journal while they were flushed;
+        all of that is in the snapshot, so the journal may go."""
+        store = self.store
+        journal = store.journal
+        idle = store.commit is None and store.group.is_empty()
+        is_last = self.closing and self.cut == journal.number
+        if is_last and idle and journal.offset and not journal.marks[journal.number]:
+            journal.next_file()
+            self.cut = journal.number
 
     def synced(self, _: SegmentSync) -> None:
         """One file less to wait for."""
@@ -187,6 +204,7 @@ class Checkpoints:
             self.definitions,
             [],
             store.broker.entry_count,
+            self.streams,
         )
         paths = store.journal.files_before(self.saved_cut)
         store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))

@@ -17,6 +17,7 @@ from sluicemq.chain.checkpoints import Checkpoints, CheckpointSaved, Flushed, Se
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.journal_seals import Idle, JournalSeals
 from sluicemq.chain.reserve import GiveUp, LayAside, Reserve
+from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
@@ -35,6 +36,7 @@ from sluicemq.storage.entries import (
     encode_deliver,
     encode_queue_deleted,
     encode_run,
+    encode_stream_files,
 )
 from sluicemq.storage.journal import GroupCommit, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
@@ -198,6 +200,7 @@ class Group:
         "definitions",
         "delivered",
         "places",
+        "streams",
         "urgent",
         "writes",
     )
@@ -210,6 +213,7 @@ class Group:
         self.delivered: dict[ClassicShell, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
         self.collect: list[StoreRemove] = []
+        self.streams: list[StoreStreamFiles] = []
         self.bodies: list[int] = []
         """Ids of bodies that nobody needs any more when this group is durable."""
         self.bytes = 0
@@ -217,7 +221,8 @@ class Group:
         """Somebody waits for it."""
 
     def is_empty(self) -> bool:
-        return not (self.writes or self.acks or self.definitions or self.collect or self.bodies)
+        said = self.definitions or self.collect or self.bodies or self.streams
+        return not (self.writes or self.acks or said)
 
 
 class MessageStore(FlowActor):
@@ -291,6 +296,9 @@ class MessageStore(FlowActor):
             self.hurry(message)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
+        elif isinstance(message, StoreStreamFiles):
+            self.group.streams.append(message)
+            self.group.urgent |= message.urgent
         elif isinstance(message, Idle):
             self.sealing.look(message)
         else:
@@ -451,6 +459,8 @@ class MessageStore(FlowActor):
             encode_deliver(parts, queue.id, group.delivered[queue])
             journal.mark(queue.id, 0)
             self.checkpoints.touch(queue)
+        for stream in group.streams:
+            encode_stream_files(parts, stream.files)
         return parts
 
     def committed(self) -> None:
@@ -474,6 +484,8 @@ class MessageStore(FlowActor):
             elif channel is not None:
                 channel.post(Defined())
         self.persistent.remove(group.bodies)
+        for stream in group.streams:
+            stream.queue.post(stream)
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
         self.reserve.look()

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
-    from sluicemq.storage.entries import Run
+    from sluicemq.storage.entries import Run, StreamFiles
     from sluicemq.storage.queue_index import QueueIndex
 
 FIRST_LANE: Final = 2
@@ -135,6 +135,10 @@ class Queue(FlowActor):
         self.accounted = 0
         self.published = 0
         self.delivered = 0
+
+    def stream_files(self) -> StreamFiles | None:
+        """What files of its own must be there after a restart; None: none, as most queues."""
+        return None
 
 
 class ClassicShell(Queue):

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import Forgotten, StoreQueueDeleted
 from sluicemq.chain.queue import Enqueue, FilesGone, Queue, QueueGone, TryAgain
+from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import (
     GROUP_WAIT_MS,
     RETENTION_LOOK_MS,
     RETRY_FULL_MS,
+    SEAL_AFTER_MS,
     STREAM_BACKLOG_BYTES,
     STREAM_SEGMENT_BYTES,
     STREAM_SEGMENT_MIN_BYTES,
@@ -26,9 +28,10 @@ from sluicemq.queues.commands import COMMANDS, Down, PolicyChanged, Serve
 from sluicemq.queues.effects import Deleted, Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.queues.stream import Stream
+from sluicemq.storage.entries import StreamFiles
+from sluicemq.storage.records import FILE_HEADER_SIZE
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
-from sluicemq.storage.stream_recovery import StreamRecovery
 
 if TYPE_CHECKING:
     from sluicemq.chain.vhost import VirtualHost
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.effects import Effect
+    from sluicemq.storage.stream_recovery import StreamRecovery
 
 READ_LANE_STEP: Final = 2
 """Reads of a stream are not in line behind its syncs."""
@@ -52,6 +56,15 @@ class LookAtAge:
     """Time to look whether something has become too old; only the last one sent counts."""
 
     __slots__ = ()
+
+
+class LookAtEnd:
+    """Perhaps the stream is idle: it ended at offset `end` a while ago."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, end: int) -> None:
+        self.end = end
 
 
 class StreamShell(Queue):
@@ -74,12 +87,17 @@ class StreamShell(Queue):
         self.flushing = False
         """A stopping broker waits until everything is durable."""
         self.age_look: LookAtAge | None = None
+        self.told_end = 0
+        """The journal knows that everything below this offset must be there."""
+        self.watching = False
+        """A `LookAtEnd` is on its way."""
         self.configure(self.policy)
 
-    def recover(self) -> None:
-        """At the start: what is in its files. Blocks. Refused: a newer version wrote them."""
-        world = self.broker.world
-        StreamRecovery(world.disk.files, self.log, self.title, world.log.write).run()
+    def recover(self, found: StreamRecovery) -> None:
+        """At the start: what is in its files. Blocks."""
+        found.settle()
+        self.log.recovered(found.segments, found.next_offset)
+        self.told_end = self.log.next_offset
         self.machine.count()
         self.machine.cached_from = self.log.durable_end
         self.retain()
@@ -112,6 +130,8 @@ class StreamShell(Queue):
             self.written(message)
         elif isinstance(message, StreamRead):
             self.was_read(message)
+        elif isinstance(message, StoreStreamFiles):
+            self.files_told(message)
         elif isinstance(message, Grant):
             message.outflow.refill(message.amount)
             self.machine.window_opened(message.outflow)
@@ -127,6 +147,8 @@ class StreamShell(Queue):
             if message is self.age_look:
                 self.retain()
                 self.clock.call_after(RETENTION_LOOK_MS, self, message)
+        elif isinstance(message, LookAtEnd):
+            self.look_at_end(message)
         elif isinstance(message, PolicyChanged):
             self.configure(message.policy)
             self.retain()
@@ -217,10 +239,13 @@ class StreamShell(Queue):
         more, and what is in it is never confirmed."""
         if job.failure is None:
             self.broker.has_space(job)
-            self.machine.committed(job, self.effects)
-            if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
-                self.full.open()
-            self.retain()
+            if job.is_new and not self.machine.deleted:
+                segment = job.segment
+                first = self.log.segments[0].first if self.log.segments else segment.first
+                files = StreamFiles(self.id, first, segment.first, segment.first, FILE_HEADER_SIZE)
+                self.broker.store.post(StoreStreamFiles(self, files, job, urgent=True))
+            else:
+                self.committed(job)
         elif self.machine.deleted:
             self.give_up(job)
         elif job.may_be_tried_again:
@@ -230,6 +255,48 @@ class StreamShell(Queue):
             self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
         else:
             self.broker.store.seal(str(job.failure))
+
+    def committed(self, job: StreamCommit) -> None:
+        """It is durable, and that its file must be there."""
+        self.machine.committed(job, self.effects)
+        if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
+            self.full.open()
+        self.retain()
+        self.watch_end()
+
+    def files_told(self, message: StoreStreamFiles) -> None:
+        """It is durable what must be there: go on with what waited for that."""
+        self.told_end = max(self.told_end, message.files.end)
+        job = message.job
+        if isinstance(job, StreamCommit):
+            self.committed(job)
+        elif job is not None and not self.machine.deleted:
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    def stream_files(self) -> StreamFiles | None:
+        """What must be there after a restart."""
+        log = self.log
+        if not log.segments:
+            return None
+        last = log.segments[-1]
+        first = log.segments[0].first
+        return StreamFiles(self.id, first, last.first, log.durable_end, last.size)
+
+    def watch_end(self) -> None:
+        """Look in a while whether the stream has fallen idle."""
+        if not self.watching and self.told_end < self.log.durable_end:
+            self.watching = True
+            self.clock.call_after(SEAL_AFTER_MS, self, LookAtEnd(self.log.durable_end))
+
+    def look_at_end(self, message: LookAtEnd) -> None:
+        """When nothing has come for a while, the journal hears where the log ends: what is damaged
+        or missing there later is no torn tail."""
+        self.watching = False
+        files = self.stream_files()
+        if message.end != self.log.durable_end:
+            self.watch_end()
+        elif files is not None and not self.machine.deleted:
+            self.broker.store.post(StoreStreamFiles(self, files, None))
 
     def give_up(self, job: DiskJob) -> None:
         """The stream was deleted before there was space for this."""
@@ -252,7 +319,9 @@ class StreamShell(Queue):
         dropped = self.machine.retain(settings.max_age_ms, settings.max_length_bytes)
         if dropped:
             job = StreamDrop(self.log.directory, [segment.path for segment in dropped])
-            self.broker.world.disk.submit(job, self, self.lane)
+            files = self.stream_files()
+            assert files is not None, "the last segment stays"
+            self.broker.store.post(StoreStreamFiles(self, files, job))
 
     # -- ends
 

@@ -106,7 +106,7 @@ class VirtualHost:
             return
         if definition.type == STREAM:
             stream = StreamShell(self, definition, queue_id)
-            stream.recover()
+            stream.recover(self.broker.streams_found[queue_id])
             self.add(stream)
             return
         queue = ClassicShell(self, definition, queue_id, found.index)

@@ -3,11 +3,12 @@
     payload         flags u8 (1: clean) | 0 u8 | 0 u16 | queues u32 | journal first u64
                     | next message id u64 | next queue id u64 | node id 16
                     | segment entry count u32 | definitions length u32 | definitions (JSON)
-                    | queue states
+                    | queue states | streams u32 | 0 u32 | streams
     queue state     id u64 | next position u64 | delivered u64 | size u64 | segments u32 | marks u32
                     | segments | marks
     segment         number u64 | length u64 | file id 16 | bits length u32 | bits
     mark            next position u64 | delivered u64 | size u64, for each priority above 0 in use
+    stream          queue u64 | first u64 | last u64 | end u64 | size u64, as in `entries`
 
 All numbers are little-endian; bits are as `bits` encodes them. A file is written beside its name,
 made durable, and renamed: under its name it is whole, unless the disk has damaged it. The one
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import Corrupt, Refused
 from sluicemq.storage.bits import decode_bits, encode_bits
+from sluicemq.storage.entries import StreamFiles
 from sluicemq.storage.positions import Mark
 from sluicemq.storage.records import (
     CHECKPOINT,
@@ -48,10 +50,14 @@ CLEAN: Final = 1
 
 HEAD: Final = Struct("<BBHIQQQ16sII")
 QUEUE: Final = Struct("<QQQQII")
+NO_STREAMS_FORMAT: Final = 2
+"""Up to this format nothing is said of streams."""
 QUEUE_1: Final = Struct("<QQQQI")
 """Of format 1, without marks."""
 MARK: Final = Struct("<QQQ")
 SEGMENT: Final = Struct("<QQ16sI")
+STREAMS: Final = Struct("<II")
+STREAM: Final = Struct("<QQQQQ")
 U64: Final = Struct("<Q")
 
 NAME: Final = re.compile(r"(\d{1,19})\.ckp")
@@ -99,7 +105,8 @@ class Checkpoint:
     """What is durable. Journal files before `journal_first` are no longer needed; `clean`: nothing
     was written after it, the broker has stopped in order. `segment_entry_count`: the positions of a
     segment; the numbers and bits of all segments mean nothing without it, so what the configuration
-    says counts for a new data directory only. `format`: that of the file it was read from."""
+    says counts for a new data directory only. `streams`: the files of each; `format`: that of the
+    file it was read from."""
 
     __slots__ = (
         "clean",
@@ -112,6 +119,7 @@ class Checkpoint:
         "number",
         "queues",
         "segment_entry_count",
+        "streams",
     )
 
     def __init__(
@@ -125,6 +133,7 @@ class Checkpoint:
         definitions: bytes,
         queues: list[QueueState],
         segment_entry_count: int,
+        streams: Sequence[StreamFiles] = (),
         format: int = FORMAT,  # noqa: A002
     ) -> None:
         assert len(node_id) == FILE_ID_SIZE
@@ -137,6 +146,7 @@ class Checkpoint:
         self.definitions = definitions
         self.queues = queues
         self.segment_entry_count = segment_entry_count
+        self.streams = [*streams]
         self.format = format
 
 
@@ -177,7 +187,8 @@ def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = N
         len(checkpoint.definitions),
     )
     number = checkpoint.number
-    parts = [head, checkpoint.definitions, *states]
+    parts = [head, checkpoint.definitions, *states, STREAMS.pack(len(checkpoint.streams), 0)]
+    parts += [STREAM.pack(*stream) for stream in checkpoint.streams]
     header = FileHeader("checkpoint", file_id, number).encode()
     return header + encode_record(file_id, FILE_HEADER_SIZE, CHECKPOINT, number, parts)
 
@@ -204,6 +215,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         for _ in range(count):
             state, at = decode_queue_state(payload, at, header.format)
             queues.append(state)
+        streams, at = decode_streams(payload, at, header.format)
     except struct.error as error:
         raise Corrupt(f"the record does not parse: {error}") from None
     if at != len(payload) or flags > CLEAN or zero or zeroes or not entry_count:
@@ -219,8 +231,20 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         definitions,
         queues,
         entry_count,
+        streams,
         header.format,
     )
+
+
+def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles], int]:
+    """The streams at data[at:], and where they end. Corrupt, struct.error."""
+    if version <= NO_STREAMS_FORMAT:
+        return [], at
+    count, zero = STREAMS.unpack_from(data, at)
+    raw, at = cut(data, at + STREAMS.size, STREAM.size * count)
+    if zero:
+        raise Corrupt("the record does not parse: fields that no version writes")
+    return [StreamFiles(*each) for each in STREAM.iter_unpack(raw)], at
 
 
 def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, int]:

@@ -10,6 +10,7 @@ numbers are little-endian.
     delivered       3 u32 | 0 u32 | queue u64 | position u64
     definition      4 u32 | length u32 | JSON
     queue deleted   5 u32 | 0 u32 | queue u64
+    stream files    6 u32 | 0 u32 | queue u64 | first u64 | last u64 | end u64 | size u64
 
 Flags of a run: 1 even, 2 persistent, 4 embedded, 8 expires. `size` is the size of each content when
 even, else 0. Per message there is no Python statement in either direction: contents are joined and
@@ -31,6 +32,7 @@ ACK: Final = 2
 DELIVERED: Final = 3
 DEFINITION: Final = 4
 QUEUE_DELETED: Final = 5
+STREAM_FILES: Final = 6
 
 EVEN: Final = 1
 PERSISTENT: Final = 2
@@ -48,6 +50,7 @@ ACK_HEAD: Final = Struct("<IIQ")
 DELIVERED_ENTRY: Final = Struct("<IIQQ")
 DEFINITION_HEAD: Final = Struct("<II")
 QUEUE_DELETED_ENTRY: Final = Struct("<IIQ")
+STREAM_FILES_ENTRY: Final = Struct("<IIQQQQQ")
 RANGE_SIZE: Final = 16
 
 
@@ -165,7 +168,24 @@ class QueueDeleted(NamedTuple):
     queue: int
 
 
-Entry = Run | Ack | Delivered | Definition | QueueDeleted
+class StreamFiles(NamedTuple):
+    """Of a stream there must be the files that begin with offsets `first` to `last`, with all
+    messages from `first` to before `end`: the newest file has `size` bytes at least."""
+
+    queue: int
+    first: int
+    last: int
+    end: int
+    size: int
+
+    def after(self, other: StreamFiles) -> StreamFiles:
+        """What holds when this was said after the other, or before it: each only ever grows."""
+        newest = max(self, other, key=lambda each: (each.last, each.size))
+        first, end = max(self.first, other.first), max(self.end, other.end)
+        return StreamFiles(self.queue, first, newest.last, end, newest.size)
+
+
+Entry = Run | Ack | Delivered | Definition | QueueDeleted | StreamFiles
 
 
 def encode_run(parts: list[bytes], run: Run) -> int:
@@ -237,6 +257,11 @@ def encode_queue_deleted(parts: list[bytes], queue: int) -> int:
     """Append that a queue is gone; returns the bytes appended."""
     parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, 0, queue))
     return QUEUE_DELETED_ENTRY.size
+
+
+def encode_stream_files(parts: list[bytes], files: StreamFiles) -> None:
+    """The files of a stream have changed."""
+    parts.append(STREAM_FILES_ENTRY.pack(STREAM_FILES, 0, *files))
 
 
 def decode_entries(payload: bytes | memoryview) -> list[Entry]:
@@ -350,12 +375,20 @@ def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
     return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
 
 
+def decode_stream_files(data: memoryview, at: int) -> tuple[StreamFiles, int]:
+    """The entry at data[at:], and where it ends."""
+    kind, zero, *fields = STREAM_FILES_ENTRY.unpack_from(data, at)
+    demand(kind == STREAM_FILES and zero == 0, "numbers of a stream's files")
+    return StreamFiles(*fields), at + STREAM_FILES_ENTRY.size
+
+
 DECODERS: Final[dict[int, Callable[[memoryview, int], tuple[Entry, int]]]] = {
     RUN: decode_run,
     ACK: decode_ack,
     DELIVERED: decode_delivered,
     DEFINITION: decode_definition,
     QUEUE_DELETED: decode_queue_deleted,
+    STREAM_FILES: decode_stream_files,
 }
 
 

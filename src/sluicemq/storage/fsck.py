@@ -26,7 +26,15 @@ from sluicemq.storage.checkpoint import (
     numbered,
     read_newest,
 )
-from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, Run, decode_entries
+from sluicemq.storage.entries import (
+    Ack,
+    Definition,
+    Delivered,
+    Entry,
+    Run,
+    StreamFiles,
+    decode_entries,
+)
 from sluicemq.storage.inspection import range_text
 from sluicemq.storage.journal import journal_numbers, journal_path
 from sluicemq.storage.manifest import PATH as MANIFEST_PATH
@@ -185,6 +193,8 @@ class Check:
         self.deleted: set[int] = set()
         self.definitions = DurableDefinitions()
         self.entry_count = 0
+        self.streams: dict[int, StreamFiles] = {}
+        """What is known of the files of streams."""
         self.sequence = 0
         """Of the group before; 0: there was none."""
 
@@ -201,7 +211,8 @@ class Check:
         self.bodies(self.message_files())
         for key, definition in defined.items():
             if definition.type == STREAM:
-                StreamCheck(self.files, key, self.finding, self.note, self.count).run()
+                known = self.streams.get(key)
+                StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
         for name in self.files.names(QUARANTINE):
             self.note(f"{QUARANTINE}/{name}", "was put aside because it was damaged")
         self.ask_the_start()
@@ -280,6 +291,7 @@ class Check:
             self.finding(CHECKPOINTS, f"checkpoint {checkpoint.number} has {error}")
         for state in checkpoint.queues:
             self.look(state.id).adopt(state)
+        self.streams = {each.queue: each for each in checkpoint.streams}
 
     def look(self, queue: int) -> QueueLook:
         """The queue of that id."""
@@ -359,6 +371,9 @@ class Check:
         """One entry. Corrupt."""
         if isinstance(entry, Definition):
             self.definitions.apply(entry.change)
+        elif isinstance(entry, StreamFiles):
+            known = self.streams.get(entry.queue, entry)
+            self.streams[entry.queue] = entry.after(known)
         elif not self.entry_count or entry.queue in self.deleted:
             return
         elif isinstance(entry, Run):

@@ -15,6 +15,7 @@ from sluicemq.storage.entries import (
     Delivered,
     Entry,
     Run,
+    StreamFiles,
     decode_entries,
 )
 from sluicemq.storage.manifest import PAYLOAD, decode_manifest
@@ -154,6 +155,8 @@ def described(entry: Entry) -> Description:
         return {"entry": "delivered", "queue": entry.queue, "below": entry.position}
     if isinstance(entry, Definition):
         return {"entry": "definition", "change": json_of(entry.change)}
+    if isinstance(entry, StreamFiles):
+        return {"entry": "stream files", **entry._asdict()}
     return {"entry": "queue deleted", "queue": entry.queue}
 
 
@@ -206,6 +209,7 @@ def whole_checkpoint(record: Described, data: bytes) -> Described:
     contents = [described_checkpoint(checkpoint)]
     for queue in checkpoint.queues:
         contents += described_queue(queue, checkpoint.segment_entry_count)
+    contents += map(described, checkpoint.streams)
     return record._replace(contents=contents)
 
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
+from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in
 from sluicemq.storage.bits import bits_of, ranges_of
@@ -33,7 +34,15 @@ from sluicemq.storage.checkpoint import (
     write_checkpoint,
 )
 from sluicemq.storage.compaction import keep_copy, put_aside
-from sluicemq.storage.entries import Ack, Definition, Delivered, Entry, QueueDeleted, Run
+from sluicemq.storage.entries import (
+    Ack,
+    Definition,
+    Delivered,
+    Entry,
+    QueueDeleted,
+    Run,
+    StreamFiles,
+)
 from sluicemq.storage.journal import (
     DIRECTORY as JOURNAL,
 )
@@ -51,6 +60,7 @@ from sluicemq.storage.queue_index import IndexRead, QueueIndex, Segment, picked
 from sluicemq.storage.records import size_of_record
 from sluicemq.storage.recovered_queue import RecoveredQueue
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
+from sluicemq.storage.stream_recovery import StreamRecovery
 from sluicemq.storage.stream_segment import STREAMS
 
 QUEUES: Final = "queues"
@@ -103,6 +113,10 @@ class Recovery:
         self.next_queue_id = 1
         self.node_id = b""
         self.deleted: set[int] = set()
+        self.stream_files: dict[int, StreamFiles] = {}
+        """What is known of the files of streams."""
+        self.streams: dict[int, StreamRecovery] = {}
+        """What was found of them; each is settled by whoever owns its log."""
         self.losses: list[Loss] = []
         """What must be there and is not."""
         self.manifest: Manifest | None = None
@@ -145,6 +159,7 @@ class Recovery:
         self.match_definitions()
         self.look_at_segments()
         self.count_references(persistent)
+        self.look_at_streams()
 
     def decide(self) -> None:
         """Go on, or not."""
@@ -273,6 +288,7 @@ class Recovery:
         self.clean = checkpoint.clean and not behind
         for state in checkpoint.queues:
             self.adopt(state)
+        self.stream_files = {each.queue: each for each in checkpoint.streams}
 
     def adopt(self, state: QueueState) -> None:
         """A queue of the checkpoint."""
@@ -440,6 +456,9 @@ class Recovery:
                     queue.delivered = max(queue.delivered, entry.position)
         elif isinstance(entry, Definition):
             self.definitions.apply(entry.change)
+        elif isinstance(entry, StreamFiles):
+            known = self.stream_files.get(entry.queue, entry)
+            self.stream_files[entry.queue] = entry.after(known)
         else:
             assert isinstance(entry, QueueDeleted)
             self.deleted.add(entry.queue)
@@ -591,6 +610,20 @@ class Recovery:
         runs = [run for run in job.runs if run.contents is None]
         return picked(runs, segment.live, base)
 
+    # -- streams
+
+    def look_at_streams(self) -> None:
+        """The files of each."""
+        for key, definition in self.definitions.queues.items():
+            if definition.type != STREAM:
+                continue
+            title = f"stream {definition.name!r} in {definition.vhost!r}"
+            known = self.stream_files.get(key)
+            stream = StreamRecovery(self.files, key, title, self.say, known, self.given_up)
+            stream.look()
+            self.losses += stream.losses
+            self.streams[key] = stream
+
     # -- the end
 
     def drop_unknown(self) -> None:
@@ -661,4 +694,5 @@ class Recovery:
             self.definitions.encode(),
             states,
             self.entry_count,
+            [now for stream in self.streams.values() if (now := stream.files_now) is not None],
         )

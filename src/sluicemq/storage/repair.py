@@ -29,7 +29,7 @@ from sluicemq.storage.records import (
 )
 from sluicemq.storage.recovery import Recovery
 from sluicemq.storage.stream_log import StreamLog
-from sluicemq.storage.stream_recovery import StreamRecovery, stream_numbers
+from sluicemq.storage.stream_recovery import recover_stream, stream_numbers
 from sluicemq.storage.stream_segment import Segment, SegmentScan, stream_directory, stream_path
 
 MESSAGES: Final = f"messages/{PERSISTENT}"
@@ -63,7 +63,8 @@ class Repair:
         recovery.run(persistent, transient)
         for key, queue in recovery.definitions.queues.items():
             if queue.type == STREAM:
-                self.stream(key, f"stream {queue.name!r} in {queue.vhost!r}")
+                recovery.streams[key].settle()
+                self.stream(key)
 
     def message_files(self) -> None:
         """Those with damage get a sound copy. A message may be in two files, so nothing is lost
@@ -88,11 +89,9 @@ class Repair:
                 self.say("error", f"{found[number]} was damaged: it is {kept} now")
                 after += 1
 
-    def stream(self, queue_id: int, title: str) -> None:
+    def stream(self, queue_id: int) -> None:
         """The log of one stream."""
         directory = stream_directory(queue_id)
-        log = StreamLog(queue_id, self.new_file_id)
-        StreamRecovery(self.files, log, title, self.say, accept_loss=True).run()
         numbers = stream_numbers(self.files, directory)
         for number in numbers:
             self.stream_segment(queue_id, stream_path(directory, number), number == numbers[-1])
@@ -113,7 +112,7 @@ class Repair:
         self.write(path + UNFINISHED, new, chunks)
         files.rename(path + UNFINISHED, path)
         files.sync_directory(directory)
-        StreamRecovery(files, StreamLog(queue_id, self.new_file_id), path, self.say, True).run()
+        recover_stream(files, StreamLog(queue_id, self.new_file_id), path, self.say)
         self.say("error", f"{path} was damaged: a copy is {kept}")
 
     def write(self, path: str, header: FileHeader, records: Iterable[Record]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
+from sluicemq.storage.entries import StreamFiles
 from sluicemq.storage.records import (
     CHUNK,
     FILE_HEADER_SIZE,
@@ -29,26 +30,43 @@ Count = Callable[[str, int], None]
 
 
 class StreamCheck:
-    """One stream; findings, notes and counts go to whoever asks."""
+    """One stream; findings, notes and counts go to whoever asks. `known`: which files there must
+    be; None when nothing is said of that."""
 
-    def __init__(self, files: Files, queue_id: int, finding: Say, note: Say, count: Count) -> None:
+    def __init__(
+        self,
+        files: Files,
+        queue_id: int,
+        finding: Say,
+        note: Say,
+        count: Count,
+        known: StreamFiles | None = None,
+    ) -> None:
         self.files = files
         self.queue_id = queue_id
+        self.known = known
         self.directory = stream_directory(queue_id)
         self.finding = finding
         self.note = note
         self.count = count
 
     def run(self) -> None:
-        """Every segment, in order, and whether they follow one another."""
+        """Every segment, in order, and whether they follow one another from the first that must be
+        there to the end."""
         self.count("streams", 1)
-        numbers = stream_numbers(self.files, self.directory)
-        end: int | None = None
+        known = self.known
+        begin = known.first if known is not None else 0
+        numbers = [each for each in stream_numbers(self.files, self.directory) if each >= begin]
+        end = known.first if known is not None else None
         for number in numbers:
             self.count("stream_segments", 1)
             if end is not None and number > end:
                 self.finding(self.directory, f"offsets {end} to {number - 1} are in no file")
-            end = self.segment(number, is_last=number == numbers[-1])
+            found = self.segment(number, is_last=number == numbers[-1])
+            end = found if found is not None or known is None else max(end or 0, number)
+        if known is not None and (end is None or end < known.end):
+            text = f"offsets {end} to {known.end - 1} are in no file that can be read"
+            self.finding(self.directory, text)
 
     def segment(self, number: int, is_last: bool) -> int | None:
         """One file; the offset behind it, if that can be known."""
@@ -77,7 +95,9 @@ class StreamCheck:
         told = Segment(self.queue_id, self.directory, number, file_id)
         is_closed = read_closed(self.files, path, told)
         found = Segment(self.queue_id, self.directory, number, file_id)
-        scan = SegmentScan(self.files, found, told.size if is_closed else size, is_last)
+        known = self.known
+        durable = known.size if known is not None and known.last == number else 0
+        scan = SegmentScan(self.files, found, told.size if is_closed else size, is_last, durable)
         self.count("chunks", scan.chunks)
         for start, end, first, behind in scan.damaged:
             text = f"bytes {start} to {end} hold no valid chunk: offsets {first} to {behind - 1}"
@@ -93,7 +113,8 @@ class StreamCheck:
     def ending(self, path: str, told: Segment, found: Segment) -> None:
         """Does the end of a file say what is in it?"""
         for what in ("end", "size", "first_ms", "last_ms", "last_chunk"):
-            if getattr(told, what) != getattr(found, what):
+            is_more = what == "end" and told.end > found.end  # what a start has done without
+            if getattr(told, what) != getattr(found, what) and not is_more:
                 values = f"{getattr(told, what)}, not {getattr(found, what)}"
                 self.finding(path, f"its end says that its {what} is {values}")
         try:

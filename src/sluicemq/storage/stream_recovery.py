@@ -1,5 +1,8 @@
 """The start of a stream: which segments there are, where its log ends, and what of it is damaged.
 
+    look     reads only; says what must be there and is not
+    settle   makes it durable, when the start goes on
+
 Only the last segment is read whole, and cut where a write was cut off; of the others their ends
 say what they hold. A recovery that is cut off can begin again.
 """
@@ -9,17 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sluicemq.errors import Corrupt
+from sluicemq.errors import Corrupt, DiskFailed
 from sluicemq.kernel.disk import Files
 from sluicemq.limits import STREAM_READ_BYTES
+from sluicemq.storage.audit import Loss
+from sluicemq.storage.compaction import put_aside
+from sluicemq.storage.entries import StreamFiles
 from sluicemq.storage.records import FILE_HEADER_SIZE, decode_header, is_cut_off, next_magic
 from sluicemq.storage.stream_log import StreamLog, close
 from sluicemq.storage.stream_segment import (
     NAME,
     STREAMS,
+    Places,
     Segment,
     SegmentScan,
     read_closed,
+    read_places,
+    stream_directory,
     stream_path,
 )
 
@@ -44,53 +53,102 @@ def forget_streams(files: Files, known: set[int]) -> None:
 
 
 class StreamRecovery:
-    """One start of one stream; `say` takes lines for the log: (level, text). Refused: a newer
-    version wrote this."""
+    """One start of one stream; `say` takes lines for the log: (level, text). `known`: what the
+    checkpoint and the journal say of its files, None when they say nothing. `given_up`: errors of
+    the disk with which a file counts as lost. Refused: a newer version wrote this."""
 
     def __init__(
-        self, files: Files, log: StreamLog, title: str, say: Say, accept_loss: bool = False
+        self,
+        files: Files,
+        queue_id: int,
+        title: str,
+        say: Say,
+        known: StreamFiles | None = None,
+        given_up: tuple[str, ...] = (),
     ) -> None:
         self.files = files
-        self.log = log
+        self.queue_id = queue_id
+        self.directory = stream_directory(queue_id)
         self.title = title
         self.say = say
-        self.accept_loss = accept_loss
+        self.known = known
+        self.given_up = given_up
         self.segments: list[Segment] = []
         self.next_offset = 0
+        self.losses: list[Loss] = []
+        self.unreadable: dict[int, str] = {}
+        """Why nothing in a file can be known, by its number."""
+        self.unclosed: dict[int, SegmentScan] = {}
+        """What was found in files that nobody has closed, by their numbers."""
+        self.dropped: list[str] = []
+        """Files of no use."""
+        self.aside: list[str] = []
+        self.extended: list[Segment] = []
+        """Files that are followed by a gap from now on."""
 
-    def run(self) -> None:
-        """Fill in the log."""
-        numbers = stream_numbers(self.files, self.log.directory)
-        for number in numbers:
-            segment = self.segment(number, is_last=number == numbers[-1])
-            if segment is None:
-                continue
-            if segment.first > self.next_offset and self.segments:
-                self.lost(self.next_offset, segment.first, "are in no file")
-            self.segments.append(segment)
-            self.next_offset = max(self.next_offset, segment.end)
-        self.log.recovered(self.segments, self.next_offset)
-
-    def segment(self, number: int, is_last: bool) -> Segment | None:
-        """One file; None when nothing in it can be used."""
-        files = self.files
-        path = stream_path(self.log.directory, number)
-        data = files.read(path, 0, FILE_HEADER_SIZE)
-        try:
-            header = decode_header(data, "stream")
-            if (header.number, header.queue) != (number, self.log.queue_id):
-                raise Corrupt("the file is another's")
-        except Corrupt as error:
-            if is_last and is_cut_off(data) and not self.has_records(path):
-                files.delete(path)  # its header was never durable, so nothing in it was
-                files.sync_directory(self.log.directory)
-            else:
-                self.put_aside(number, path, str(error))
+    @property
+    def files_now(self) -> StreamFiles | None:
+        """What must be there from now on; None: nothing."""
+        if not self.segments:
             return None
-        segment = Segment(self.log.queue_id, self.log.directory, number, header.file_id)
-        if not read_closed(files, path, segment):
-            self.scan(segment, is_last)
-        return segment
+        last = self.segments[-1]
+        first = self.segments[0].first
+        return StreamFiles(self.queue_id, first, last.first, self.next_offset, last.size)
+
+    def look(self) -> None:
+        """What there is. Nothing is changed."""
+        numbers = [
+            number
+            for number in stream_numbers(self.files, self.directory)
+            if not self.files.is_directory(stream_path(self.directory, number))
+        ]
+        if self.known is not None:
+            old = [number for number in numbers if number < self.known.first]
+            self.dropped += [stream_path(self.directory, number) for number in old]
+            numbers = numbers[len(old) :]
+            self.next_offset = self.known.first
+        found = [self.open(number, number == numbers[-1]) for number in numbers]
+        segments = [segment for segment in found if segment is not None]
+        for segment in segments:
+            if not read_closed(self.files, segment.path, segment):
+                self.scan(segment, segment is segments[-1])
+            self.add(segment)
+        if self.known is not None and self.next_offset < self.known.end:
+            self.miss_end(self.known)
+        for number, problem in self.unreadable.items():
+            path = stream_path(self.directory, number)
+            self.aside.append(path)
+            if all(loss.path != path for loss in self.losses):
+                self.say("error", f"recovery: {path}: {problem}; it is put aside")
+
+    def open(self, number: int, is_last: bool) -> Segment | None:
+        """One file; None when nothing in it can be used."""
+        path = stream_path(self.directory, number)
+        try:
+            data = self.files.read(path, 0, FILE_HEADER_SIZE)
+            header = decode_header(data, "stream")
+            if (header.number, header.queue) != (number, self.queue_id):
+                raise Corrupt("the file is another's")
+            return Segment(self.queue_id, self.directory, number, header.file_id)
+        except Corrupt as error:
+            is_new = is_last and (self.known is None or number > self.known.last)
+            if is_new and is_cut_off(data) and not self.has_records(path):
+                self.dropped.append(path)  # its header was never durable, so nothing in it was
+            else:
+                self.unreadable[number] = str(error)
+                if self.known is None:
+                    self.use_no_offset_of(number, path)
+        except DiskFailed as failure:
+            if failure.code not in self.given_up:
+                raise
+            self.unreadable[number] = str(failure)
+        return None
+
+    def use_no_offset_of(self, number: int, path: str) -> None:
+        """How many messages are in the file nobody knows."""
+        size = max(0, self.files.size(path) - FILE_HEADER_SIZE)
+        end = number + size // CONTENT_BYTES_MIN
+        self.known = StreamFiles(self.queue_id, min(self.next_offset, number), number, end, 0)
 
     def has_records(self, path: str) -> bool:
         """Is there something that looks like a record?"""
@@ -102,19 +160,93 @@ class StreamRecovery:
         return False
 
     def scan(self, segment: Segment, is_last: bool) -> None:
-        """A file that nobody has closed: the last one is written on, the others are closed now."""
+        """A file that nobody has closed."""
+        known = self.known
+        durable = known.size if known is not None and known.last == segment.first else 0
+        size = self.files.size(segment.path)
+        found = SegmentScan(self.files, segment, size, is_last, durable)
+        self.unclosed[segment.first] = found
+        for start, end, first, behind in found.damaged:
+            how = f"are damaged, in {segment.path} from byte {start} to {end}"
+            self.lost(first, behind, how)
+
+    def add(self, segment: Segment) -> None:
+        """The next file; there is nothing between it and the one before."""
+        at = self.next_offset
+        if segment.first > at and (self.segments or self.known is not None):
+            self.miss(at, segment.first)
+        self.segments.append(segment)
+        self.next_offset = max(at, segment.end)
+
+    def miss(self, start: int, end: int) -> None:
+        """Messages that were durable are in no file."""
+        before = self.segments[-1] if self.segments else None
+        unreadable = [number for number in self.unreadable if start <= number < end]
+        if unreadable:
+            path = stream_path(self.directory, unreadable[0])
+            self.lose(path, f"cannot be read: {self.unreadable[unreadable[0]]}", start, end)
+        elif before is not None and before.first in self.unclosed:
+            self.lose(before.path, "has lost its end", start, end)
+        else:
+            self.lose(stream_path(self.directory, start), "is missing", start, end)
+        self.extend(before, end)
+
+    def miss_end(self, known: StreamFiles) -> None:
+        """The log ends before it should."""
+        start = self.next_offset
+        last = self.segments[-1] if self.segments else None
+        if last is None or last.first < known.last:
+            self.miss(start, known.end)
+        elif self.files.size(last.path) < known.size:
+            what = f"has {self.files.size(last.path)} of at least {known.size} bytes"
+            self.lose(last.path, what, start, known.end)
+        else:
+            self.lost(start, known.end, f"are damaged, in {last.path} from byte {last.size} on")
+        self.extend(last, known.end)
+        self.next_offset = known.end
+
+    def lose(self, path: str, how: str, start: int, end: int) -> None:
+        """A file is not there that must be, or not all of it."""
+        text = f"{how}: offsets {start} to {end - 1} of {self.title} are lost"
+        self.losses.append(Loss(path, text))
+
+    def extend(self, segment: Segment | None, end: int) -> None:
+        """The file's end says from now on that it goes so far, so that the gap is known."""
+        if segment is not None:
+            segment.end = end
+            self.extended.append(segment)
+
+    def settle(self) -> None:
+        """Make it durable."""
+        files = self.files
+        for path in self.dropped:
+            files.delete(path)
+            files.sync_directory(self.directory)
+        for path in self.aside:
+            kept = put_aside(files, path)
+            self.say("error", f"recovery: {path} is {kept} now")
+        if self.aside:
+            files.sync_directory(self.directory)
+        for segment in self.segments:
+            found = self.unclosed.get(segment.first)
+            if found is not None:
+                self.settle_unclosed(segment, found)
+            elif segment in self.extended:
+                places = read_places(files, segment.path, segment.file_id, segment.size)
+                segment.places = places or Places()
+                self.close(segment)
+
+    def settle_unclosed(self, segment: Segment, found: SegmentScan) -> None:
+        """The last file is written on, the others are closed now."""
         files = self.files
         path = segment.path
         size = files.size(path)
-        found = SegmentScan(files, segment, size, is_last)
-        for start, end, first, behind in found.damaged:
-            self.lost(first, behind, f"are damaged, in {path} from byte {start} to {end}")
-        if not is_last:
-            close(files, segment, segment.ending())
-            segment.places = None
+        is_last = segment is self.segments[-1]
+        if found.cut_chunks or (segment in self.extended and segment.size < size):
+            self.copy_aside(path, segment.size, size)  # if it is damage it can still be seen
+        if not is_last or segment in self.extended:
+            self.close(segment)
             return
-        if found.cut_chunks:  # if that should not be so, it is damage: then it can still be seen
-            self.copy_aside(path, segment.size, size)
         if found.torn:
             self.say("info", f"recovery: {path}: the last write was never finished")
             files.truncate(path, segment.size)
@@ -122,18 +254,12 @@ class StreamRecovery:
         segment.allocated = size
         files.sync(path)  # after a kill the end may not be on the disk yet
         if segment.end == segment.first:  # nor the name; with something in it, it was before
-            files.sync_directory(self.log.directory)
+            files.sync_directory(self.directory)
 
-    def put_aside(self, number: int, path: str, problem: str) -> None:
-        """Without its header nothing in a file can be checked. No offset of it is used again."""
-        size = max(0, self.files.size(path) - FILE_HEADER_SIZE)
-        self.next_offset = max(self.next_offset, number + size // CONTENT_BYTES_MIN)
-        self.files.make_directory(QUARANTINE)
-        aside = f"{QUARANTINE}/{path.replace('/', '-')}"
-        self.files.rename(path, aside)
-        self.files.sync_directory(QUARANTINE)
-        self.files.sync_directory(self.log.directory)
-        self.say("error", f"recovery: {path}: {problem}; it is {aside} now, its messages are lost")
+    def close(self, segment: Segment) -> None:
+        """The file gets its end."""
+        close(self.files, segment, segment.ending())
+        segment.places = None
 
     def copy_aside(self, path: str, start: int, end: int) -> None:
         """For whoever wants to look at it."""
@@ -147,3 +273,14 @@ class StreamRecovery:
         """Messages that were durable cannot be read."""
         text = f"recovery: {self.title}: offsets {first} to {end - 1} {how}"
         self.say("error", text)
+
+
+def recover_stream(files: Files, log: StreamLog, title: str, say: Say) -> StreamRecovery:
+    """All of it, of a log that is not written to yet, whatever is lost."""
+    recovery = StreamRecovery(files, log.queue_id, title, say)
+    recovery.look()
+    for loss in recovery.losses:
+        say("error", f"recovery: {loss}")
+    recovery.settle()
+    log.recovered(recovery.segments, recovery.next_offset)
+    return recovery

@@ -276,9 +276,12 @@ class Walk:
 class SegmentScan:
     """All chunks of a file, read one by one into `segment`. `damaged`: (first, end) of positions
     and of offsets that are lost there. In the last file of a log a write may have been cut off,
-    `torn`, with whole chunks behind the place: `cut_chunks`."""
+    `torn`, with whole chunks behind the place: `cut_chunks`; but not before `durable`, where all
+    is known to have been there."""
 
-    def __init__(self, files: Files, segment: Segment, limit: int, is_last: bool) -> None:
+    def __init__(
+        self, files: Files, segment: Segment, limit: int, is_last: bool, durable: int = 0
+    ) -> None:
         self.segment = segment
         self.damaged: list[tuple[int, int, int, int]] = []
         self.torn = False
@@ -300,7 +303,9 @@ class SegmentScan:
             group = head.group
             segment.add(head, record.offset, record.end)
         for gap in gaps:
-            if is_last and group <= gap[2]:  # all behind it is of the write that was cut off
+            if (
+                is_last and group <= gap[2] and gap[0] >= durable
+            ):  # all behind it is of the write that was cut off
                 self.cut(gap)
                 break
             self.damaged.append(gap[:4])

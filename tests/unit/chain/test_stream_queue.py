@@ -10,12 +10,14 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
+from sluicemq.chain import message_store
 from sluicemq.chain.queue import TryAgain
 from sluicemq.chain.stream_queue import Hurry, LookAtAge, StreamShell
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
 from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.stream import Stream
+from sluicemq.storage.journal import GroupCommit
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead
 
@@ -92,6 +94,12 @@ def test_confirms_after_the_sync_and_shows_nothing_before() -> None:
     client.publish(1, "s", b"c")  # gathers behind the first group
     jobs = broker.world.disk.jobs
     assert [type(job) for job, _ in jobs] == [StreamCommit]
+    broker.world.disk.finish()
+    broker.run()
+    assert acks(client) == []
+    assert [type(job) for job, _ in jobs] == [GroupCommit], (
+        "that its file must be there is not known"
+    )
     broker.world.disk.finish()
     broker.run()
     events = client.events()
@@ -260,6 +268,15 @@ def test_the_prefetch_is_a_consumers_own_and_acks_give_it_back() -> None:
     assert not machine(broker).lots
 
 
+def hurry(broker: Broker) -> None:
+    """The store writes what nobody waits for."""
+    timers = broker.world.clock.timers
+    for timer in [timer for timer in timers if isinstance(timer[2], message_store.Hurry)]:
+        timers.remove(timer)
+        timer[1].post(timer[2])
+    broker.run()
+
+
 def fill_segments(client: Client, count: int) -> None:
     for number in range(count):
         client.publish(1, "s", str(number).encode().ljust(1000))
@@ -275,6 +292,7 @@ def test_too_many_bytes_drop_the_oldest_segments_and_a_reader_jumps() -> None:
     log = shell(broker).log
     assert log.first_offset > 20
     assert log.bytes < 17_000
+    hurry(broker)  # nothing goes before it is durable that it may
     names = broker.world.disk.files.names(log.directory)
     assert len(names) == len(log.segments)
     got: list[int] = []

@@ -21,7 +21,7 @@ from sluicemq.storage.stream_check import StreamCheck
 from sluicemq.storage.stream_chunk import StreamChunk
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
-from sluicemq.storage.stream_recovery import StreamRecovery, forget_streams
+from sluicemq.storage.stream_recovery import forget_streams, recover_stream
 from sluicemq.storage.stream_segment import Segment, SegmentScan
 
 SEGMENT_BYTES = 700
@@ -50,7 +50,7 @@ class Bench:
 
     def recover(self) -> None:
         self.log = StreamLog(QUEUE, file_id, SEGMENT_BYTES, CHUNK_BYTES, GROUP_BYTES)
-        StreamRecovery(self.files, self.log, "a stream", self.say).run()
+        recover_stream(self.files, self.log, "a stream", self.say)
         del self.messages[self.log.next_offset :]
 
     def say(self, level: str, text: str) -> None:
@@ -265,11 +265,11 @@ def changes_in_recovery(files: SimFiles, bench: Bench, safe: int) -> None:
         second.before = before
         log = StreamLog(QUEUE, file_id, SEGMENT_BYTES, CHUNK_BYTES, GROUP_BYTES)
         try:
-            StreamRecovery(second, log, "a stream", bench.say).run()
+            recover_stream(second, log, "a stream", bench.say)
         except Crashed:
             second.crash(Random(after))
             log = StreamLog(QUEUE, file_id, SEGMENT_BYTES, CHUNK_BYTES, GROUP_BYTES)
-            StreamRecovery(second, log, "a stream", bench.say).run()
+            recover_stream(second, log, "a stream", bench.say)
         assert log.durable_end >= safe
 
 
