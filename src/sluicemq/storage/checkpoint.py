@@ -285,13 +285,19 @@ def write_checkpoint(
     files.sync(unfinished)
     files.rename(unfinished, path)
     files.sync_directory(DIRECTORY)
-    names = files.names(DIRECTORY)
+    names = files_in(files)
     kept = [name for _, name in numbered(names)[:KEPT]]
     old = [name for name in names if name not in kept and is_ours(name)]
     for name in old:
         files.delete(f"{DIRECTORY}/{name}")
     if old:
         files.sync_directory(DIRECTORY)
+
+
+def files_in(files: Files) -> list[str]:
+    """The names in the checkpoints' directory, but for directories, which nobody of us has made."""
+    names = files.names(DIRECTORY)
+    return [name for name in names if not files.is_directory(f"{DIRECTORY}/{name}")]
 
 
 def numbered(names: Sequence[str]) -> list[tuple[int, str]]:
@@ -310,7 +316,7 @@ def read_newest(files: Files) -> tuple[Checkpoint | None, list[str]]:
     problems is a new directory, None and problems one that has lost its state. Refused when a newer
     version wrote one: an older one would undo what that has done."""
     problems: list[str] = []
-    for number, name in numbered(files.names(DIRECTORY)):
+    for number, name in numbered(files_in(files)):
         path = f"{DIRECTORY}/{name}"
         try:
             checkpoint = decode_checkpoint(files.read(path, 0, files.size(path)))

@@ -23,6 +23,7 @@ from sluicemq.storage.checkpoint import (
     Checkpoint,
     QueueState,
     decode_checkpoint,
+    files_in,
     numbered,
     read_newest,
 )
@@ -261,7 +262,7 @@ class Check:
         for problem in problems:
             path, _, text = problem.partition(": ")
             self.finding(path, text)
-        names = self.files.names(CHECKPOINTS)
+        names = files_in(self.files)
         for name in names:
             if name.endswith(UNFINISHED):
                 self.note(f"{CHECKPOINTS}/{name}", "was not finished")
@@ -454,6 +455,9 @@ class Check:
             if number is None:
                 continue
             path = f"{MESSAGES}/{name}"
+            if self.files.is_directory(path):
+                self.note(path, "is none of a broker's; it is left alone")
+                continue
             self.count("message_files")
             data = self.all_of(path)
             if data is None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.errors import Corrupt
+from sluicemq.errors import Corrupt, Refused
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     MANIFEST,
@@ -95,8 +95,10 @@ class Found(NamedTuple):
 
 def read_manifest(files: Files, node_id: bytes | None) -> Found:
     """What there is. `node_id` as the checkpoint has it, None when there is no checkpoint.
-    Refused: a newer version wrote it."""
-    if files.size(PATH) < 0 or files.is_directory(PATH):
+    Refused: a newer version wrote it, or it is no file."""
+    if files.is_directory(PATH):
+        raise Refused(f"{PATH} is a directory, where a file must be: move it away")
+    if files.size(PATH) < 0:
         return Found(None)
     return decode_manifest(files.read(PATH, 0, SIZE), node_id)
 

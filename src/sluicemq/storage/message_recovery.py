@@ -83,9 +83,9 @@ class Recovery:
             if (number := number_in(name)) is not None
         ):
             path = f"{self.directory}/{name}"
+            found.highest_number = number
             if self.files.is_directory(path):
                 continue
-            found.highest_number = number
             try:
                 self.open(path, number)
             except DiskFailed as failure:

@@ -30,6 +30,7 @@ from sluicemq.storage.checkpoint import (
     UNFINISHED,
     Checkpoint,
     QueueState,
+    numbered,
     read_newest,
     write_checkpoint,
 )
@@ -274,7 +275,7 @@ class Recovery:
     def start_from(self, checkpoint: Checkpoint) -> None:
         """The state as of the checkpoint."""
         self.is_new = False
-        self.checkpoint_number = checkpoint.number
+        self.checkpoint_number = max(number for number, _ in numbered(self.files.names(CHECKPOINT)))
         self.node_id = checkpoint.node_id
         self.definitions = DurableDefinitions(checkpoint.definitions)
         self.next_message_id = checkpoint.next_message_id

@@ -74,6 +74,8 @@ class Repair:
         numbers = sorted(number for number in found if number is not None)
         after = max(numbers, default=0) + 1
         for number in numbers:
+            if files.is_directory(found[number]):
+                continue
             data = files.read(found[number], 0, files.size(found[number]))
             try:
                 header = decode_header(data, "messages")

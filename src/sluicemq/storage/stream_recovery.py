@@ -42,14 +42,16 @@ Say = Callable[[str, str], None]
 def stream_numbers(files: Files, directory: str) -> list[int]:
     """The first offsets of the segments that are there."""
     matches = map(NAME.fullmatch, files.names(directory))
-    return sorted(int(match[1]) for match in matches if match)
+    numbers = sorted(int(match[1]) for match in matches if match)
+    return [each for each in numbers if not files.is_directory(stream_path(directory, each))]
 
 
 def forget_streams(files: Files, known: set[int]) -> None:
     """Directories of streams that are no more."""
     for name in files.names(STREAMS):
-        if not name.isdigit() or int(name) not in known:
-            files.delete_tree(f"{STREAMS}/{name}")
+        path = f"{STREAMS}/{name}"
+        if name.isdecimal() and int(name) not in known and files.is_directory(path):
+            files.delete_tree(path)
 
 
 class StreamRecovery:
@@ -97,11 +99,7 @@ class StreamRecovery:
 
     def look(self) -> None:
         """What there is. Nothing is changed."""
-        numbers = [
-            number
-            for number in stream_numbers(self.files, self.directory)
-            if not self.files.is_directory(stream_path(self.directory, number))
-        ]
+        numbers = stream_numbers(self.files, self.directory)
         if self.known is not None:
             old = [number for number in numbers if number < self.known.first]
             self.dropped += [stream_path(self.directory, number) for number in old]
