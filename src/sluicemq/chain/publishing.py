@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict, deque
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
@@ -309,7 +309,8 @@ class Publishing:
             count = len(batch.contents)
             for at in range(0, len(targets), TARGETS_MAX):
                 some = targets[at : at + TARGETS_MAX]
-                for queue, outflow, inflow in some:
+                for queue, _, _ in some:
+                    outflow, inflow = self.link(queue)
                     outflow.spend(count)
                     queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
                 yield TARGET_WORK * len(some)
@@ -365,9 +366,11 @@ class Publishing:
             if len(self.destinations) >= CHOICES_MAX:
                 self.destinations.clear()
             queues = self.vhost.queues
-            targets = [(queues[name], *self.link(queues[name])) for name in names]
+            if len(names) > TARGETS_MAX:  # `spread` makes their links, some at a time
+                targets = cast("Targets", [(queues[name], None, None) for name in names])
+            else:
+                targets = [(queues[name], *self.link(queues[name])) for name in names]
             self.destinations[names] = targets
-            self.channel.spend(TARGET_WORK * len(targets))
         self.channel.spend(len(names) + len(message.keys))
         return targets
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 DEAD_MAX: Final = 64
 """So many settled spans are not worth a cut."""
 
+HEAD_MAX: Final = 1000
+"""So many at the front are cut off: a long list is not made anew as a whole."""
+
 Part = tuple[int, int, int]
 """(lot, start, end): contents [start, end) of a lot."""
 
@@ -245,6 +248,10 @@ class Unacked:
         self.dead += 1
         while self.head < len(spans) and not spans[self.head].open():
             self.head += 1
-        if self.dead > DEAD_MAX and self.dead * 2 > len(spans):
+        if self.head >= HEAD_MAX:
+            del spans[: self.head]
+            self.dead -= self.head
+            self.head = 0
+        elif self.dead > DEAD_MAX and self.dead * 2 > len(spans):
             self.spans = [span for span in spans if span.open()]
             self.head = self.dead = 0

@@ -1,0 +1,172 @@
+"""Goal: what is long is done in pieces, and comes to the same. Method: a node whose turns may spend
+very little is asked for large things; others ask, publish and leave while they are under way.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.frames import content_frames
+from sluicemq.chain.channel import Channel
+from sluicemq.chain.publishing import TARGETS_MAX
+from sluicemq.kernel.world import Closed
+
+from .client import NO_PROPERTIES, Broker, Client
+
+COUNT = 700
+
+
+@pytest.fixture
+def broker() -> Broker:
+    broker = Broker()
+    broker.node.scheduler.turn_work = 50
+    broker.node.scheduler.share_work = 1
+    return broker
+
+
+def with_channel(broker: Broker, *numbers: int) -> Client:
+    client = broker.connect()
+    client.open(*(numbers or (1,)))
+    return client
+
+
+def holding(broker: Broker) -> Client:
+    """A client that has got so many messages one by one."""
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    client.publish(1, "q", *[b"%d" % each for each in range(COUNT)])
+    client.send(1, *[m.BasicGet(queue="q")] * COUNT)
+    client.events()
+    return client
+
+
+def ready(client: Client) -> int:
+    [answer] = client.call(1, m.QueueDeclare(queue="q", passive=True))
+    assert isinstance(answer, m.QueueDeclareOk)
+    return answer.message_count
+
+
+def fanned_out(broker: Broker, queues: int) -> Client:
+    client = with_channel(broker)
+    client.call(1, m.ExchangeDeclare(exchange="e", exchange_type="fanout"), m.ConfirmSelect())
+    for each in range(queues):
+        client.send(
+            1,
+            m.QueueDeclare(queue=f"q{each}", nowait=True),
+            m.QueueBind(queue=f"q{each}", exchange="e", nowait=True),
+        )
+    client.events()
+    head = m.BasicPublish(exchange="e").frame(1)
+    client.post_bytes(head + content_frames(1, NO_PROPERTIES, b"x", 131072))
+    return client
+
+
+def test_a_batch_to_many_queues_is_confirmed_when_all_have_it(broker: Broker) -> None:
+    client = fanned_out(broker, 5 * TARGETS_MAX)
+    channel = client.reader
+    queues = broker.node.broker.vhosts["/"].queues.values()
+    turns = 0
+    posted = 0
+    while broker.node.run(1):
+        turns += 1
+        now = sum(queue.published + len(queue.inbox) for queue in queues)
+        assert now - posted <= TARGETS_MAX
+        posted = now
+        if now < len(queues):
+            assert client.events() == []
+    assert turns > 5
+    assert all(queue.published == 1 for queue in queues)
+    broker.run()
+    assert client.call(1) == [m.BasicAck(delivery_tag=1)]
+    assert channel.channels[1].publishing.unconfirmed.count == 0
+
+
+def test_who_leaves_meanwhile_has_published_to_all(broker: Broker) -> None:
+    client = fanned_out(broker, 5 * TARGETS_MAX)
+    broker.node.run(3)
+    client.reader.post(Closed("gone"))
+    broker.run()
+    queues = broker.node.broker.vhosts["/"].queues.values()
+    assert [queue.machine.depth.ready for queue in queues] == [1] * len(queues)
+    assert all(queue.upstream == {} for queue in queues)
+
+
+def test_many_are_acknowledged_before_what_is_asked_next(broker: Broker) -> None:
+    client = holding(broker)
+    client.send(1, m.BasicAck(delivery_tag=COUNT, multiple=True))
+    assert ready(client) == 0
+    [queue] = broker.node.broker.vhosts["/"].queues.values()
+    assert queue.machine.depth.unacked == 0
+    assert queue.machine.lots == {}
+
+
+@pytest.mark.parametrize("how", ["nack", "recover", "closed", "lost"])
+def test_many_come_back_in_order(broker: Broker, how: str) -> None:
+    client = holding(broker)
+    other = with_channel(broker)
+    if how == "nack":
+        client.send(1, m.BasicNack(multiple=True, requeue=True))
+    elif how == "recover":
+        assert client.call(1, m.BasicRecover(requeue=True)) == [m.BasicRecoverOk()]
+    elif how == "closed":
+        close = m.ChannelClose(reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0)
+        assert client.call(1, close) == [m.ChannelCloseOk()]
+    else:
+        client.lose()
+    assert ready(other) == COUNT
+    [queue] = broker.node.broker.vhosts["/"].queues.values()
+    positions = [at for chunk in queue.machine.backing.in_ram() for at in chunk.positions()]
+    assert positions == list(range(COUNT))
+
+
+def test_a_purge_and_a_deletion_take_what_came_before_them(broker: Broker) -> None:
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    bodies = [b"x" * (1 + each % 2) for each in range(COUNT)]
+    for body in bodies:
+        client.publish(1, "q", body)  # each a chunk of its own
+    [queue] = broker.node.broker.vhosts["/"].queues.values()
+    purge = m.QueuePurge(queue="q").frame(1)
+    head = m.BasicPublish(exchange="", routing_key="q").frame(1)
+    late = head + content_frames(1, NO_PROPERTIES, b"late", 131072)
+    client.post_bytes(purge)
+    with_channel(broker, 1, 2).send_bytes(late)
+    assert client.call(1) == [m.QueuePurgeOk(message_count=COUNT)]
+    assert ready(client) == 1
+    assert queue.machine.depth.ready_bytes > 0
+    assert client.call(1, m.QueueDelete(queue="q")) == [m.QueueDeleteOk(message_count=1)]
+    assert broker.node.broker.accounted_bytes == sum(
+        reader.accounted + reader.writer.accounted
+        for reader in broker.node.broker.connections.values()
+    )
+
+
+def test_exclusive_queues_go_with_their_connection(broker: Broker) -> None:
+    client = with_channel(broker)
+    for each in range(500):
+        client.send(1, m.QueueDeclare(queue=f"q{each}", exclusive=True, nowait=True))
+    assert len(broker.node.broker.vhosts["/"].queues) == 500
+    client.lose()
+    assert broker.node.broker.vhosts["/"].queues == {}
+    assert broker.node.broker.vhosts["/"].exclusive == {}
+
+
+def test_what_is_sent_behind_long_work_is_done_in_order(broker: Broker) -> None:
+    """A question that is held, then long work, then another question."""
+    client = holding(broker)
+    said = client.call(
+        1,
+        m.QueueDeclare(queue="q", passive=True),
+        m.BasicNack(delivery_tag=COUNT, multiple=True, requeue=True),
+        m.QueueDeclare(queue="q", passive=True),
+        m.QueuePurge(queue="q"),
+        m.QueueDeclare(queue="q", passive=True),
+    )
+    assert said == [
+        m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0),
+        m.QueueDeclareOk(queue="q", message_count=COUNT, consumer_count=0),
+        m.QueuePurgeOk(message_count=COUNT),
+        m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0),
+    ]
+    assert isinstance(client.reader.channels[1], Channel)
