@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.publishing import TARGETS_MAX
@@ -78,7 +79,9 @@ def test_a_batch_to_many_queues_is_confirmed_when_all_have_it(broker: Broker) ->
     assert turns > 5
     assert all(queue.published == 1 for queue in queues)
     broker.run()
-    assert client.call(1) == [m.BasicAck(delivery_tag=1)]
+    [acks] = client.events()
+    assert isinstance(acks, Acks)
+    assert list(acks.tags) == [1]
     assert channel.channels[1].publishing.unconfirmed.count == 0
 
 
