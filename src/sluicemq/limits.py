@@ -95,6 +95,13 @@ DELIVERY_COST_BYTES. RabbitMQ's UNSENT_MESSAGE_LIMIT is 200 messages of any size
 DELIVERY_WINDOW_NOTIFY: Final = 256
 """The channel tells the queue each time this much of the window was written (RabbitMQ: 50)."""
 
+CONNECTION_WINDOW: Final = 4096
+"""The same for all that queues hand to all channels of one connection: 16 MiB, were all of it units
+of 4 KiB. Four queues at full speed do not feel it."""
+
+CONNECTION_WINDOW_TIGHT: Final = 8
+"""While memory is short it is an eighth of that."""
+
 DELIVERY_COST_BYTES: Final = 4096
 """A delivery costs one unit of the window for each started 4 KiB: one number bounds both."""
 

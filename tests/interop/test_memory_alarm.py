@@ -186,3 +186,29 @@ def test_flood_that_nobody_consumes_goes_to_disk(paging: Target) -> None:
                 count = len(inbox.deliveries)
                 wait_until(connection, lambda count=count: len(inbox.deliveries) > count)
             assert set(inbox.bodies) == {b"x" * BODY_BYTES}
+
+
+def test_consumer_that_does_not_read_keeps_no_alarm_up(paging: Target) -> None:
+    """A hundred and fifty channels on a queue that is on disk, all unread: a window over all of
+    them bounds what they are sent, and others publish as before."""
+    with pika.BlockingConnection(parameters(paging)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("backlog", durable=True, arguments={"x-queue-mode": "lazy"})
+        channel.confirm_delivery()
+        for _ in range(1500):
+            publish(channel, "backlog", b"x" * BODY_BYTES)
+        with Peer(paging, 16384) as reader:
+            reader.log_in()
+            for number in range(1, 151):
+                reader.send(channel_open(number))
+            for number in range(1, 151):
+                reader.send(call(Basic.Consume(queue="backlog"), number))
+            before = depth(channel, "backlog")
+            wait_until(connection, lambda: depth(channel, "backlog") < before)
+            peak = 0
+            for _ in range(40):
+                connection.sleep(0.05)
+                peak = max(peak, paging.rss_bytes())
+                publish(channel, "backlog", b"y")
+            assert peak < LIMIT_BYTES
+            assert before - depth(channel, "backlog") < 600

@@ -14,15 +14,18 @@ from sluicemq.chain.policing import Policing, load_policies
 from sluicemq.chain.vhost import VirtualHost
 from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
-from sluicemq.flow.link import link
+from sluicemq.flow.link import link, link_deliveries
 from sluicemq.flow.profiles import flow_budget, flow_profile
 from sluicemq.limits import (
     ACCOUNT_STEP_BYTES,
+    CONNECTION_WINDOW,
+    CONNECTION_WINDOW_TIGHT,
     CONTENT_OVERHEAD_BYTES,
     DELIVERY_WINDOW,
     DELIVERY_WINDOW_NOTIFY,
     HELD_METHODS_MAX,
     STREAM_CACHE_BYTES,
+    TIGHT_RATIO,
     WRITER_BACKLOG_BYTES,
 )
 from sluicemq.model.definitions import STREAM
@@ -93,6 +96,7 @@ class Broker:
         self.pacer = None if self.budget is None else Pacer(scheduler, world.clock)
         """None with RabbitMQ's profiles: they take in what comes."""
         self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
+        self.connection_window_max = CONNECTION_WINDOW
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
@@ -145,11 +149,25 @@ class Broker:
         spec = self.profile.msg_store_credit_disc_bound
         return link(queue.keeper, queue, self.store.keeper, self.store, spec, "message store")
 
-    def link_deliveries(self, queue: Queue, channel: Channel | Delayer) -> tuple[Outflow, Inflow]:
-        """queue -> channel or delayer, for deliveries: no gate of the queue's own keeper."""
+    def link_deliveries(self, queue: Queue, channel: Delayer) -> tuple[Outflow, Inflow]:
+        """queue -> delayer, for deliveries: no gate of the queue's own keeper."""
         spec = self.delivery_window
         name = f"deliveries to {channel.name}"
         return link(queue.deliveries, queue, channel.deliveries, channel, spec, name)
+
+    def link_consumer(self, queue: Queue, channel: Channel) -> tuple[Outflow, Inflow]:
+        """queue -> channel, likewise; within the window of the channel's connection."""
+        spec = self.delivery_window
+        name = f"deliveries to {channel.name}"
+        keepers = queue.deliveries, queue, channel.deliveries, channel
+        return link_deliveries(*keepers, spec, name, channel.reader.window)
+
+    def connection_window(self) -> int:
+        """What may be on its way to one socket, in units of delivery cost: less while memory is
+        short, for those who do not read must not be what keeps an alarm up."""
+        if self.memory_pressure >= TIGHT_RATIO:
+            return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
+        return self.connection_window_max
 
     def file_id(self) -> bytes:
         """16 random bytes: no two files have the same."""

@@ -138,7 +138,9 @@ class Channel(FlowActor):
         if isinstance(message, AnyPublishes):
             self.from_client(message)
         elif isinstance(message, Deliver):
-            if not self.closing:
+            if self.closing:
+                self.reader.window.give_back(message.cost)
+            else:
                 self.consuming.deliver(message)
         elif isinstance(message, FROM_CLIENT):
             self.from_client(message)

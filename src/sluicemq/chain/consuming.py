@@ -76,7 +76,7 @@ class Consuming:
                 there = {q: link for q, link in self.windows.items() if not q.machine.deleted}
                 self.windows = there
                 self.windows_max = 2 * len(there) + REMEMBERED_MIN
-            halves = self.channel.broker.link_deliveries(queue, self.channel)
+            halves = self.channel.broker.link_consumer(queue, self.channel)
             self.windows[queue] = halves
         return halves
 

@@ -46,6 +46,7 @@ from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
 from sluicemq.flow.alarm import AlarmsChanged
+from sluicemq.flow.delivery_window import ConnectionWindow
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
 from sluicemq.kernel.actor import Share
@@ -139,6 +140,8 @@ class Reader(FlowActor):
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
         self.halts = ActorKeeper(broker.world.clock, self)
+        self.window = ConnectionWindow(broker.connection_window)
+        """Over the delivery windows of all its channels."""
         self.writer = Writer(
             broker.scheduler,
             self.net,
@@ -149,6 +152,7 @@ class Reader(FlowActor):
             share,
             self.broken,
             broker.memory_used,
+            self.window.give_back,
         )
         self.channels: dict[int, Channel] = {}
         self.amqp.open_channels = self.channels

@@ -27,7 +27,7 @@ FRAMES_BYTES: Final = 150
 
 
 def ignore(_: int) -> None:
-    """Who counts the memory of a writer that stands alone."""
+    """Who counts for a writer that stands alone."""
 
 
 class Frames:
@@ -76,6 +76,7 @@ class Writer(Actor):
         share: Share | None = None,
         broken: Callable[[], None] | None = None,
         memory_used: Callable[[int], None] = ignore,
+        written: Callable[[int], None] = ignore,
     ) -> None:
         super().__init__(scheduler, share)
         self.broken = broken
@@ -86,6 +87,8 @@ class Writer(Actor):
         self.backlog_bytes_max = backlog_bytes_max
         self.notify_cost = notify_cost
         self.memory_used = memory_used
+        self.written = written
+        """Hears what deliveries cost that have been handed to the socket."""
         self.flushed: dict[Channel, int] = {}
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
@@ -139,18 +142,21 @@ class Writer(Actor):
         pending = self.pending
         parts: list[bytes] = []
         flushed = self.flushed
-        size = 0
+        size = cost = 0
         while pending and size < WRITE_BYTES:
             frames = pending.popleft()
             parts.append(frames.data)
             size += len(frames.data)
             if frames.channel is not None:
                 flushed[frames.channel] = flushed.get(frames.channel, 0) + frames.cost
+                cost += frames.cost
         self.pending_bytes -= size
         self.sent_bytes += size
         self.sent_writes += 1
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         self.choked = not self.net.write(self.connection, data)
+        if cost:
+            self.written(cost)
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
             channel.post(Flushed(flushed.pop(channel)))
 

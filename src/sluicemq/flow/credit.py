@@ -54,6 +54,10 @@ class Outflow(Gate):
         self.credit = spec.initial
         self.attached = True
 
+    def waits(self) -> bool:
+        """Does something other than its credit hold it up, though it is open? Then it shuts."""
+        return False
+
     def spend(self, n: int) -> None:
         """`n` messages were posted to the receiver. Never refuses."""
         if self.attached:

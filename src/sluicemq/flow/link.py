@@ -6,10 +6,26 @@ from typing import TYPE_CHECKING
 
 from sluicemq.flow.budget import AdaptiveInflow, Budget
 from sluicemq.flow.credit import Inflow, LinkSpec, Outflow
+from sluicemq.flow.delivery_window import DeliveryOutflow
 
 if TYPE_CHECKING:
+    from sluicemq.flow.delivery_window import ConnectionWindow
     from sluicemq.flow.gate import GateKeeper
     from sluicemq.kernel.actor import Actor
+
+
+def link_deliveries(
+    queue_keeper: GateKeeper,
+    queue: Actor,
+    channel_keeper: GateKeeper,
+    channel: Actor,
+    spec: LinkSpec,
+    name: str,
+    shared: ConnectionWindow,
+) -> tuple[DeliveryOutflow, Inflow]:
+    """From a queue to a channel, within the window of the channel's connection."""
+    outflow = DeliveryOutflow(queue_keeper, name, queue, channel, spec, shared)
+    return outflow, Inflow(channel_keeper, queue, outflow, spec)
 
 
 def link(

@@ -98,7 +98,7 @@ class Consumer:
     def room(self, cost_each: int, queue: Actor) -> int:
         """How many messages of `cost_each` this consumer can take now."""
         window = self.window
-        if window.is_shut:
+        if window.is_shut or window.waits():
             return 0
         room = window.credit // cost_each or 1
         if self.no_ack:

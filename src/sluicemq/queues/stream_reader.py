@@ -51,7 +51,7 @@ class StreamReader:
         """How many messages of `cost_each` it can take now."""
         consumer = self.consumer
         window = consumer.window
-        if window.is_shut or not consumer.active:
+        if window.is_shut or not consumer.active or window.waits():
             return 0
         prefetch = consumer.prefetch
         return min(window.credit // cost_each or 1, prefetch.limit - prefetch.held)

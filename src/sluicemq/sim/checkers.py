@@ -37,9 +37,10 @@ from sluicemq.chain.channel import bytes_of
 from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
-from sluicemq.chain.writer import FRAMES_BYTES
+from sluicemq.chain.writer import FRAMES_BYTES, Frames
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
+from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.sim.history import PromiseBroken, promise
@@ -325,7 +326,10 @@ class Checkers:
                 f" + {inflow.deferred} deferred + {inflow.withheld} withheld + {grants} granted"
                 f" + {extra} elsewhere = {there}, not {outflow.initial}"
             )
-        if outflow.is_shut != (credit <= 0):
+        shut = credit <= 0
+        if isinstance(outflow, DeliveryOutflow) and outflow.is_shut:
+            shut |= outflow.is_waiting or outflow in self.waiting.grants
+        if outflow.is_shut != shut:
             raise PromiseBroken(f"the gate of {outflow.name} is wrong at {credit}")
         if -credit > overspend_max:
             raise PromiseBroken(f"{outflow.name} is overspent by {-credit}")
@@ -378,6 +382,23 @@ class Checkers:
                 extra = unwritten.get(inflow, 0)
                 self.link(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
 
+    def connection_window(self, reader: Reader) -> None:
+        """What is on its way to one socket is counted, and who waits for it waits for something.
+        Of a connection that ends because of a fault nobody waits for anything."""
+        if reader.faults:
+            return
+        window = reader.window
+        on_its_way = sum(frames.cost for frames in reader.writer.pending)
+        on_its_way += sum(each.cost for each in reader.writer.inbox if isinstance(each, Frames))
+        for channel in self.channels:
+            if channel.reader is reader:
+                on_its_way += channel.out_cost
+                on_its_way += sum(m.cost for m in channel.inbox if isinstance(m, Deliver))
+        known = window.spent >= on_its_way  # more: to a channel that has gone meanwhile
+        promise(known, reader.name, "sent", on_its_way, "not", window.spent)
+        waiting = not window.waiting or window.spent > 0
+        promise(waiting, reader.name, "lets windows wait for nothing")
+
     def to_store(self, queue: ClassicShell, spy: Spy) -> None:
         """queue -> store; what may come before the grants are kept back depends on the senders."""
         outflow = queue.to_store
@@ -411,6 +432,7 @@ class Checkers:
     def readers(self) -> None:
         """What holds for connections."""
         for reader in self.broker.connections.values():
+            self.connection_window(reader)
             writer = reader.writer
             backlog = writer.pending_bytes
             limit = writer.backlog_bytes_max + TURN_ADDS
@@ -481,6 +503,9 @@ class Checkers:
         shut = reader.keeper.gates_shut + reader.halts.gates_shut
         promise(not reader.paused or shut > 0, reader.name, "is not read for no reason")
         promise(reader.rest is None or shut > 0, reader.name, "keeps a run for no reason")
+        unsent = sum(frames.cost for frames in reader.writer.pending)
+        right = reader.window.spent == unsent or reader.faults > 0
+        promise(right, reader.name, "sent", unsent, "not", reader.window.spent)
         blocked = reader.throttle.alarm_gate.is_shut
         published = self.publishes(reader.connection)
         promise(not blocked or published, reader.name, "is blocked without ever publishing")

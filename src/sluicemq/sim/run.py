@@ -185,6 +185,7 @@ class Simulation:
         node.scheduler.turn_work = swarm.turns.work
         node.scheduler.share_work = swarm.turns.share_work
         broker.delivery_window = LinkSpec(*swarm.delivery_window)
+        broker.connection_window_max = 2 * swarm.delivery_window[0]
         broker.held_methods_max = swarm.held_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
         broker.store.group_bytes_max = swarm.store_group_bytes
