@@ -16,8 +16,8 @@ Row = Mapping[str, Any]
 
 
 def plain(value: object) -> str:
-    """A value in a cell: true/false, nothing for none, [a, b] for texts, JSON for what else has
-    structure."""
+    """A value in a cell: true/false, nothing for none, [a, b] for texts, Erlang's terms for what
+    else has structure."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -25,8 +25,21 @@ def plain(value: object) -> str:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return f"[{', '.join(map(escaped, value))}]"
     if isinstance(value, dict | list):
-        return json.dumps(value, separators=(",", ":"))
+        return term(value)
     return escaped(str(value))
+
+
+def term(value: object) -> str:
+    """A value with structure as rabbitmqctl prints it, which tools parse: `[{"key","text"}]`."""
+    if isinstance(value, dict):
+        return f"[{','.join(f'{{{term(key)},{term(each)}}}' for key, each in value.items())}]"
+    if isinstance(value, list):
+        return f"[{','.join(map(term, value))}]"
+    if isinstance(value, str):
+        return escaped('"{}"'.format(value.replace("\\", "\\\\").replace('"', '\\"')))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "undefined" if value is None else str(value)
 
 
 def escaped(text: str) -> str:

@@ -25,8 +25,8 @@ def written(formatter: str, header: bool = True) -> str:
 def test_tsv_is_rabbitmqctls_form_and_a_name_cannot_break_it() -> None:
     assert written("tsv") == (
         "name\tmessages\tdurable\targuments\n"
-        'orders\t12\ttrue\t{"x-max-length":5}\n'
-        'odd\\tname"\\x1b[2J\t0\tfalse\t{}\n'
+        'orders\t12\ttrue\t[{"x-max-length",5}]\n'
+        'odd\\tname"\\x1b[2J\t0\tfalse\t[]\n'
     )
     assert written("tsv", header=False).startswith("orders\t")
 
@@ -34,8 +34,8 @@ def test_tsv_is_rabbitmqctls_form_and_a_name_cannot_break_it() -> None:
 def test_csv_quotes_what_needs_it() -> None:
     assert written("csv") == (
         "name,messages,durable,arguments\n"
-        'orders,12,true,"{""x-max-length"":5}"\n'
-        '"odd\\tname""\\x1b[2J",0,false,{}\n'
+        'orders,12,true,"[{""x-max-length"",5}]"\n'
+        '"odd\\tname""\\x1b[2J",0,false,[]\n'
     )
 
 
@@ -63,3 +63,19 @@ def test_no_rows_are_a_header_or_an_empty_list() -> None:
     write([], ["name"], "tsv", True, out)
     write([], ["name"], "json", True, out)
     assert out.getvalue() == "name\n[]\n"
+
+
+def test_what_has_structure_is_printed_as_rabbitmqctl_prints_it() -> None:
+    properties = {
+        "capabilities": {"basic.nack": True},
+        "connection_name": 'my "name"\\\x1b\n\u00e9',
+        "n": -5,
+        "v": None,
+        "l": ["a", 1, {"k": "v"}],
+        "empty": {},
+    }
+    assert plain(properties) == (
+        '[{"capabilities",[{"basic.nack",true}]},'
+        '{"connection_name","my \\"name\\"\\\\\\x1b\\n\u00e9"},'
+        '{"n",-5},{"v",undefined},{"l",["a",1,[{"k","v"}]]},{"empty",[]}]'
+    )
