@@ -203,6 +203,9 @@ SEAL_AFTER_MS: Final = 500
 """The journal is idle when no group was written for this while at least, twice it at most: longer
 than most pauses of one who publishes, shorter than what comes between a fault and its discovery."""
 
+CRASH_WINDOW_NS: Final = 60_000_000_000
+"""A queue that has a second fault within this time is not read back once more."""
+
 RETRY_FULL_MS: Final = 500
 """What the disk had no space for is tried again after this while."""
 

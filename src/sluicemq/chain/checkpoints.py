@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.message_store import MessageStore
     from sluicemq.chain.queue import ClassicShell, Queue
     from sluicemq.storage.entries import StreamFiles
+    from sluicemq.storage.recovered_queue import RecoveredQueue
 
 EVERYTHING = 1 << 62
 """A position behind all others."""
@@ -95,6 +96,8 @@ class Checkpoints:
         self.syncing = 0
         self.touched: dict[ClassicShell, None] = {}
         """Queues that have changed since the last snapshot."""
+        self.held: dict[ClassicShell, None] = {}
+        """Queues that are being read back after a fault."""
         self.states: dict[int, bytes] = {}
         """Of all durable queues, as of the last snapshot."""
         self.streams: list[StreamFiles] = []
@@ -106,6 +109,32 @@ class Checkpoints:
     def touch(self, queue: ClassicShell) -> None:
         """Its state is not what it was at the last snapshot."""
         self.touched[queue] = None
+
+    def hold(self, queue: ClassicShell) -> None:
+        """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
+        has been read back, but for one whose snapshot has been taken."""
+        self.touched.pop(queue, None)
+        self.held[queue] = None
+        if self.flushing:
+            self.flushing[queue] = None
+
+    def keep(self, queue: ClassicShell, found: RecoveredQueue) -> None:
+        """It was read back and does not change any more."""
+        marks = [*found.higher.values()]
+        self.states[queue.id] = encode_queue_state(
+            QueueState(
+                queue.id,
+                found.next_position,
+                found.delivered,
+                found.index.states(),
+                found.size,
+                marks,
+            )
+        )
+
+    def release(self, queue: ClassicShell) -> None:
+        """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
+        self.held.pop(queue, None)
 
     def begin(self) -> None:
         """The journal has rotated. Two files stay as they are."""
@@ -137,6 +166,7 @@ class Checkpoints:
 
     def _start(self, cut: int, marks: dict[int, int]) -> None:
         self.cut = cut
+        self.flushing.update(dict.fromkeys(self.held))
         for queue_id, upto in marks.items():
             queue = self.store.broker.durable_queues.get(queue_id)
             if queue is not None:

@@ -87,6 +87,7 @@ class HoldingQueue(ClassicShell):
     ) -> None:
         super().__init__(vhost, definition, queue_id, index)
         self.title = f"the delayed messages of exchange '{exchange}' in vhost '{vhost.name}'"
+        self.exchange = exchange
         self.delayer = Delayer(self, exchange)
 
     def configure(self, policy: EffectivePolicy | None) -> None:
@@ -248,6 +249,12 @@ class Delayer(FlowActor):
             self.republisher.post(
                 Republish(self.exchange, letters, number, persistent, safe, ttl_ms)
             )
+
+    def faulted(self, error: Exception) -> None:
+        """As one in its queue."""
+        self.go_deaf()
+        self.close()
+        self.queue.faulted(error)
 
     def close(self) -> None:
         """The exchange is deleted, and its messages with it."""

@@ -48,6 +48,7 @@ from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sluicemq.chain.crashing import Crash
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
@@ -135,6 +136,22 @@ class Queue(FlowActor):
         self.accounted = 0
         self.published = 0
         self.delivered = 0
+        self.crash: Crash | None = None
+        """It has had a fault: what is left of it answers, and does nothing else."""
+        self.successor: Queue | None = None
+        """What has taken its place after that."""
+
+    @property
+    def latest(self) -> Queue:
+        """The one that is in its place now."""
+        queue = self
+        while queue.successor is not None:
+            queue = queue.successor
+        return queue
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        return self.flow_state(now_ns) if self.crash is None else self.crash.state
 
     def stream_files(self) -> StreamFiles | None:
         """What files of its own must be there after a restart; None: none, as most queues."""
@@ -167,6 +184,12 @@ class ClassicShell(Queue):
         """A checkpoint waits for what is below this position."""
         self.flush_from = 0
         """Of what waits in order, everything below this position has been looked at for it."""
+        self.working: Command | None = None
+        """The command that is being worked off."""
+        self.at: Effect | None = None
+        """The effect that is being made real."""
+        self.making: Iterator[Effect] = iter(())
+        """Those behind it."""
 
     def receive(self, message: object) -> None:
         """Publishes over a credited link; commands from channels and store."""
@@ -196,6 +219,7 @@ class ClassicShell(Queue):
             if self.machine.rest is None:
                 self.done(message)
             else:
+                self.working = message
                 self.begin(self.work_off(message))
         elif isinstance(message, Grant):
             message.outflow.refill(message.amount)
@@ -212,6 +236,13 @@ class ClassicShell(Queue):
         if machine.rest is not None and self.underway is None:
             self.begin(self.work_off(None))
 
+    def faulted(self, error: Exception) -> None:
+        """This queue is stopped, and read back from the disk."""
+        if self.crash is None:
+            self.vhost.crashed(self)
+        else:
+            self.crash.failed()
+
     def work_off(self, command: Command | None) -> Iterator[int]:
         """The rest of a command that takes long, and what follows from it."""
         machine = self.machine
@@ -221,7 +252,7 @@ class ClassicShell(Queue):
             machine.work = 0
             if command is not None:
                 self.done(command)
-                command = None
+                command = self.working = None
 
     def done(self, command: Command) -> None:
         """The machine has carried it out."""
@@ -302,8 +333,11 @@ class ClassicShell(Queue):
         if self.effects:
             effects = [*self.effects]
             self.effects.clear()  # a command that is being worked off adds to the same list
-            for effect in effects:
+            self.making = iter(effects)
+            for effect in self.making:
+                self.at = effect
                 self.make_real(effect)
+            self.at = None
         if self.removed is not None:
             self.broker.store.post(self.removed)
             self.removed = None

@@ -22,6 +22,7 @@ from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Republish, SourceGone
 from sluicemq.chain.queue import Enqueue, QueueGone
+from sluicemq.chain.severing import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.queues.commands import Down, Publish
@@ -181,6 +182,12 @@ class Republisher(FlowActor):
             halves = self.links[queue] = self.broker.link_to_queue(self, queue)
         return halves
 
+    def faulted(self, error: Exception) -> None:
+        """As one in its source, which has what was under way."""
+        self.go_deaf()
+        take(self, [self.close])
+        self.source.faulted(error)
+
     # -- answers
 
     def answered(self, first_seq: int, count: int) -> None:
@@ -202,19 +209,27 @@ class Republisher(FlowActor):
         """The queue is full: these are kept, and offered to it again."""
         sent = self.sent[answer.first_seq]
         part = part_of(sent.batch, answer.offset, answer.offset + answer.count)
-        if not self.refused:
-            self.broker.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
-        self.refused.append(Sent(sent.republish, part, sent.queue))
+        self.keep_for_later(Sent(sent.republish, part, sent.queue))
         sent.republish.open += 1
         self.answered(answer.first_seq, answer.count)
+
+    def keep_for_later(self, sent: Sent) -> None:
+        """It is offered again after a while."""
+        if not self.refused:
+            self.broker.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
+        self.refused.append(sent)
 
     def offer_again(self) -> None:
         """What was refused, unless its queue is gone."""
         refused = self.refused
         self.refused = []
         for each in refused:
-            if not each.queue.machine.deleted:
-                self.offer(each.republish, each.batch, each.queue)
+            queue = each.queue.latest
+            if queue.crash is not None and not queue.gone:
+                self.keep_for_later(each)
+                continue
+            if not queue.machine.deleted:
+                self.offer(each.republish, each.batch, queue)
             self.settled(each.republish)
 
     def forget(self, queue: Queue) -> None:

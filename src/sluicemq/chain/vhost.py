@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.crashing import Crash
 from sluicemq.chain.declarations import exchanges_gone
 from sluicemq.chain.delaying import HoldingQueue
 from sluicemq.chain.message_store import StoreDefinition
@@ -57,6 +58,8 @@ class VirtualHost:
         self.policies = self.topology.policies
         self.queues = Queues()
         self.exclusive: dict[str, dict[str, Queue]] = {}
+        self.crashes: dict[str, int] = {}
+        """When queues had their last fault, by name."""
         self.connections = 0
         """Open in it."""
         self.listener: Actor | None = None
@@ -161,6 +164,39 @@ class VirtualHost:
             if not owned:
                 self.exclusive.pop(owner, None)
         self.tell_listener()
+
+    # -- queues that have had a fault
+
+    def crashed(self, queue: ClassicShell) -> None:
+        """Stop it, and have it read back."""
+        Crash(queue).begin()
+
+    def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
+        """In its place one with what was read back; None: it has nothing on the disk."""
+        broker, definition = self.broker, queue.definition
+        queue_id = queue.id if found is not None else broker.queue_id()
+        if found is not None:
+            index = found.index
+        else:
+            directory = queue_directory(queue_id, definition.durable)
+            index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+        fresh: ClassicShell
+        if isinstance(queue, HoldingQueue):
+            fresh = HoldingQueue(self, definition, queue_id, index, queue.exchange)
+            self.queues.holding[queue.name] = fresh
+        else:
+            fresh = ClassicShell(self, definition, queue_id, index)
+            self.queues[queue.name] = fresh
+        if found is not None:
+            fresh.machine.recover(found.marks(), found.expiring)
+        fresh.schedule()  # some of what is there may have to go
+        queue.successor = fresh
+        if definition.owner is not None:
+            self.exclusive.setdefault(definition.owner, {})[queue.name] = fresh
+        if definition.durable:
+            broker.durable_queues[queue_id] = fresh
+            broker.store.checkpoints.touch(fresh)
+        self.topology.has_changed()
 
     # -- exchanges that delay messages
 

@@ -187,7 +187,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "first_offset": lambda queue: of_stream(queue, lambda log: log.first_offset),
     "committed_offset": lambda queue: of_stream(queue, lambda log: log.durable_end - 1),
     "consumers": lambda queue: queue.machine.depth.consumers,
-    "state": lambda queue: queue.flow_state(queue.broker.world.clock.now_ns()),
+    "state": lambda queue: queue.state(queue.broker.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,
 }
 

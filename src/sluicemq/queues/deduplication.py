@@ -102,6 +102,10 @@ class Deduplication:
         while self._parked and self._parked[0][0] not in self._promised:
             effects.append(self._parked.popleft()[1])
 
+    def parked(self) -> list[Confirm]:
+        """Answers that wait."""
+        return [confirm for _, confirm in self._parked]
+
     def _answer(self, command: Publish, effects: list[Effect]) -> None:
         """All of a batch is known."""
         if not command.first_seq:

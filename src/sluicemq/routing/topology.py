@@ -54,6 +54,10 @@ class Topology:
         for name, kind in PREDECLARED.items():
             self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))
 
+    def has_changed(self) -> None:
+        """What a name stands for is not what it was: routes are to be found anew."""
+        self.epoch += 1
+
     def route(self, exchange_name: str, routing_key: str) -> tuple[str, ...]:
         """The queues a message with that key and no properties goes to."""
         return self.route_message(exchange_name, Message((routing_key,)))

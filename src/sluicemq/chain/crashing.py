@@ -1,0 +1,286 @@
+"""What becomes of a queue whose own code has failed: it is stopped, and begins anew from the disk.
+
+    fault       the actor is what is left of the queue: it answers, and does nothing else. Its
+                consumers are cancelled, who published to it hears no confirm but a refusal, who
+                asked for something hears 404; memory and credit are given back.
+    recovering  when all that was said of it is durable, the queue is read back as after a restart
+                (storage/queue_recovery.py) and takes the place of the one that has failed
+    crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
+                but it stays down until a restart of the broker, or until it is deleted
+
+What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
+Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sluicemq.chain.checkpoints import Flush, Flushed
+from sluicemq.chain.message_store import Defined, Forgotten, StoreDefinition, StoreQueueDeleted
+from sluicemq.chain.queue import Enqueue, FilesGone, QueueGone, TryAgain
+from sluicemq.chain.severing import Step, take
+from sluicemq.flow.prefetch import Resume
+from sluicemq.kernel.containment import told
+from sluicemq.limits import CRASH_WINDOW_NS, RETRY_FULL_MS
+from sluicemq.queues import commands as c
+from sluicemq.queues import effects as e
+from sluicemq.storage.queue_recovery import QueueRecovery
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue import ClassicShell
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
+
+RECOVERING, CRASHED = "recovering", "crashed"
+
+
+class Crash:
+    """Of one queue; from `begin` on it is what the queue's actor does."""
+
+    def __init__(self, queue: ClassicShell) -> None:
+        self.queue = queue
+        self.broker = queue.broker
+        self.state = RECOVERING
+        self.refused: set[tuple[Actor, int]] = set()
+        """Publishes that were told so."""
+        self.job: QueueRecovery | None = None
+        self.is_safe = False
+        """Checkpoints may go on without it."""
+        self.deletion: c.Delete | None = None
+        """It is to be deleted, when it has been read back."""
+
+    @property
+    def text(self) -> str:
+        """As RabbitMQ says it."""
+        title = self.queue.title
+        if self.state == CRASHED:
+            return f"{title} has crashed and failed to restart"
+        return f"{title} has crashed and is being restarted"
+
+    def begin(self) -> None:
+        """Stop the queue, tell everybody, and have it read back."""
+        queue = self.queue
+        now_ns = self.broker.world.clock.now_ns()
+        crashes = queue.vhost.crashes
+        before_ns = crashes.get(queue.name)
+        crashes[queue.name] = now_ns
+        if before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS:
+            self.state = CRASHED
+        queue.crash = self
+        queue.receive = self.receive  # type: ignore[method-assign]
+        queue.turn_ended = nothing  # type: ignore[method-assign]
+        struck, effects = queue.struck or queue.working, self.unmade()
+        take(queue, self.steps(struck, effects))
+        again = "it is read back from the disk"
+        if self.state == CRASHED:
+            again = "it stays down, after its second fault in a minute"
+        text = f"{queue.title} has crashed: {again}; what was not confirmed is lost"
+        self.broker.world.log.write("error", text)
+        if queue.definition.durable:
+            self.broker.store.checkpoints.hold(queue)
+            change = self.broker.definitions.add_queue(queue.id, queue.definition)
+            self.broker.store.post(StoreDefinition(change, queue))
+        elif self.state == RECOVERING:
+            queue.vhost.replace(queue, None)
+
+    def unmade(self) -> list[object]:
+        """Effects that nobody has heard of."""
+        queue = self.queue
+        at = [] if queue.at is None else [queue.at]
+        effects: list[object] = [*at, *queue.making, *queue.effects]
+        queue.effects = []
+        return effects
+
+    def failed(self) -> None:
+        """Another fault, in what is done here: there is no way back but a restart."""
+        self.state = CRASHED
+
+    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+        """What has to be told and given back."""
+        queue = self.queue
+        machine = queue.machine
+        parked = [] if queue.deduplication is None else queue.deduplication.parked()
+        return [
+            self.mark_deleted,
+            *(partial(self.take_back, effect) for effect in (*effects, *parked)),
+            partial(self.receive, struck),
+            self.cancel_consumers,
+            *(partial(self.refuse, get.channel) for get in machine.waiting),
+            self.let_senders_go,
+            self.give_memory_back,
+            queue.to_store.detach,
+            queue.store_inflow.detach,
+            queue.paging.open,
+            *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
+            queue.upkeep.close,
+            queue.vhost.topology.has_changed,
+        ]
+
+    def mark_deleted(self) -> None:
+        """For all who look whether the queue can still be used."""
+        self.queue.machine.deleted = True
+
+    def give_memory_back(self) -> None:
+        """It keeps no message."""
+        self.broker.memory_used(-self.queue.accounted)
+        self.queue.accounted = 0
+
+    def cancel_consumers(self) -> None:
+        """Their clients hear it, if they can."""
+        for consumer in self.queue.machine.consumers.all():
+            consumer.channel.post(e.Cancelled(consumer, True))
+
+    def let_senders_go(self) -> None:
+        """A link to it holds up nobody."""
+        upstream, self.queue.upstream = self.queue.upstream, {}
+        for sender, inflow in upstream.items():
+            inflow.detach()
+            sender.post(QueueGone(self.queue))
+
+    def take_back(self, effect: Any) -> None:
+        """Something that was decided and not told: what is lost is refused."""
+        if isinstance(effect, e.Confirm):
+            self.reject(effect.channel, effect.first_seq, effect.count)
+        elif isinstance(effect, e.Write):
+            if effect.receipt is not None:
+                receipt = effect.receipt
+                self.reject(receipt.sender, receipt.first_seq, receipt.count)
+        elif isinstance(effect, e.Rejected):
+            effect.channel.post(effect)
+        elif not isinstance(effect, e.Deliver | e.Remove | e.DeadLetter):
+            self.refuse(effect.channel)
+
+    def reject(self, sender: Actor, first_seq: int, count: int) -> None:
+        """The publisher hears that it cannot count on these; once, whatever comes twice here."""
+        if first_seq and (sender, first_seq) not in self.refused:
+            self.refused.add((sender, first_seq))
+            sender.post(e.Rejected(sender, first_seq, 0, count))
+
+    def refuse(self, channel: Actor | None) -> None:
+        """The answer to a question."""
+        if channel is not None:
+            channel.post(e.Refuse(channel, 404, self.text))
+
+    # -- in the place of the queue's own turns
+
+    def receive(self, message: object) -> None:
+        """Answer."""
+        if isinstance(message, Enqueue):
+            publish = message.publish
+            message.inflow.detach()
+            publish.sender.post(QueueGone(self.queue))
+            self.reject(publish.sender, publish.first_seq, len(publish.batch.contents))
+        elif isinstance(message, c.Written):
+            for receipt in message.receipts:
+                self.reject(receipt.sender, receipt.first_seq, receipt.count)
+        elif isinstance(message, c.Settle):
+            take(self.queue, [partial(self.queue.machine.settle, message, [])])
+        elif isinstance(message, c.Consume):
+            self.refuse(message.consumer.channel)
+        elif isinstance(message, c.Cancel):
+            consumer = message.consumer
+            consumer.channel.post(e.Cancelled(consumer, False))
+        elif isinstance(message, c.Get | c.Inspect | c.Purge):
+            self.refuse(message.channel)
+        elif isinstance(message, c.Delete):
+            self.delete(message)
+        elif isinstance(message, Flush):
+            if self.is_safe:  # else the checkpoint waits for it until then
+                self.broker.store.post(Flushed(self.queue))
+        elif isinstance(message, Resume):
+            message.limiter.had_turn(self.queue)
+        elif isinstance(message, TryAgain):
+            self.try_again(message.job)
+        elif isinstance(message, Defined):
+            self.read_back(message)
+        elif isinstance(message, QueueRecovery):
+            self.was_read(message)
+        elif isinstance(message, Forgotten):
+            self.queue.forgotten = True
+            job = FilesGone([], self.queue.machine.backing.index.directory)
+            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+
+    def try_again(self, job: DiskJob) -> None:
+        """A job of the queue that has failed is not done any more."""
+        if isinstance(job, QueueRecovery):
+            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+        else:
+            self.broker.has_space(job)
+
+    # -- the way back
+
+    def read_back(self, message: Defined) -> None:
+        """All that was said of the queue is durable. If it cannot be, a restart has to do."""
+        if message.failure:
+            self.state = CRASHED
+            return
+        checkpoints = self.broker.store.checkpoints
+        self.job = QueueRecovery(
+            self.queue.id,
+            self.broker.entry_count,
+            self.broker.file_id,
+            checkpoints.states.get(self.queue.id),
+            checkpoints.saved_cut,
+        )
+        self.broker.world.disk.submit(self.job, self.queue, self.queue.lane)
+
+    def was_read(self, job: QueueRecovery) -> None:
+        """It can go on, or stay as it is."""
+        queue, log = self.queue, self.broker.world.log
+        for level, text in job.said:
+            log.write(level, f"{queue.title}: {text}")
+        if job.failure is not None and job.failure.is_full:
+            job.failure = None
+            self.broker.no_space_for(job)
+            again = TryAgain(job)
+            self.broker.world.clock.call_after(RETRY_FULL_MS, queue, again)
+            return
+        self.broker.has_space(job)
+        if job.found is None:
+            self.state = CRASHED
+            why = str(job.failure) if job.fault is None else told(job.fault)
+            text = f"{queue.title} cannot be read back; no checkpoint is made until a restart"
+            log.write("error", f"{text}: {why}")
+            return
+        if self.state == CRASHED:
+            self.broker.store.checkpoints.keep(queue, job.found)
+            self.release()
+            return
+        queue.vhost.replace(queue, job.found)
+        self.release()
+        count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
+        log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
+
+    def release(self) -> None:
+        """A checkpoint waits for it no longer; nor does who wants it deleted."""
+        self.is_safe = True
+        self.broker.store.checkpoints.release(self.queue)
+        self.broker.store.post(Flushed(self.queue))
+        if self.deletion is not None:
+            self.delete(self.deletion)
+
+    def delete(self, command: c.Delete) -> None:
+        """By wish, or with the connection or virtual host it belongs to; when it has been read
+        back, for a checkpoint may wait for that."""
+        queue = self.queue
+        successor = queue.vhost.queues.get(queue.name)
+        if isinstance(successor, type(queue)) and successor is not queue:
+            successor.post(command)
+        elif queue.definition.durable and not self.is_safe and self.state == RECOVERING:
+            self.deletion = command
+        elif not queue.gone:
+            queue.gone = True
+            answer = e.Deleted(command.channel, 0)
+            queue.vhost.forget_queue(queue)
+            queue.vhost.crashes.pop(queue.name, None)
+            if queue.definition.durable:
+                self.broker.store.checkpoints.release(queue)
+                self.broker.store.post(StoreQueueDeleted(queue, answer))
+            elif command.channel is not None:
+                command.channel.post(answer)
+
+
+def nothing() -> None:
+    """A turn's end at which there is nothing to do."""

@@ -1,0 +1,107 @@
+"""One durable queue as it would be after a restart, while the broker runs.
+
+What its actor knew is not trusted any more; what is on the disk is: the queue's state in the newest
+checkpoint (or in the snapshot for the next one), the journal behind it, its segments. Before this
+job runs, everything said of the queue must be in the journal and durable, and until it is done
+no checkpoint may be made without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sluicemq.errors import DiskFailed
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.checkpoint import decode_queue_state, read_newest
+from sluicemq.storage.entries import Ack, Delivered, Run
+from sluicemq.storage.journal import Replay, journal_numbers
+from sluicemq.storage.records import FORMAT
+from sluicemq.storage.recovered_queue import RecoveredQueue
+from sluicemq.storage.recovery import Recovery
+
+if TYPE_CHECKING:
+    from sluicemq.storage.checkpoint import QueueState
+
+
+class OneQueue(Recovery):
+    """The parts of a start that are about one queue."""
+
+    def __init__(
+        self,
+        files: Files,
+        queue_id: int,
+        entry_count: int,
+        new_file_id: Callable[[], bytes],
+        say: Callable[[str, str], None],
+    ) -> None:
+        super().__init__(files, entry_count, new_file_id, say)
+        self.queue_id = queue_id
+
+    def title(self, queue: RecoveredQueue) -> str:
+        return "it"
+
+    def run_one(self, state: QueueState | None, first: int) -> RecoveredQueue:
+        """From `state` (None: the queue had none) and the journal from file `first` on."""
+        if state is not None:
+            self.adopt(state)
+        for number in journal_numbers(self.files):
+            if number >= first:
+                for entry in Replay(self.files, number).entries:
+                    if isinstance(entry, Run | Ack | Delivered) and entry.queue == self.queue_id:
+                        self.apply(entry)
+        queue = self.queue(self.queue_id)
+        queue.all_delivered()
+        self.look_at_segments()
+        self.references_of(queue)  # where blocks are, and whether messages expire
+        self.write_back()
+        for loss in self.losses:
+            self.say("error", str(loss))
+        for path in queue.index.collect(queue.index.empty()):
+            self.files.delete(path)
+        return queue
+
+
+class QueueRecovery(DiskJob):
+    """`state`: the queue as of the last snapshot, encoded, None: as the newest checkpoint has it.
+    `first`: the journal's file from which on it counts. `found` is set at the end, unless `fault`
+    is: a fault in here is that queue's."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        entry_count: int,
+        new_file_id: Callable[[], bytes],
+        state: bytes | None,
+        first: int,
+    ) -> None:
+        self.queue_id = queue_id
+        self.entry_count = entry_count
+        self.new_file_id = new_file_id
+        self.state = state
+        self.first = first
+        self.said: list[tuple[str, str]] = []
+        self.found: RecoveredQueue | None = None
+        self.fault: Exception | None = None
+
+    def run(self, files: Files) -> None:
+        self.said.clear()
+        one = OneQueue(files, self.queue_id, self.entry_count, self.new_file_id, self.say)
+        try:
+            self.found = one.run_one(self.known(files), self.first)
+        except DiskFailed:
+            raise
+        except Exception as error:
+            self.fault = error
+
+    def known(self, files: Files) -> QueueState | None:
+        """The state to begin with."""
+        if self.state is not None:
+            return decode_queue_state(self.state, 0, FORMAT)[0]
+        checkpoint, _ = read_newest(files)
+        states = [] if checkpoint is None else checkpoint.queues
+        return next((state for state in states if state.id == self.queue_id), None)
+
+    def say(self, level: str, text: str) -> None:
+        """For the log, later."""
+        self.said.append((level, text))
