@@ -77,6 +77,13 @@ def plain(name: str) -> str:
     return name.translate(LINE_ENDS)
 
 
+BINDINGS_MAX: Final = 100
+"""Bindings that are taken away in a piece."""
+
+BINDING_WORK: Final = 5
+"""Units of work of one."""
+
+
 class Question:
     """A command to a queue or to the store, and what to do with its answer."""
 

@@ -6,6 +6,7 @@ whoever remembers routes knows when to ask again.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation
@@ -143,6 +144,18 @@ class Topology:
         if if_unused and not exchange.is_empty:
             raise ChannelViolation(406, f"exchange {self._place(name)} in use")
         return self._drop([name])
+
+    def thin_out(self, name: str, most: int) -> int:
+        """Take away some bindings of an exchange that is about to be deleted. Returns how many."""
+        exchange = self.exchanges.get(name)
+        if exchange is None:
+            return 0
+        some = [*islice(exchange.bindings.values(), most)]
+        for binding in some:
+            self._forget(binding)
+            exchange.remove(binding)
+        self.epoch += 1
+        return len(some)
 
     def check_deletion(self, name: str) -> None:
         """Refuse it for an exchange that was not declared by a client."""

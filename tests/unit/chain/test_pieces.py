@@ -173,3 +173,24 @@ def test_what_is_sent_behind_long_work_is_done_in_order(broker: Broker) -> None:
         m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0),
     ]
     assert isinstance(client.reader.channels[1], Channel)
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic", "headers", "fanout"])
+def test_an_exchange_goes_with_all_its_bindings(broker: Broker, kind: str) -> None:
+    client = with_channel(broker)
+    client.call(
+        1,
+        m.QueueDeclare(queue="q", durable=True),
+        m.ExchangeDeclare(exchange="e", exchange_type=kind, durable=True),
+    )
+    for each in range(500):
+        client.send(1, m.QueueBind(queue="q", exchange="e", routing_key=f"{each}", nowait=True))
+    node = broker.node.broker
+    assert len(node.definitions.bindings) == 500
+    client.send(1, m.ExchangeDelete(exchange="e"))
+    broker.wait()
+    assert client.call(1) == [m.ExchangeDeleteOk()]
+    assert node.definitions.bindings == {}
+    topology = node.vhosts["/"].topology
+    assert "e" not in topology.exchanges
+    assert topology.inbound == {}
