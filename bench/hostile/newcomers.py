@@ -17,6 +17,8 @@ import time
 
 from hostile import frames
 
+ADDRESS = "127.0.0.2"
+"""Another than the attacker's: each has its own share of the places before the login."""
 INTERVAL_S = 0.5
 PATIENCE_S = 15.0
 """A log-in that takes longer has failed."""
@@ -27,7 +29,7 @@ def log_in(port: int) -> bool:
     """As far as an open channel."""
     received = b""
     try:
-        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as link:
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S, (ADDRESS, 0)) as link:
             link.sendall(frames.login())
             while not OPENED.search(received):
                 data = link.recv(65536)

@@ -188,7 +188,7 @@ def returns(attacker: Attacker) -> None:
     attacker.flood(message, "messages", links=3)
 
 
-@attack(limit_mib=300)
+@attack(limit_mib=300, may_block=True)
 def returns_unread(attacker: Attacker) -> None:
     """The same on 50 connections that do not read."""
     message = frames.publish("", "nowhere", b"x" * KIB, mandatory=True)
