@@ -6,12 +6,15 @@ The patterns form a trie, one word an edge:
     stock.#                            `--#--> o {2}
 
 A key walks it with all the nodes its words so far can have led to. No node is visited twice for
-one word, so the work is bounded by words times nodes; and as what a run of wildcards matches does
-not depend on their order, `#.*.#` stands in the trie as `*.#`, and no run has a second `#`.
+one word, so the work is bounded by words times nodes, and where many lead is remembered. What a run
+of wildcards matches does not depend on their order: `#.*.#` stands in the trie as `*.#`, and no run
+has a second `#`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
@@ -19,6 +22,12 @@ from sluicemq.routing.exchange import Exchange, Targets, distinct
 
 ONE: Final = "*"
 ANY: Final = "#"
+
+CROWD_NODES: Final = 16
+"""With so many nodes it is cheaper to remember where they lead than to ask each."""
+
+CROWDS_NODES_MAX: Final = 100_000
+"""So many nodes are remembered in all of an exchange's crowds, a megabyte; then it starts anew."""
 
 
 class Node:
@@ -70,14 +79,17 @@ class Node:
 class TopicExchange(Exchange):
     """Matches by walking a trie of patterns."""
 
-    __slots__ = ("root",)
+    __slots__ = ("crowds", "root")
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)
         self.root = Node(absorbs=False)
+        self.crowds = Crowds()
 
     def match(self, key: str) -> list[Destination]:
-        ends = [node.targets for node in reached(self.root, split(key)) if node.targets]
+        ends = [
+            node.targets for node in reached(self.root, split(key), self.crowds) if node.targets
+        ]
         if not ends:
             return []
         if len(ends) == 1:
@@ -89,12 +101,15 @@ class TopicExchange(Exchange):
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
         node = self.root
-        for word in simplified(binding.routing_key):
+        words = simplified(binding.routing_key)
+        for word in words:
             node = node.extend(word)
         node.targets[number] = binding.target
+        self.crowds.add(words)
 
     def _discard(self, binding: BindingDefinition, number: int) -> None:
         words = simplified(binding.routing_key)
+        self.crowds.drop(words)
         path = [self.root]
         for word in words:
             path.append(path[-1].extend(word))
@@ -126,28 +141,101 @@ def simplified(pattern: str) -> list[str]:
     return words
 
 
-def reached(root: Node, words: list[str]) -> list[Node]:
+def step(nodes: Sequence[Node], word: str) -> list[Node]:
+    """Where `word` of a key leads from all these, each place once."""
+    following: list[Node] = []
+    add = following.append
+    absorbing = False
+    for node in nodes:
+        if node.absorbs:
+            add(node)
+            absorbing = True
+        child = node.children.get(word)
+        if child is not None:
+            add(child)
+            if child.any is not None:
+                add(child.any)
+        child = node.one
+        if child is not None:
+            add(child)
+            if child.any is not None:
+                add(child.any)
+    return list(dict.fromkeys(following)) if absorbing else following
+
+
+class Crowd:
+    """Many nodes at once, and where they lead by the words of patterns; None stands for all words
+    that are in no pattern."""
+
+    __slots__ = ("following", "nodes")
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self.following: dict[str | None, Crowd] = {}
+
+
+class Crowds:
+    """Those that keys have led to, remembered: with patterns like `#.a.#.b.#` a key of a hundred
+    words walks hundreds of nodes a word, and most keys walk the same ones."""
+
+    __slots__ = ("known", "size", "words")
+
+    def __init__(self) -> None:
+        self.words: Counter[str] = Counter()
+        """Of all patterns, and how often."""
+        self.known: dict[tuple[Node, ...], Crowd] = {}
+        self.size = 0
+
+    def add(self, pattern: list[str]) -> None:
+        """The trie has one more pattern, of these words."""
+        self.words.update(pattern)
+        self.forget()
+
+    def drop(self, pattern: list[str]) -> None:
+        """It has one less."""
+        for word in pattern:
+            self.words[word] -= 1
+            if not self.words[word]:
+                del self.words[word]
+        self.forget()
+
+    def forget(self) -> None:
+        """Nothing is remembered."""
+        self.known.clear()
+        self.size = 0
+
+    def lead(self, crowd: Crowd | None, word: str | None, nodes: list[Node]) -> Crowd:
+        """These nodes as a crowd, to which `word` leads from `crowd`."""
+        if self.size > CROWDS_NODES_MAX:
+            self.forget()
+        key = tuple(nodes)
+        reached = self.known.get(key)
+        if reached is None:
+            reached = self.known[key] = Crowd(key)
+            self.size += len(key)
+        if crowd is not None:
+            crowd.following[word] = reached
+            self.size += 1
+        return reached
+
+
+def reached(root: Node, words: list[str], crowds: Crowds) -> Sequence[Node]:
     """The nodes where `words` can end, each once."""
-    nodes = [root] if root.any is None else [root, root.any]
+    nodes: Sequence[Node] = [root] if root.any is None else [root, root.any]
+    crowd: Crowd | None = None
+    known: str | None = None
     for word in words:
-        following: list[Node] = []
-        add = following.append
-        absorbing = False
-        for node in nodes:
-            if node.absorbs:
-                add(node)
-                absorbing = True
-            child = node.children.get(word)
-            if child is not None:
-                add(child)
-                if child.any is not None:
-                    add(child.any)
-            child = node.one
-            if child is not None:
-                add(child)
-                if child.any is not None:
-                    add(child.any)
-        if not following:
-            return following
-        nodes = list(dict.fromkeys(following)) if absorbing else following
-    return nodes
+        if crowd is not None:
+            known = word if word in crowds.words else None
+            following = crowd.following.get(known)
+            if following is not None:
+                crowd = following
+                continue
+            nodes = crowd.nodes
+        found = step(nodes, word)
+        if not found:
+            return found
+        if crowd is not None or len(found) > CROWD_NODES:
+            crowd = crowds.lead(crowd, known, found)
+        nodes = found
+    return nodes if crowd is None else crowd.nodes

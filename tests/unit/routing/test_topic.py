@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,6 +46,53 @@ def test_matches_like_the_oracle_and_in_order_of_binding(
     for key in keys:
         fitting = [queue for pattern, queue in bindings if oracle(split(pattern), split(key))]
         assert matched(exchange, key) == list(dict.fromkeys(fitting))
+
+
+LONG_KEYS = st.lists(st.sampled_from(["a", "b", "c"]), min_size=2, max_size=6).map(".".join)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), KEYS), min_size=1, max_size=12),
+    st.lists(LONG_KEYS, min_size=4, max_size=20),
+    st.integers(0, 1),
+    st.sampled_from([0, 10, 10_000]),
+)
+def test_what_is_remembered_of_many_nodes_is_what_they_say(
+    changes: list[tuple[bool, str]], keys: list[str], crowd_nodes: int, nodes_max: int
+) -> None:
+    """Also when bindings come and go between, and when there is little room to remember."""
+    exchange = topic()
+    bound: dict[str, None] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sluicemq.routing.topic.CROWD_NODES", crowd_nodes)
+        patch.setattr("sluicemq.routing.topic.CROWDS_NODES_MAX", nodes_max)
+        for adding, pattern in changes:
+            if adding or not bound:
+                exchange.add(binding(pattern, pattern))
+                bound.setdefault(pattern)
+            else:
+                gone = next(iter(bound))
+                del bound[gone]
+                assert exchange.remove(binding(gone, gone))
+            for key in keys:
+                fitting = [each for each in bound if oracle(split(each), split(key))]
+                assert matched(exchange, key) == fitting
+                assert exchange.crowds.size <= nodes_max + 100
+    for pattern in bound:
+        exchange.remove(binding(pattern, pattern))
+    assert not exchange.crowds.words
+
+
+def test_keys_of_one_shape_are_walked_once() -> None:
+    """Many patterns with many `#`, long keys: a word is a look-up, not a walk over all nodes."""
+    exchange = topic()
+    for number in range(200):
+        words = ".#.".join("ab"[number >> bit & 1] for bit in range(8))
+        exchange.add(binding(f"#.{words}.#.z.#", "q"))
+    for number in range(50):
+        assert matched(exchange, f"{number}." + "a.b." * 58 + "a") == []
+        assert matched(exchange, f"{number}." + "a.b." * 58 + "z") == ["q"]
+    assert len(exchange.crowds.known) < 60
 
 
 @given(st.lists(st.tuples(KEYS, NAMES), max_size=12), st.data())
