@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from sluicemq.amqp.types import Malformed, Table, decode_table, encode_table
 from sluicemq.limits import JSON_DEPTH_MAX
+from sluicemq.model.nesting import is_flat_enough
 from sluicemq.text import is_utf8, octets
 
 NAME_BYTES_MAX: Final = 255
@@ -147,22 +148,6 @@ def json_of(text: bytes | str) -> Any:
     except RecursionError:
         raise ValueError(f"nested more than {JSON_DEPTH_MAX} deep") from None
     return value
-
-
-def is_flat_enough(value: object) -> bool:
-    """Are at most JSON_DEPTH_MAX objects and lists inside one another?"""
-    layer = [value]
-    for _ in range(JSON_DEPTH_MAX):
-        within: list[object] = []
-        for each in layer:
-            if isinstance(each, dict):
-                within += each.values()
-            elif isinstance(each, list):
-                within += each
-        layer = within
-        if not layer:
-            return True
-    return not any(isinstance(each, dict | list) for each in layer)
 
 
 def no_number(text: str) -> Any:

@@ -34,6 +34,7 @@ from sluicemq.model.definitions import (
     Identity,
     QueueDefinition,
 )
+from sluicemq.model.nesting import CHANGE_DEPTH, read_kept
 from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.policies import OperatorPolicy, Policy
@@ -95,12 +96,15 @@ class DurableDefinitions:
         self.queues: dict[int, QueueDefinition] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._encoded: bytes | None = None
+        self.cut_off = 0
+        """How often something was nested too deep, and was cut off in reading it."""
         if encoded:
             self._read(encoded)
 
     def _read(self, encoded: bytes) -> None:
         try:
-            all_of_them = json.loads(encoded)
+            all_of_them, is_cut = read_kept(encoded)
+            self.cut_off += is_cut
             for record in RECORDS:
                 for each in all_of_them.get(record.TABLE, ()):
                     self.put(record.of(each))
@@ -131,7 +135,9 @@ class DurableDefinitions:
     def apply(self, change: bytes) -> None:
         """One change, from the journal. Corrupt when it is none."""
         try:
-            for kind, value in json.loads(change).items():
+            changes, is_cut = read_kept(change, CHANGE_DEPTH)
+            self.cut_off += is_cut
+            for kind, value in changes.items():
                 self.apply_one(kind, value)
         except BROKEN as error:
             raise Corrupt(f"a change of the definitions that does not parse: {error}") from error

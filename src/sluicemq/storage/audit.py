@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.errors import Corrupt, DiskFailed
+from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.storage.bits import bits_of
 from sluicemq.storage.records import FILE_HEADER_SIZE, FileHeader, decode_header
 from sluicemq.storage.segments import read_block, scan_places
@@ -67,7 +67,7 @@ class Audit:
         self.size = -1
 
     def run(self) -> None:
-        """Look at it. Refused: a newer version wrote it."""
+        """Look at it. Refused: a newer version wrote it, or it is no file."""
         try:
             self._look()
         except DiskFailed as failure:
@@ -88,9 +88,9 @@ class Audit:
 
     def _look(self) -> None:
         files, segment = self.files, self.segment
+        demand_no_directory(files, segment.path)
         self.size = files.size(segment.path)
-        if self.size < 0 or files.is_directory(segment.path):
-            self.size = -1
+        if self.size < 0:
             self.problem = "is missing"
             return
         try:
@@ -130,6 +130,12 @@ class Audit:
             except Corrupt:
                 self.is_damaged = True
         return found
+
+
+def demand_no_directory(files: Files, path: str) -> None:
+    """Refused when a directory is where a file of ours is, or has to be made."""
+    if files.is_directory(path):
+        raise Refused(f"{path} is a directory, where a file must be: move it away")
 
 
 def bits_in(runs: list[Run], base: int) -> int:

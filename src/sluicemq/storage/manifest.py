@@ -18,7 +18,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sluicemq.errors import Corrupt, Refused
+from sluicemq.errors import Corrupt
+from sluicemq.storage.audit import demand_no_directory
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     MANIFEST,
@@ -36,6 +37,8 @@ UNFINISHED: Final = "manifest.tmp"
 SLOTS: Final = (4096, 8192)
 """Where the records are: a sector of any disk apart."""
 SIZE: Final = 12288
+NO_MANIFEST_FORMAT: Final = 2
+"""Up to this format of the checkpoint there was no manifest."""
 LIFE_SIZE: Final = 8
 PAYLOAD: Final = Struct(f"<QQQQ{LIFE_SIZE}s")
 U64: Final = Struct("<Q")
@@ -96,8 +99,7 @@ class Found(NamedTuple):
 def read_manifest(files: Files, node_id: bytes | None) -> Found:
     """What there is. `node_id` as the checkpoint has it, None when there is no checkpoint.
     Refused: a newer version wrote it, or it is no file."""
-    if files.is_directory(PATH):
-        raise Refused(f"{PATH} is a directory, where a file must be: move it away")
+    demand_no_directory(files, PATH)
     if files.size(PATH) < 0:
         return Found(None)
     return decode_manifest(files.read(PATH, 0, SIZE), node_id)

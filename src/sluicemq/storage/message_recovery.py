@@ -127,9 +127,9 @@ class Recovery:
         size = self.files.size(path)
         header = self.files.read(path, 0, FILE_HEADER_SIZE)
         try:
-            file_id = decode_header(header, "messages").file_id
-            file = MessageFile(self.directory, number, file_id)
-            if file.header() != header or file.path != path:
+            found = decode_header(header, "messages")
+            file = MessageFile(self.directory, number, found.file_id)
+            if found.number != number or file.path != path:
                 raise Corrupt("the file's header is that of another file")
         except Corrupt as damage:
             problem = Problem(path, 0, size, str(damage))

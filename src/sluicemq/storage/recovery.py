@@ -20,14 +20,13 @@ from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
-from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in
+from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in, demand_no_directory
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import (
     DIRECTORY as CHECKPOINT,
 )
 from sluicemq.storage.checkpoint import (
     KEPT,
-    UNFINISHED,
     Checkpoint,
     QueueState,
     numbered,
@@ -52,8 +51,15 @@ from sluicemq.storage.journal import (
     journal_numbers,
     journal_path,
 )
+from sluicemq.storage.left_over import QUEUES, left_over
+from sluicemq.storage.manifest import (
+    NO_MANIFEST_FORMAT,
+    Manifest,
+    read_manifest,
+    update_manifest,
+    write_manifest,
+)
 from sluicemq.storage.manifest import PATH as MANIFEST
-from sluicemq.storage.manifest import Manifest, read_manifest, update_manifest, write_manifest
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_recovery import Recovered
 from sluicemq.storage.positions import priority_at
@@ -61,16 +67,13 @@ from sluicemq.storage.queue_index import IndexRead, QueueIndex, Segment, picked
 from sluicemq.storage.records import size_of_record
 from sluicemq.storage.recovered_queue import RecoveredQueue
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
+from sluicemq.storage.segments import segment_path
 from sluicemq.storage.stream_recovery import StreamRecovery
-from sluicemq.storage.stream_segment import STREAMS
 
-QUEUES: Final = "queues"
 TRANSIENT_QUEUES: Final = "transient"
 RESERVE: Final = "reserve"
 """A file that is given up when the disk is full (chain/reserve.py)."""
 READ_BYTES: Final = 1 << 30
-NO_MANIFEST_FORMAT: Final = 2
-"""Up to this format of the checkpoint there was no manifest."""
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
 """With a file of the journal; what they were only the file could tell."""
 PROGRESS_EVERY: Final = 1000
@@ -126,7 +129,7 @@ class Recovery:
         self.numbers: list[int] = []
         """Of all files of the journal."""
         self.damaged: list[str] = []
-        """Files of the journal that have to be copied before they go."""
+        """Files that have to be copied before they go."""
         self.mended: list[Audit] = []
         """Segments that get back their header, or lose what was behind their end."""
         self.aside: list[str] = []
@@ -241,7 +244,7 @@ class Recovery:
         """There is no checkpoint: this is a new directory, or has lost all that says what is in
         it."""
         self.node_id = self.new_file_id()
-        found = [*self.left_over()]
+        found = [*left_over(self.files)]
         if problems:
             self.lose(CHECKPOINT, f"has no checkpoint that can be read: {'; '.join(problems)}")
         elif found:
@@ -256,17 +259,6 @@ class Recovery:
         self.aside += [path for path in found if not path.startswith(CHECKPOINT)]
         self.aside += [path for path in found if path.startswith(CHECKPOINT)]
         self.clean = not self.losses
-
-    def left_over(self) -> Iterable[str]:
-        """Files that a broker of this directory has made."""
-        directories = [CHECKPOINT, JOURNAL, "messages/persistent"]
-        for parent in (QUEUES, STREAMS):
-            directories += [f"{parent}/{name}" for name in self.files.names(parent)]
-        for directory in directories:
-            if self.files.is_directory(directory):
-                for name in self.files.names(directory):
-                    if not name.endswith(UNFINISHED):
-                        yield f"{directory}/{name}"
 
     def lose(self, path: str, text: str) -> None:
         """Something is not there that must be."""
@@ -306,6 +298,8 @@ class Recovery:
     def look_at_segments(self) -> None:
         """Is each file there, and the one that is meant?"""
         for key, queue in self.queues.items():
+            for number in queue.alive:
+                demand_no_directory(self.files, segment_path(queue.index.directory, number))
             for segment in queue.index.segments.values():
                 audit = Audit(self.files, segment, key, self.entry_count, self.given_up)
                 audit.run()
@@ -490,6 +484,8 @@ class Recovery:
     def match_definitions(self) -> None:
         """What is defined is there, and nothing else."""
         self.definitions.drop_loose_bindings()
+        if self.definitions.cut_off:
+            self.warn(["parameters nested too deep have lost their innermost parts"])
         defined = self.definitions.queues
         self.queues = {key: queue for key, queue in self.queues.items() if key in defined}
         for key in defined:

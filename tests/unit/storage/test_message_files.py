@@ -492,6 +492,15 @@ def test_a_file_under_another_ones_name_is_put_aside() -> None:
     assert again.files.next_number == 8
 
 
+def test_a_file_of_an_older_version_is_read() -> None:
+    store = Store()
+    store.write(range(1, 4))
+    header = bytearray(store.files.table[0].header())
+    header[8] -= 1
+    store.disk.write(store.path(0), 0, with_crc(bytes(header[:-4])))
+    assert Store(store.disk, {1: 1}).read(1) == {1: BODY}
+
+
 def test_a_file_of_a_newer_version_stops_the_start() -> None:
     store = Store()
     store.write(range(1, 2))
