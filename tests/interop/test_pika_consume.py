@@ -255,6 +255,25 @@ def test_global_prefetch_is_shared_by_all_consumers(
     assert len(first.deliveries + second.deliveries) == 8
 
 
+def test_a_full_channel_holds_back_who_needs_not_acknowledge(
+    connection: BlockingConnection, queue: str
+) -> None:
+    """What that one gets does not count, though."""
+    channel = connection.channel()
+    other = channel.queue_declare("", exclusive=True).method.queue
+    channel.basic_qos(prefetch_count=1, global_qos=True)
+    slow, quick = consume(channel, queue), consume(channel, other, auto_ack=True)
+    publish(channel, other, *numbered(3))
+    quick.exactly(3)
+    publish(channel, queue, b"x")
+    slow.exactly(1)
+    publish(channel, other, *numbered(3))
+    settle(connection)
+    quick.exactly(3)
+    channel.basic_ack(0, multiple=True)
+    quick.exactly(6)
+
+
 def test_global_and_own_prefetch_must_both_permit(
     connection: BlockingConnection, queue: str
 ) -> None:

@@ -1,6 +1,7 @@
 """Prefetch: how many deliveries a consumer, or all consumers of a channel, may hold unacknowledged.
 
-Both are asked before a delivery; a limit of 0 means none. No-ack consumers ask neither.
+Both are asked before a delivery; a limit of 0 means none. No-ack consumers ask the channel's only,
+and what they get does not count there (as in RabbitMQ).
 """
 
 from __future__ import annotations

@@ -101,12 +101,12 @@ class Consumer:
         if window.is_shut or window.waits():
             return 0
         room = window.credit // cost_each or 1
-        if self.no_ack:
-            return room
+        limiter = self.limiter
+        if self.no_ack:  # what it gets does not count, but it waits for the others' room
+            return 0 if limiter.limit and not limiter.permits(queue) else room
         prefetch = self.prefetch
         if prefetch.limit:
             room = min(room, prefetch.limit - prefetch.held)
-        limiter = self.limiter
         if room > 0 and limiter.limit:
             if not limiter.permits(queue):
                 return 0

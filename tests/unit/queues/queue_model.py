@@ -84,15 +84,15 @@ class ModelConsumer:
         """Could it have one more message?"""
         if self.channel.windows[queue] <= 0:
             return False
-        return self.no_ack or not (0 < self.prefetch <= self.held or self.channel.exhausted)
+        full = not self.no_ack and 0 < self.prefetch <= self.held
+        return not (full or self.channel.exhausted)
 
     def accepts(self, queue: str) -> bool:
         """May it have one more message now? If the channel's limit is in the way: it will ask."""
         if self.channel.windows[queue] <= 0:
             return False
-        if self.no_ack:
-            return True
-        return not 0 < self.prefetch <= self.held and self.channel.permits(queue)
+        full = not self.no_ack and 0 < self.prefetch <= self.held
+        return not full and self.channel.permits(queue)
 
 
 @dataclass(eq=False)
