@@ -65,6 +65,7 @@ DEATHS: Final[tuple[FieldValue, ...]] = (
     {"queue": 7, "reason": [], "count": {}},
     {}, NO_UTF8, 5, None, [], "text",
 )  # fmt: skip
+COUNTS: Final[tuple[FieldValue, ...]] = (-5, 2**63 - 1, -(2**63), 0, None, "x", 1.5, 2**64 - 1)
 QUEUE_ARGUMENTS: Final = (
     "x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes", "x-overflow",
     "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-max-priority", "x-queue-type",
@@ -155,12 +156,20 @@ def queue_arguments(choices: Choices) -> dict[str, Any]:
     return found | table(choices, QUEUE_ARGUMENTS) if choices.octet() % 3 == 0 else found
 
 
-def headers(choices: Choices) -> dict[str, Any]:
-    """Of a message."""
+def death(choices: Choices, queue: str) -> FieldValue:
+    """One that may be met again in that queue, with any count."""
+    reason = choices.pick(("expired", "expired", "maxlen", "rejected"))
+    return {"queue": queue, "reason": reason, "count": choices.pick(COUNTS)}
+
+
+def headers(choices: Choices, queue: str) -> dict[str, Any]:
+    """Of a message that goes to that queue, as likely as not."""
     found = table(choices, HEADERS)
     kind = choices.below(6)
     if kind == 0:
         found["x-death"] = [choices.pick(DEATHS) for _ in range(choices.below(5))]
+    elif kind >= 4:
+        found["x-death"] = [death(choices, queue) for _ in range(1 + choices.below(3))]
     elif kind == 1:
         found["x-delay"] = choices.pick((50, 1000, *VALUES))
     elif kind == 2:
@@ -168,7 +177,7 @@ def headers(choices: Choices) -> dict[str, Any]:
     return found
 
 
-def properties(choices: Choices) -> bytes:
+def properties(choices: Choices, queue: str) -> bytes:
     """Of a message, raw: none, plain ones, with any headers, or with a broken table."""
     kind = choices.below(5)
     if kind == 0:
@@ -189,7 +198,7 @@ def properties(choices: Choices) -> bytes:
         message_id=choices.pick((None, "1", NO_UTF8)),
         timestamp=choices.pick((None, 2**64 - 1)),
         app_id=choices.pick((None, NO_UTF8)),
-        headers=headers(choices) if choices.flag() or choices.flag() else None,
+        headers=headers(choices, queue) if choices.octet() % 4 else None,
     ).encode()
 
 

@@ -430,7 +430,7 @@ class Session:
             head = method.frame(self.channel)
         except ValueError:
             return  # longer than a short string may be
-        raw = h.properties(choices)
+        raw = h.properties(choices, key)
         body = bytes(choices.pick(SIZES))
         one = head + content_frames(self.channel, raw, body, FRAME_MAX)
         self.client.send(one * choices.pick((1, 1, 2, 9)))
