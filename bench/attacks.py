@@ -100,12 +100,11 @@ def line(row: Row, before: Row | None) -> str:
 
 
 def table(rows: list[Row], before: dict[str, Row]) -> str:
-    """All of it, and what each attack is."""
+    """All of it."""
     head = BEFORE_HEAD if before else HEAD
     nothing: Row = {"rss_mib": 0}
     lines = [head, "|---" * (head.count("|") - 1) + "|"]
     lines += [line(row, before.get(row["attack"], nothing) if before else None) for row in rows]
-    lines += ["", *(f"- {row['attack']}: {row['what']}." for row in rows)]
     return "\n".join(lines)
 
 

@@ -211,6 +211,7 @@ def main() -> None:
         ended = str(error)
     except Stopped:
         pass
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     early = time.monotonic() < attacker.ends
     reasons = [each.closed for each in attacker.links if each.closed[:3] not in ("", SHUTDOWN)]
     remark = "; ".join(dict.fromkeys([*reasons, *([ended] if early and ended else [])]))
