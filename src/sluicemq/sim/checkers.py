@@ -271,7 +271,7 @@ class Checkers:
         for channel in [c for c in self.channels if c.gone and not c.inbox]:
             del self.channels[channel]
         if len(self.queues) > self.broker.queue_count:
-            for queue in [q for q in self.queues if q.machine.deleted and not q.inbox]:
+            for queue in [q for q in self.queues if q.machine.deleted and not q.scheduled]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
 
