@@ -229,6 +229,7 @@ class MessageStore(FlowActor):
     """One per node. `durable` False: nothing outlives the process, so nothing is journalled."""
 
     kind = "message_store"
+    is_common = True
 
     def __init__(
         self,

@@ -168,6 +168,8 @@ class Scheduler:
 class Actor:
     """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
+    is_common = False
+    """Do all others post to it, so that it goes on until its inbox is empty?"""
     is_patient = False
     """Does it bring work in, so that it waits for those who do the work that is there?"""
     is_vital = True
@@ -206,6 +208,15 @@ class Actor:
         none left it ends after the message or piece it is at."""
         self.scheduler.work -= work
 
+    def schedule_rest(self) -> None:
+        """Ask for another turn for what this one leaves: behind all others, or, where all others
+        post to, before them. They would post more in each round than one turn can handle."""
+        if self.is_common and not self.scheduled:
+            self.scheduled = True
+            self.scheduler.ready.appendleft(self)
+        else:
+            self.schedule()
+
     def begin(self, pieces: Iterator[int]) -> None:
         """Do long work in pieces: `pieces` does one at each step and yields the units that it has
         cost. As many are done now as the turn allows; the rest goes on in the next turns, and what
@@ -238,7 +249,7 @@ class Actor:
         if self.underway is None:
             self.handle_inbox()
         if self.inbox or self.underway is not None:
-            self.schedule()
+            self.schedule_rest()
         self.turn_ended()
         scheduler.spent += turn_work - scheduler.work
 
