@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
 LINGER_DEFAULT_MS = 5000
-UNPARSED_BYTES = 64 << 20
+UNPARSED_BYTES = 32 << 20
 """About so much may be read and not parsed yet, shared by all sockets; see chain/pacer.py for why
 readers of those who publish can be far behind."""
-UNPARSED_BYTES_MIN = 1 << 15
+UNPARSED_BYTES_MIN = 1 << 14
 UNPARSED_BYTES_MAX = 1 << 19
 """Bounds of one socket's part."""
 READ_BYTES_MAX = 1 << 18
@@ -35,6 +35,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "address",
+        "clamped",
         "full",
         "goodbye",
         "held",
@@ -56,6 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         """The reader wants nothing."""
         self.unparsed = 0
         """Bytes that were read since the reader last had done with all."""
+        self.clamped = 0
+        """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
         """Enough of them: more are read when the reader has done with these."""
         self.goodbye: asyncio.TimerHandle | None = None
@@ -102,6 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self.unparsed += nbytes
         if self.unparsed >= self.net.unparsed_max and not self.rests:
             self.rests = True
+            self.clamp()
             if not self.held:
                 self.transport.pause_reading()
         self.data_received(bytes(self.net.buffer[:nbytes]))
@@ -110,6 +114,15 @@ class Connection(asyncio.BufferedProtocol):
         """For the reader, which is there when the socket's own matters are settled."""
         if self.reader is not None:
             self.reader.post(Received(data))
+
+    def clamp(self) -> None:
+        """Its reader is behind. With many others on this node the system shall not take much more
+        from the peer than one read: what waits in its buffer waits the longer the more it is."""
+        size = self.net.unparsed_max
+        if size < UNPARSED_BYTES_MAX and size != self.clamped:
+            self.clamped = size
+            plain = self.transport.get_extra_info("socket")
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     def taken(self) -> None:
         """The reader has done with what was read."""

@@ -7,6 +7,7 @@ held up is looked at again when its socket takes bytes or a confirm comes.
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -39,6 +40,10 @@ from sluicemq.lab.stamp import STAMP
 from sluicemq.lab.verification import NACKED, PROMISED, PublishedReport
 from sluicemq.lab.worker import Worker
 
+SEND_BUFFER_NS: Final = 100_000_000
+SEND_BUFFER_BYTES_MIN: Final = 4096
+"""The buffer of a publisher's socket takes what is due in so much time: left to itself a kernel
+takes some MB before it pushes back, and what waits in there would count as written."""
 BATCH_BYTES: Final = 131_072
 """Most bytes encoded before the socket is asked again: what is written but not sent is little."""
 
@@ -97,7 +102,9 @@ class PublisherLink(Link):
         self.publisher = Publisher(
             self.number, queue, envelope, plan.period_ns, phase_ns, plan.confirms
         )
-        self._batch_max = max(1, BATCH_BYTES // envelope.size)
+        buffer_bytes = max(SEND_BUFFER_BYTES_MIN, envelope.size * SEND_BUFFER_NS // plan.period_ns)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+        self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes) // envelope.size)
         self.session.open_channel(self.CHANNEL)
 
     def on_event(self, event: object, now_ns: int) -> None:
