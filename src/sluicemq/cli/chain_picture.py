@@ -32,6 +32,7 @@ NOUNS: Final = {
     "message_store": "the",
     "alarm": "the",
     "disk": "the",
+    "pacer": "the",
 }
 WORTH_TELLING_MS: Final = 100
 """Less than this says little about why somebody is slow."""
@@ -79,6 +80,7 @@ def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max
     wrapped_counts = [wrapped(text, cell) for text, cell in zip(counts, widths, strict=True)]
     lines = [arrows(widths), *beside(wrapped_counts, widths), "", *beside(columns, widths)]
     lines += aside(chain, "writer", "WRITERS", width, rows_max)
+    lines += aside(chain, "pacer", "PACER", width, rows_max)
     lines += aside(chain, "alarm", "ALARMS", width, rows_max)
     return [*lines, "", *held_up(chain, rows_max)]
 

@@ -14,6 +14,7 @@ from sluicemq.chain.queue import ClassicShell, Enqueue
 from sluicemq.flow.credit import Inflow
 
 if TYPE_CHECKING:
+    from sluicemq.chain.broker import Broker
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue import Queue
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 STORE = "message store"
 DISK = "disk"
+PACER = "pacer"
 NS_PER_MS = 1_000_000
 
 
@@ -42,6 +44,7 @@ def chain(node: Node) -> dict[str, Any]:
         state = "no space, tried again" if broker.store.retrying else "a sync is running"
         drawing.add_other(DISK, "disk", state)
         drawing.add_gate(STORE, DISK, broker.store.full)
+    drawing.add_pacer(broker)
     for source, reason in broker.alarms.reasons.items():
         drawing.add_other(alarm_id(source), "alarm", reason, f"{source} alarm")
     return {"stages": drawing.stages, "links": drawing.links}
@@ -111,6 +114,19 @@ class Drawing:
         if isinstance(queue, ClassicShell):
             self.add_link(own, STORE, queue.to_store, queue.store_inflow)
 
+    def add_pacer(self, broker: Broker) -> None:
+        """Who publishes and waits for queues to deal out what they have: see chain/pacer.py."""
+        pacer = broker.pacer
+        if pacer is None or not pacer.is_held:
+            return
+        state = f"deals out first: {pacer.lag} messages behind"
+        self.add_other(PACER, PACER, state)
+        since_ns = self.now_ns - pacer.held_since_ns
+        for reader in broker.connections.values():
+            if reader.intake.scheduled:
+                total_ns = pacer.held_ns(self.now_ns)
+                self.links.append(link_row(reader.name, PACER, True, since_ns, total_ns))
+
     def add_stage(
         self, stage_id: str, actor: FlowActor, name: str, state: str, waiting: int = 0
     ) -> None:
@@ -167,18 +183,26 @@ class Drawing:
 
     def gate_row(self, sender: str, receiver: str, gate: Gate) -> Link:
         """What every gate has."""
-        return {
-            "sender": sender,
-            "receiver": receiver,
-            "credit": 0,
-            "initial": 0,
-            "owed": 0,
-            "withheld": 0,
-            "deferred": 0,
-            "shut": gate.is_shut,
-            "blocked_ms": gate.shut_ns(self.now_ns) // NS_PER_MS,
-            "blocked_total_ms": gate.blocked_ns(self.now_ns) // NS_PER_MS,
-        }
+        shut_ns, blocked_ns = gate.shut_ns(self.now_ns), gate.blocked_ns(self.now_ns)
+        return link_row(sender, receiver, gate.is_shut, shut_ns, blocked_ns)
+
+
+def link_row(
+    sender: str, receiver: str, is_shut: bool, shut_ns: int, blocked_total_ns: int
+) -> Link:
+    """What everything has that may hold up somebody; there is no credit in it."""
+    return {
+        "sender": sender,
+        "receiver": receiver,
+        "credit": 0,
+        "initial": 0,
+        "owed": 0,
+        "withheld": 0,
+        "deferred": 0,
+        "shut": is_shut,
+        "blocked_ms": shut_ns // NS_PER_MS,
+        "blocked_total_ms": blocked_total_ns // NS_PER_MS,
+    }
 
 
 def queue_id(queue: Queue) -> str:

@@ -129,6 +129,12 @@ def flow(node: Node) -> Row:
         facts["links"] = budget.links
         facts["budget_messages"] = budget.messages
         facts["budget_bytes"] = budget.bytes
+    pacer = node.broker.pacer
+    if pacer is not None:
+        facts["publishers_held"] = pacer.is_held
+        facts["publishers_held_count"] = pacer.held_count
+        facts["publishers_held_ms"] = pacer.held_ns(node.broker.world.clock.now_ns()) // 1_000_000
+        facts["queues_lag_messages"] = pacer.lag
     return facts
 
 

@@ -17,6 +17,7 @@ from sluicemq.amqp.methods import (
     QueueDeclare,
 )
 from sluicemq.amqp.types import Table
+from sluicemq.chain.pacer import Pace
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
 from sluicemq.manage.lists import LISTS
@@ -257,3 +258,18 @@ def test_chain_tells_which_client_does_not_read(bench: Bench) -> None:
     bench.reader.writer.choked = True
     (chain,) = bench.rows("chain")
     assert stage_named(chain, "writer")["state"] == "waiting for the client to read"
+
+
+def test_chain_and_status_tell_that_publishers_are_held(bench: Bench) -> None:
+    pacer = bench.node.broker.pacer
+    assert pacer is not None
+    pacer.note(Pace(), 5000, 100, 4900)
+    bench.reader.intake.schedule()
+    (chain,) = bench.rows("chain")
+    assert stage_named(chain, "pacer")["state"] == "deals out first: 4900 messages behind"
+    assert (bench.reader.name, "pacer") in shut_links(chain)
+    assert stage_named(chain, "reader")["state"] == "flow"
+    (status,) = bench.rows("status")
+    assert status["Flow control"]["publishers_held"] is True
+    assert status["Flow control"]["publishers_held_count"] == 1
+    assert status["Flow control"]["queues_lag_messages"] == 4900
