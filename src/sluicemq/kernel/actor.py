@@ -224,6 +224,8 @@ class Actor:
         assert self.underway is None, f"{type(self).__name__} has long work under way already"
         self.underway = pieces
         self.go_on()
+        if self.underway is not None:
+            self.schedule()
 
     def go_on(self) -> None:
         """Do pieces of the long work under way until it is done or the turn's work is spent."""

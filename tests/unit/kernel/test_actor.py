@@ -292,3 +292,17 @@ def test_a_fault_of_one_that_says_nothing_ends_all_turns() -> None:
     assert not scheduler.run(100)
     assert broke == [actor]
     assert log == []
+
+
+def test_long_work_that_begins_at_the_end_of_a_turn_goes_on() -> None:
+    class Late(Digger):
+        def turn_ended(self) -> None:
+            if not self.log:
+                self.begin(self.pieces(["one", "two"]))
+
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    Late(scheduler, "a", log).schedule()
+    while scheduler.run(1):
+        pass
+    assert [what for _, what in log] == ["one", "two"]
