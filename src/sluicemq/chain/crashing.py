@@ -73,6 +73,8 @@ class Crash:
         queue.turn_ended = nothing  # type: ignore[method-assign]
         struck, effects = queue.struck or queue.working, self.unmade()
         take(queue, self.steps(struck, effects))
+        if queue.gone:
+            return  # it was deleted before, or just now
         again = "it is read back from the disk"
         if self.state == CRASHED:
             again = "it stays down, after its second fault in a minute"

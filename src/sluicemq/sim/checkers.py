@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
     from sluicemq.sim.net import SimNet
+    from sluicemq.storage.recovered_queue import RecoveredQueue
 
 READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
 FULL: Final = "full"
@@ -184,6 +185,8 @@ class Checkers:
         self.connections: dict[Reader, None] = {}
         """Those that hold something after the broker has forgotten them, too."""
         self.queues: dict[ClassicShell, Spy] = {}
+        self.crashed: dict[ClassicShell, None] = {}
+        """What is left of queues that have had a fault."""
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
         self.held_up: dict[Outflow, tuple[int, int]] = {}
@@ -196,6 +199,8 @@ class Checkers:
         (vhost,) = self.broker.vhosts.values()
         self._declare = vhost.declare_queue
         vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
+        self._replace = vhost.replace
+        vhost.replace = self.replace  # type: ignore[method-assign]
         for queue in vhost.queues.values():
             if isinstance(queue, ClassicShell):
                 self.watch(queue)
@@ -206,6 +211,12 @@ class Checkers:
         if isinstance(queue, ClassicShell):
             self.watch(queue)
         return queue
+
+    def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
+        """What takes the place of a queue that has had a fault gets a model, too."""
+        self._replace(queue, found)
+        assert isinstance(queue.successor, ClassicShell)
+        self.watch(queue.successor)
 
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside it."""
@@ -231,8 +242,8 @@ class Checkers:
             self.waiting.count(reader.writer)
         for channel in self.channels:
             self.waiting.count(channel, channel.inflow)
-        for queue in self.queues:
-            self.waiting.count(queue)
+        for each in (*self.queues, *self.crashed):
+            self.waiting.count(each)
         self.waiting.count(self.broker.store)
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self.links()
@@ -270,6 +281,9 @@ class Checkers:
                 del self.connections[reader]
         for channel in [c for c in self.channels if c.gone and not c.inbox]:
             del self.channels[channel]
+        for queue in [q for q in self.queues if q.crash is not None]:
+            del self.queues[queue]  # it only answers
+            self.crashed[queue] = None
         if len(self.queues) > self.broker.queue_count:
             for queue in [q for q in self.queues if q.machine.deleted and not q.scheduled]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
@@ -546,6 +560,8 @@ class Checkers:
             promise(shut == 0, reader.name, "has a shut gate")
         for channel in self.channels:
             promise(channel.keeper.gates_shut == 0, channel.name, "has a shut gate")
+            if channel.closing:
+                continue  # what was on its way to it is nobody's any more
             for source, (outflow, _) in channel.consuming.windows.items():
                 promise(source.machine.deleted or not outflow.is_shut, outflow.name, "are shut")
         for queue in self.queues:

@@ -324,6 +324,18 @@ class History:
         self.confirmed += len(tags)
         return len(tags)
 
+    def reject(self, stream: Stream, tag: int, multiple: bool) -> None:
+        """basic.nack from the broker: a queue that comes and goes has had a fault. In a batch that
+        was divided among queues the part of such a one refuses all of it."""
+        promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
+        tags = [tag]
+        if multiple:
+            tags = [each for each in stream.unconfirmed if each <= tag]
+        passing = any(queue.promise in PASSING for queue in self.queues.values())
+        promise(passing, stream.name, "is refused", *tags)
+        for each in tags:
+            del stream.unconfirmed[each]
+
     def give_back(self, stream: Stream, message: MessageId | None) -> None:
         """basic.return."""
         promise(message is not None, stream.name, "gets back what nobody sent")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq.sim.history import VOLATILE
 from sluicemq.sim.peer import Peer
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 VITAL_PERCENT: Final = 10
 """Of the mistakes: in an actor that all share."""
+
+
+QUEUE_PERCENT: Final = 20
+"""Of the others: in a queue that comes and goes anyway, so that clients expect it to."""
 
 
 class Mistake(Exception):
@@ -42,12 +47,27 @@ class Mistakes:
         if self.random.randrange(100) < VITAL_PERCENT:
             self.strike(self.random.choice(vital(node)), None)
             return
+        queues = self.passing(node)
+        if queues and self.random.randrange(100) < QUEUE_PERCENT:
+            self.strike(self.random.choice(queues), None)
+            return
         victims = [peer for peer in self.work.peers[1:] if not peer.over and not peer.leaving]
         if victims:
             peer = self.random.choice(victims)
             reader = peer.socket.reader
             kinds = [reader, reader, reader.writer, *reader.channels.values()]
             self.strike(self.random.choice(kinds), peer)
+
+    def passing(self, node: Node) -> list[Actor]:
+        """Queues whose clients expect that they are gone some time, and that would be there again:
+        one fault in the life of a node each."""
+        known = self.work.book.queues
+        return [
+            queue
+            for queue in node.broker.all_queues()
+            if queue.name in known and queue.name not in queue.vhost.crashes
+            if known[queue.name].promise == VOLATILE
+        ]
 
     def strike(self, actor: Actor, peer: Peer | None) -> None:
         """A method of the actor ends by an exception, before or after its work."""

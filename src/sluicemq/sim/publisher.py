@@ -73,6 +73,9 @@ class Publisher(Role):
         if isinstance(method, m.BasicAck):
             self.work.book.confirm(self.stream, method.delivery_tag, method.multiple)
             self.wake()
+        elif isinstance(method, m.BasicNack):
+            self.work.book.reject(self.stream, method.delivery_tag, method.multiple)
+            self.wake()
         elif isinstance(method, m.ConfirmSelectOk):
             self.wake()
         else:
