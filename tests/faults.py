@@ -41,6 +41,17 @@ def deep(channel: Channel) -> None:
     deep(channel)
 
 
+def queue(channel: Channel) -> None:
+    """In another client's queue, in its next turn."""
+    shell = channel.vhost.queues["work"]
+
+    def mistaken(*_: object) -> None:
+        raise Mistake
+
+    shell.machine.apply = mistaken  # type: ignore[method-assign]
+    shell.schedule()
+
+
 def store(channel: Channel) -> None:
     channel.broker.store.post("what it does not know")
 
@@ -65,7 +76,8 @@ def flood(channel: Channel) -> None:
 
 
 FAULTS: Final[dict[str, Callable[[Channel], None]]] = {
-    f"fault-{each.__name__}": each for each in (channel, memory, deep, store, stall, spin, flood)
+    f"fault-{each.__name__}": each
+    for each in (channel, memory, deep, queue, store, stall, spin, flood)
 }
 
 

@@ -100,6 +100,26 @@ def test_a_fault_in_a_command_is_its_answer(bench: Bench) -> None:
     bench.work()
 
 
+def test_a_queue_is_read_back_after_a_fault_and_stays_down_after_two(bench: Bench) -> None:
+    bench.work()
+    bench.work()
+    for messages, state in (("2", "running"), ("2", "crashed")):
+        bench.call_for("fault-queue").expect("Queue.DeclareOk")
+        deadline = time.monotonic() + 60
+        while bench.ctl("list_queues", "-s", "name", "state").split("work\t")[1][:7] != state:
+            assert time.monotonic() < deadline
+        assert bench.said().count("has crashed") == (1 if state == "running" else 2)
+        if state == "running":
+            assert f"goes on with {messages} messages" in bench.said()
+    bench.worker.send(publish("work", properties=DURABLE)).expect("Basic.Nack")
+    assert stop(bench.process) == 0
+    again = Bench(bench.directory)
+    again.work()
+    counts = dict(line.split() for line in again.ctl("list_queues", "-s").splitlines())
+    assert counts["work"] == "3"
+    assert stop(again.process) == 0
+
+
 @pytest.mark.parametrize("fault", ["store", "loop"])
 def test_a_fault_of_what_all_share_ends_the_process(bench: Bench, fault: str) -> None:
     bench.work()
