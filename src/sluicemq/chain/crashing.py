@@ -96,8 +96,11 @@ class Crash:
         return effects
 
     def failed(self) -> None:
-        """Another fault, in what is done here: there is no way back but a restart."""
+        """There is no way back but a restart: the disk does not take what has to be on it, or what
+        is done here has had a fault, too."""
         self.state = CRASHED
+        if self.deletion is not None:
+            self.delete(self.deletion)
 
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
         """What has to be told and given back."""
@@ -216,7 +219,7 @@ class Crash:
     def read_back(self, message: Defined) -> None:
         """All that was said of the queue is durable. If it cannot be, a restart has to do."""
         if message.failure:
-            self.state = CRASHED
+            self.failed()
             return
         checkpoints = self.broker.store.checkpoints
         self.job = QueueRecovery(
@@ -241,7 +244,7 @@ class Crash:
             return
         self.broker.has_space(job)
         if job.found is None:
-            self.state = CRASHED
+            self.failed()
             why = str(job.failure) if job.fault is None else told(job.fault)
             text = f"{queue.title} cannot be read back; no checkpoint is made until a restart"
             log.write("error", f"{text}: {why}")

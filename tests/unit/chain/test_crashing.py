@@ -12,6 +12,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.chain.message_store import Defined
 from sluicemq.chain.queue import ClassicShell
 from sluicemq.limits import CRASH_WINDOW_NS
 
@@ -189,3 +190,22 @@ def test_a_transient_queue_begins_empty() -> None:
     assert bench.queue.machine.depth.ready == 0
     bench.publisher.publish(1, "q", b"x")
     assert bench.queue.machine.depth.ready == 1
+
+
+def test_who_deletes_one_that_cannot_be_read_back_is_answered() -> None:
+    bench = Bench()
+    bench.world.disk.jobs.clear()
+
+    def mistaken(*_: Any) -> None:
+        raise Mistake
+
+    bench.queue.machine.serve = mistaken  # type: ignore[method-assign]
+    bench.queue.schedule()
+    bench.node.run(1)
+    bench.publisher.post_bytes(m.QueueDelete(queue="q").frame(1))
+    bench.node.run(1000)
+    bench.node.broker.store.seal("EIO")
+    bench.queue.post(Defined("EIO"))
+    bench.run()
+    told = [e.method for e in bench.publisher.events() if isinstance(e, MethodFrame)]
+    assert isinstance(told[-1], m.ChannelClose)
