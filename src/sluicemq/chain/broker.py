@@ -210,7 +210,7 @@ class Broker:
         for exchange in definitions.exchanges.values():
             self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
         streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
-        forget_streams(self.world.disk.files, streams)
+        forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
         self.streams_found = recovery.streams
         for queue_id, definition in definitions.queues.items():
             found = recovery.queues[queue_id]

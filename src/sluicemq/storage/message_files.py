@@ -432,10 +432,11 @@ class MessageFiles:
         files.make_directory(self.directory)
         self.recovery.make_durable()
 
-    def tidy(self) -> None:
-        """Files of no use go, when it is durable that nobody refers to them."""
+    def tidy(self, keep: bool = False) -> None:
+        """Files of no use go, when it is durable that nobody refers to them; `keep`: into the
+        quarantine."""
         assert self.recovery is not None
-        self.recovery.tidy()
+        self.recovery.tidy(keep)
         self.recovery = None
 
     def wipe(self, files: Files) -> None:

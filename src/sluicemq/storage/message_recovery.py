@@ -113,12 +113,14 @@ class Recovery:
             if path not in (*self.dead, *self.aside):
                 self.files.sync(path)
 
-    def tidy(self) -> None:
-        """What is of no use goes."""
-        for path in self.dead:
+    def tidy(self, keep: bool = False) -> None:
+        """What is of no use goes; `keep`: into the quarantine, for what refers to it may be what
+        was lost."""
+        for path in () if keep else self.dead:
             self.files.delete(path)
-        for path in self.aside:
-            put_aside(self.files, path)
+        for path in [*self.aside, *self.dead] if keep else self.aside:
+            if self.files.size(path) >= 0:  # else all files of a lost directory were put aside
+                put_aside(self.files, path)
         if self.dead or self.aside:
             self.files.sync_directory(self.directory)
 

@@ -207,7 +207,7 @@ class Recovery:
     def tidy(self, persistent: MessageFiles) -> None:
         """What is of no use any more goes."""
         files = self.files
-        persistent.tidy()
+        persistent.tidy(keep=bool(self.losses))
         self.drop_unknown()
         for number in self.numbers:
             files.delete(journal_path(number))
@@ -433,8 +433,7 @@ class Recovery:
 
     def copy_aside(self, path: str) -> None:
         """A copy for whoever wants to look at it."""
-        copy = keep_copy(self.files, path)
-        self.say("error", f"recovery: {path} was damaged; a copy is {copy}")
+        self.say("error", f"recovery: {path} was damaged; a copy is {keep_copy(self.files, path)}")
 
     def apply(self, entry: Entry) -> None:
         if isinstance(entry, Run):
@@ -552,7 +551,8 @@ class Recovery:
                 for message_id in run.ids:
                     counts[message_id] = counts.get(message_id, 0) + 1
         found = persistent.look(self.files, counts, self.given_up)
-        self.warn([f"{each.path}: {each.text}" for each in found.problems])
+        for each in found.problems:  # when nobody misses anything, a write was cut off there
+            self.say("error" if found.missing else "info", f"recovery: {each.path}: {each.text}")
         highest = max(persistent.highest_id, found.highest_id)
         self.next_message_id = max(self.next_message_id, highest + 1)
         missing = set(found.missing)
@@ -641,7 +641,7 @@ class Recovery:
                 path = f"{directory}/{name}"
                 is_ours = SEGMENT_NAME.fullmatch(name) and not files.is_directory(path)
                 if is_ours and path not in known:
-                    files.delete(path)
+                    self.drop(path)
 
     def strays(self) -> Iterable[str]:
         """What no broker has put among the queues."""
@@ -658,15 +658,20 @@ class Recovery:
                     yield path
 
     def drop_tree(self, path: str) -> None:
-        """The directory of a queue that nobody knows. After a loss it may be one whose definition
-        was lost: then nothing in it is deleted."""
+        """The directory of a queue that nobody knows."""
         if not self.losses:
             self.files.delete_tree(path)
             return
         for name in self.files.names(path):
-            if not self.files.is_directory(f"{path}/{name}"):
-                kept = put_aside(self.files, f"{path}/{name}")
-                self.say("error", f"recovery: {path}/{name} is of no queue; it is {kept} now")
+            self.drop(f"{path}/{name}")
+
+    def drop(self, path: str) -> None:
+        """A file that nobody needs; after a loss, that may be because what needs it was lost."""
+        if self.losses:
+            kept = put_aside(self.files, path)
+            self.say("error", f"recovery: nothing tells of {path} any more; it is {kept} now")
+        else:
+            self.files.delete(path)
 
     def checkpoint(self, clean: bool) -> Checkpoint:
         """The state now."""

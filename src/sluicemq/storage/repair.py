@@ -29,7 +29,7 @@ from sluicemq.storage.records import (
 )
 from sluicemq.storage.recovery import Recovery
 from sluicemq.storage.stream_log import StreamLog
-from sluicemq.storage.stream_recovery import recover_stream, stream_numbers
+from sluicemq.storage.stream_recovery import forget_streams, recover_stream, stream_numbers
 from sluicemq.storage.stream_segment import Segment, SegmentScan, stream_directory, stream_path
 
 MESSAGES: Final = f"messages/{PERSISTENT}"
@@ -61,6 +61,7 @@ class Repair:
             self.files, ENTRY_COUNT, self.new_file_id, self.say, accept_loss=True, thorough=True
         )
         recovery.run(persistent, transient)
+        forget_streams(self.files, {*recovery.streams}, keep=bool(recovery.losses))
         for key, queue in recovery.definitions.queues.items():
             if queue.type == STREAM:
                 recovery.streams[key].settle()

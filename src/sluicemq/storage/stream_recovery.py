@@ -46,12 +46,16 @@ def stream_numbers(files: Files, directory: str) -> list[int]:
     return [each for each in numbers if not files.is_directory(stream_path(directory, each))]
 
 
-def forget_streams(files: Files, known: set[int]) -> None:
-    """Directories of streams that are no more."""
+def forget_streams(files: Files, known: set[int], keep: bool = False) -> None:
+    """Directories of streams that are no more go; `keep`: their files into the quarantine, for it
+    may be the definition that was lost."""
     for name in files.names(STREAMS):
         path = f"{STREAMS}/{name}"
-        if name.isdecimal() and int(name) not in known and files.is_directory(path):
-            files.delete_tree(path)
+        if not name.isdecimal() or int(name) in known or not files.is_directory(path):
+            continue
+        for number in stream_numbers(files, path) if keep else ():
+            put_aside(files, stream_path(path, number))
+        files.delete_tree(path)
 
 
 class StreamRecovery:

@@ -494,12 +494,13 @@ def test_a_segment_that_is_too_short_is_told_and_what_there_is_counts() -> None:
     checkpoint(files, state)
     path = f"{queue_directory(1, True)}/{0:08d}.idx"
     del files.files[path].data[state.length - 8 :]
+    cut = files.content(path)
     whole = f"{path} has {state.length - 8} of {state.length} bytes, 2 messages of queue 'q'"
     assert refused(files).startswith(whole)
     recovery, errors = recover(files, accept_loss=True)
     assert live(recovery) == []
     assert any(path in error for error in errors)
-    assert files.names("quarantine") == ["queues-1-00000000.idx"]
+    assert files.content("quarantine/queues-1-00000000.idx") == cut
 
 
 def test_of_a_segment_that_is_too_short_the_blocks_before_the_cut_count() -> None:
