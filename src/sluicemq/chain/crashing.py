@@ -248,6 +248,8 @@ class Crash:
             why = str(job.failure) if job.fault is None else told(job.fault)
             text = f"{queue.title} cannot be read back; no checkpoint is made until a restart"
             log.write("error", f"{text}: {why}")
+            if job.failure is not None:  # it may have been a sync
+                self.broker.store.seal(str(job.failure))
             return
         if self.state == CRASHED:
             self.broker.store.checkpoints.keep(queue, job.found)
@@ -282,6 +284,7 @@ class Crash:
             queue.vhost.crashes.pop(queue.name, None)
             if queue.definition.durable:
                 self.broker.store.checkpoints.release(queue)
+                self.broker.store.post(Flushed(queue))  # one that is under way may wait for it
                 self.broker.store.post(StoreQueueDeleted(queue, answer))
             elif command.channel is not None:
                 command.channel.post(answer)

@@ -312,6 +312,7 @@ class History:
                 if (
                     sent.persistent
                     and queue.durable
+                    and queue.promise != LOSSY  # somebody may have taken it and nobody has seen it
                     and not queue.is_taken((stream.number, each - 1))
                 ):
                     queue.confirmed = max(queue.confirmed, sent.at)
