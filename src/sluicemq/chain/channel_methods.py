@@ -557,13 +557,18 @@ METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
 }
 
 METHOD_WORK: Final[dict[type[Method], int]] = {
-    m.ExchangeDeclare: 30,
-    m.ExchangeDelete: 30,
-    m.ExchangeBind: 20,
-    m.ExchangeUnbind: 20,
-    m.QueueDeclare: 60,
-    m.QueueBind: 20,
-    m.QueueUnbind: 20,
-    m.BasicConsume: 30,
+    m.ExchangeDeclare: 60,
+    m.ExchangeDelete: 60,
+    m.ExchangeBind: 40,
+    m.ExchangeUnbind: 40,
+    m.QueueDeclare: 200,
+    m.QueueDelete: 100,
+    m.QueueBind: 40,
+    m.QueueUnbind: 40,
+    m.QueuePurge: 60,
+    m.BasicConsume: 100,
+    m.BasicCancel: 60,
+    m.BasicGet: 60,
 }
-"""Units of work that some of them cost; the others cost a few, or say themselves what."""
+"""Units of work that some of them cost, with the turn of the queue that they ask; the others cost a
+few, or say themselves what."""

@@ -51,11 +51,11 @@ Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
 Targets: TypeAlias = "list[Target]"
 
 
-TARGETS_MAX: Final = 100
+TARGETS_MAX: Final = 20
 """Queues to which a batch is posted in a piece."""
 
-TARGET_WORK: Final = 3
-"""Units of work of one of them."""
+TARGET_WORK: Final = 60
+"""Units of work that one of them costs, with the turn that the queue then needs."""
 
 
 class Route:
@@ -298,6 +298,8 @@ class Publishing:
         for queue, outflow, inflow in targets:
             outflow.spend(count)
             queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+        if len(targets) > 1:
+            channel.spend(TARGET_WORK * len(targets))
 
     def spread(self) -> Iterator[int]:
         """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so

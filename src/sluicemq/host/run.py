@@ -10,7 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
@@ -111,6 +111,7 @@ class Host:
         self.node = Node(world, config, index, accept_loss)
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
+        self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
         self.servers: list[asyncio.Server] = []
         self.control: ControlServer
         self.port = 0
@@ -250,6 +251,11 @@ class Host:
                 break
             await asyncio.sleep(0.005)
         await self.disk.stop()
+
+
+def now_us() -> int:
+    """Microseconds of the monotonic clock."""
+    return perf_counter_ns() // 1000
 
 
 def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageIndex:

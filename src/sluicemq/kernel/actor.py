@@ -64,6 +64,8 @@ class Scheduler:
         """Units that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
         """Units spent since patient actors last had their turns."""
+        self.intake_at_us = 0
+        """When that was, by `now_us`."""
         self.intake = 0
         """Units that patient actors may spend before it is the others' turn again."""
         self.is_held = False
@@ -73,6 +75,11 @@ class Scheduler:
 
     def wake(self) -> None:
         """Set by the World (host: `loop.call_soon`; sim: an event)."""
+
+    def now_us(self) -> int:
+        """Microseconds of a clock that shows what turns really take, set by the World where there
+        is one: then shares and the patient go by it where it shows more than the units do."""
+        return 0
 
     def witness(self, actor: Actor, error: Exception) -> None:
         """Set by the node: a turn of `actor` has ended by `error`. For the log and the counters."""
@@ -109,6 +116,7 @@ class Scheduler:
             if actor.is_patient:
                 self.intake -= self.turn_work - self.work
                 self.spent = 0
+                self.intake_at_us = self.now_us()
             turns_max -= 1
         self.awake = bool(ready or (patient and (self.intake > 0 or not self.is_held)))
         return self.awake
@@ -117,10 +125,14 @@ class Scheduler:
         """Is it the turn of those who are patient?"""
         if self.intake > 0:
             return True
-        if self.is_held or (self.ready and self.spent < PATIENCE_WORK):
+        if self.is_held or (self.ready and not self.have_had_enough()):
             return False
         self.intake = INTAKE_WORK
         return True
+
+    def have_had_enough(self) -> bool:
+        """Have the others had PATIENCE_WORK since patient actors last had their turns?"""
+        return max(self.spent, self.now_us() - self.intake_at_us) >= PATIENCE_WORK
 
     def take_some_in(self, work: int) -> None:
         """Let patient actors have turns worth `work` units now, also while they are held."""
@@ -321,7 +333,8 @@ class Share(Actor):
         scheduler = self.scheduler
         turn_work = scheduler.turn_work
         left = scheduler.share_work
-        while members and left > 0:
+        end_us = scheduler.now_us() + left
+        while members and left > 0 and scheduler.now_us() <= end_us:
             member = members.popleft()
             try:
                 member.run_turn()
