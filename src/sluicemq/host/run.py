@@ -45,7 +45,7 @@ CLOSE_SECONDS: Final = 5.0
 """How long the disk may finish nothing while the storage is being closed: longer than a bad disk
 takes for a sync, shorter than service managers wait."""
 
-ROUND_SECONDS: Final = 0.004
+ROUND_SECONDS: Final = 0.003
 """How long actors run between two looks at the sockets, beyond the turns under way. A busy client's
 answer waits for about three rounds."""
 

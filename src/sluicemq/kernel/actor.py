@@ -24,7 +24,7 @@ from sluicemq.kernel.containment import is_vital
 TURN_MAX: Final = 64
 """Inbox messages handled in one turn at most."""
 
-TURN_WORK: Final = 1000
+TURN_WORK: Final = 500
 """Units of work a turn may spend. A unit is what takes about a microsecond, as far as its spender
 knows; a turn that has spent all of them ends with the message or piece that it is at."""
 
@@ -34,10 +34,10 @@ MESSAGE_WORK: Final = 5
 TURN_OVERHEAD_WORK: Final = 20
 """Units a turn costs besides."""
 
-SHARE_WORK: Final = 2000
+SHARE_WORK: Final = 1000
 """Units that the members of one share may spend before everybody else has had a turn."""
 
-PATIENCE_WORK: Final = 4000
+PATIENCE_WORK: Final = 2000
 """Units that are spent before patient actors get their turns, when others are never done."""
 
 INTAKE_WORK: Final = 2000

@@ -167,10 +167,12 @@ def test_written_comes_after_the_sync() -> None:
     bench.finish()
     assert bench.heard(0) == [1]
     assert bench.commits == []
-    assert bench.disk.files.actions[-2:] == [
+    assert bench.disk.files.actions[-4:] == [
         "sync journal/00000002.jif",
         "sync_directory journal",
-    ], "the first group of a file makes its name durable too"
+        "write manifest",
+        "sync manifest",
+    ], "the first group of a file makes its name durable too, and that it must be there"
 
 
 def test_what_arrives_during_a_sync_waits_for_the_next_one() -> None:
