@@ -48,8 +48,8 @@ class Crash:
         self.job: QueueRecovery | None = None
         self.is_safe = False
         """Checkpoints may go on without it."""
-        self.deletion: c.Delete | None = None
-        """It is to be deleted, when it has been read back."""
+        self.deletions: list[c.Delete] = []
+        """It is to be deleted, when it has been read back: who has asked for that."""
 
     @property
     def text(self) -> str:
@@ -99,8 +99,7 @@ class Crash:
         """There is no way back but a restart: the disk does not take what has to be on it, or what
         is done here has had a fault, too."""
         self.state = CRASHED
-        if self.deletion is not None:
-            self.delete(self.deletion)
+        self.delete_now()
 
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
         """What has to be told and given back."""
@@ -265,8 +264,13 @@ class Crash:
         self.is_safe = True
         self.broker.store.checkpoints.release(self.queue)
         self.broker.store.post(Flushed(self.queue))
-        if self.deletion is not None:
-            self.delete(self.deletion)
+        self.delete_now()
+
+    def delete_now(self) -> None:
+        """It need not be waited for any more."""
+        deletions, self.deletions = self.deletions, []
+        for command in deletions:
+            self.delete(command)
 
     def delete(self, command: c.Delete) -> None:
         """By wish, or with the connection or virtual host it belongs to; when it has been read
@@ -276,8 +280,10 @@ class Crash:
         if isinstance(successor, type(queue)) and successor is not queue:
             successor.post(command)
         elif queue.definition.durable and not self.is_safe and self.state == RECOVERING:
-            self.deletion = command
-        elif not queue.gone:
+            self.deletions.append(command)
+        elif queue.gone:
+            self.refuse(command.channel)
+        else:
             queue.gone = True
             answer = e.Deleted(command.channel, 0)
             queue.vhost.forget_queue(queue)

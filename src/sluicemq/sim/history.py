@@ -202,6 +202,7 @@ class QueueHistory:
         "durable",
         "given_back_since",
         "given_back_unseen",
+        "had_fault",
         "highest",
         "name",
         "on_disk",
@@ -223,6 +224,8 @@ class QueueHistory:
         time."""
         self.given_back_since = 0
         """The same since the last crash."""
+        self.had_fault = False
+        """It was read back from the disk: what was out or just acknowledged may come again."""
         self.confirmed = -1
         """When the last publish was sent that was confirmed, and persistent."""
         self.on_disk = -1
@@ -417,6 +420,8 @@ class History:
         return delivery
 
     def _may_come_again(self, message: MessageId, earlier: Delivery, by: Consumption) -> None:
+        if self.queue(by.queue).had_fault:
+            return
         holder = earlier.by.holder
         where = f"{message} comes to {by.holder} from {by.queue}"
         dealt_with = earlier.dealt_with
@@ -479,6 +484,13 @@ class History:
             queue = self.queue(name)
             queue.given_back_unseen += 1
             queue.given_back_since += 1
+
+    def fault(self, queue: str) -> None:
+        """The broker has made a mistake in that queue, and reads it back."""
+        history = self.queue(queue)
+        history.had_fault = True
+        history.given_back_unseen += 1
+        history.given_back_since += 1
 
     # -- the broker's end
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq.chain.queue import Queue
 from sluicemq.sim.history import VOLATILE
 from sluicemq.sim.peer import Peer
 
@@ -89,6 +90,8 @@ class Mistakes:
             self.happened.append(type(actor).__name__.lower())
             if peer is not None:
                 peer.expect_close()
+            elif isinstance(actor, Queue):
+                self.work.book.fault(actor.name)
             raise Mistake
 
         setattr(actor, name, mistaken)
