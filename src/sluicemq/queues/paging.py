@@ -197,11 +197,13 @@ class Backing(Loading):
         target, self.target = self.target, 0
         self.alphas_to_betas(self.length(), store_is_full)
         self.target = target
+        if self.q1.chunks or self.q4.chunks:
+            return  # what somebody waits for comes back to q3 meanwhile, and has to stay there
         while self.q3.chunks:
             self._page(Q3, self.q3.take_last(self.q3.count))
         while self.q2.chunks:
             self._page(Q2, self.q2.take_first(self.q2.count))
-        self.converting = bool(self.q1.chunks or self.q4.chunks)
+        self.converting = False
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
         """q1's oldest, then q4's newest (spec 4.9). Returns what is left of the quota."""

@@ -279,6 +279,20 @@ def test_a_queue_that_becomes_lazy_pages_out_what_is_there_and_one_that_is_not_a
         bench.drain()
 
 
+def test_a_get_is_answered_while_a_queue_becomes_lazy_and_its_storage_takes_nothing() -> None:
+    with tiny():
+        bench = Bench(durable=False)
+        bench.set_target(0)
+        bench.publish(1, 15, False, 1, 0)  # in the message store
+        bench.seal(True)
+        bench.publish(1, 0, False, 1, 0)
+        bench.set_lazy(True)
+        bench.get(0, True)
+        check(bench)
+        bench.read_bodies()
+        assert bench.gets == 0
+
+
 def purge_around_what_is_out() -> None:
     """Half of what is out comes back and is paged out: delta reaches over the other half, which is
     on disk too."""
