@@ -41,6 +41,7 @@ from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 from ..fakes import FakeClock, bystander
 from ..storage.files import DictFiles, run
+from .carrying_out import carry_out
 
 ENTRIES = 8
 IO_BATCH = 2
@@ -459,7 +460,7 @@ class Bench:
 
     def apply(self, command: Command) -> None:
         effects: list[Effect] = []
-        self.machine.apply(command, effects)
+        carry_out(self.machine, command, effects)
         self.make_real(effects)
 
     def turn(self) -> None:

@@ -41,6 +41,7 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.settings import QueueSettings
 
 from ..fakes import FakeClock, bystander, drain
+from .carrying_out import carry_out
 from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
 
@@ -143,7 +144,7 @@ class SideBySide:
         """One command; the queue actor serves at the end of its turn."""
         self.sound = False
         effects: list[Effect] = []
-        pair.real.apply(command, effects)
+        carry_out(pair.real, command, effects)
         assert self.shown(pair, effects) == expected
         self.sound = True
         pair.actor.schedule()
@@ -172,7 +173,7 @@ class SideBySide:
     def serve(self, pair: Pair) -> None:
         self.sound = False
         effects: list[Effect] = []
-        pair.real.apply(Serve(), effects)
+        carry_out(pair.real, Serve(), effects)
         assert self.shown(pair, effects) == pair.model.serve()
         self.sound = True
 
@@ -502,6 +503,6 @@ class SideBySide:
                 pair.windows[model.name].shut()
             pair.model.ready.clear()
             effects: list[Effect] = []
-            pair.real.apply(Purge(bystander()), effects)
+            carry_out(pair.real, Purge(bystander()), effects)
             assert pair.real.depth.footprint == pair.real.depth.persistent == 0
             assert pair.real.lots == {}

@@ -64,6 +64,7 @@ from sluicemq.queues.settings import QueueSettings
 from transcripts import check
 
 from ..fakes import FakeClock, bystander, drain
+from .carrying_out import carry_out
 from .indices import new_index
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "queue"
@@ -129,7 +130,7 @@ class Interpreter:
     def apply(self, command: Command, queue: Queue | None = None) -> list[str]:
         queue = queue or self.queues[self.queue]
         effects: list[Effect] = []
-        queue.machine.apply(command, effects)
+        carry_out(queue.machine, command, effects)
         queue.actor.schedule()
         return [self.shown(queue, e) for e in effects if not isinstance(e, Remove)]
 
