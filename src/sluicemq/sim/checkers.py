@@ -72,6 +72,9 @@ CONTENTS_EVERY: Final = 64
 FRAME_OVERHEAD: Final = 400
 """Heads of the frames of one unit of delivery cost: basic.deliver, header, body frames."""
 
+HEARTBEAT_BYTES: Final = 8
+"""One that has not come whole is all that a client may have sent when everything is still."""
+
 TURN_ADDS: Final = 100_000
 """What a turn may add to a writer's backlog after its reader was stopped: one got message of the
 largest size, confirms for what is in the chain, answers to what a client asked at once."""
@@ -556,7 +559,10 @@ class Checkers:
         for queue in self.queues:
             depth = queue.machine.depth
             promise(depth.footprint == 0, queue.name, "still accounts", depth.footprint)
-        promise(self.broker.accounted_bytes == 0, "accounted", self.broker.accounted_bytes)
+        begun = [reader.accounted for reader in self.broker.connections.values()]
+        promise(all(held < HEARTBEAT_BYTES for held in begun), "connections hold", begun)
+        told = self.broker.accounted_bytes
+        promise(told == sum(begun), "accounted", told, "beside heartbeats that come", begun)
         for reader in self.broker.connections.values():
             shut = reader.keeper.gates_shut + reader.halts.gates_shut
             promise(shut == 0, reader.name, "has a shut gate")
