@@ -77,13 +77,6 @@ def plain(name: str) -> str:
     return name.translate(LINE_ENDS)
 
 
-BINDINGS_MAX: Final = 100
-"""Bindings that are taken away in a piece."""
-
-BINDING_WORK: Final = 5
-"""Units of work of one."""
-
-
 class Question:
     """A command to a queue or to the store, and what to do with its answer."""
 
@@ -200,8 +193,14 @@ def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
     name = plain(method.exchange)
     channel.vhost.topology.check_deletion(name)
     channel.rights.check_exchange(CONFIGURE, name)
-    changes = declarations.delete_exchange(channel.vhost, name, method.if_unused)
-    reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
+
+    def deleted(changes: list[bytes]) -> None:
+        reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
+
+    if method.if_unused:
+        deleted(declarations.delete_exchange(channel.vhost, name, True))
+    else:
+        channel.begin(declarations.delete_in_pieces(channel.vhost, name, deleted))
 
 
 def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:

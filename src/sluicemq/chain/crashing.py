@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import Defined, Forgotten, StoreDefinition, StoreQueueDeleted
-from sluicemq.chain.queue import Enqueue, FilesGone, QueueGone, TryAgain
+from sluicemq.chain.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
 from sluicemq.chain.severing import Step, take
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
@@ -190,6 +190,9 @@ class Crash:
             self.refuse(message.channel)
         elif isinstance(message, c.Delete):
             self.delete(message)
+        elif isinstance(message, Leaving):
+            for answer in self.queue.farewells:
+                self.delete(c.Delete(answer.channel, False, False))
         elif isinstance(message, Flush):
             if self.is_safe:  # else the checkpoint waits for it until then
                 self.broker.store.post(Flushed(self.queue))

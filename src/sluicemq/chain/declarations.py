@@ -6,20 +6,29 @@ none when nothing durable has changed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.message_store import StoreDefinition
 from sluicemq.model.definitions import (
     EXCHANGE,
     RESERVED_PREFIX,
     BindingDefinition,
+    Destination,
     ExchangeDefinition,
 )
 from sluicemq.routing.delayed import DELAYED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.chain.vhost import VirtualHost
+
+
+BINDINGS_MAX: Final = 100
+"""Bindings that are taken away in a piece."""
+
+BINDING_WORK: Final = 10
+"""Units of work of one."""
 
 
 def declare_exchange(vhost: VirtualHost, asked: ExchangeDefinition, passive: bool) -> list[bytes]:
@@ -39,6 +48,26 @@ def declare_exchange(vhost: VirtualHost, asked: ExchangeDefinition, passive: boo
 def delete_exchange(vhost: VirtualHost, name: str, if_unused: bool) -> list[bytes]:
     """exchange.delete; auto-delete exchanges may go with it."""
     return exchanges_gone(vhost, vhost.topology.delete_exchange(name, if_unused))
+
+
+def delete_in_pieces(
+    vhost: VirtualHost, name: str, then: Callable[[list[bytes]], None]
+) -> Iterator[int]:
+    """exchange.delete without a condition, of one with very many bindings perhaps; `then` gets the
+    changes."""
+    while vhost.topology.take_from(name, BINDINGS_MAX):
+        yield BINDINGS_MAX * BINDING_WORK
+    while unbind_some(vhost, Destination(EXCHANGE, name)):
+        yield BINDINGS_MAX * BINDING_WORK
+    then(delete_exchange(vhost, name, False))
+
+
+def unbind_some(vhost: VirtualHost, target: Destination) -> bool:
+    """Take away BINDINGS_MAX bindings to what is about to be deleted; it is forgotten with what
+    binds it for good. True when there are more."""
+    for change in exchanges_gone(vhost, vhost.topology.take_to(target, BINDINGS_MAX)):
+        vhost.broker.store.post(StoreDefinition(change, None))
+    return target in vhost.topology.inbound
 
 
 def bind(vhost: VirtualHost, binding: BindingDefinition) -> list[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.checkpoints import Flush, Flushed
+from sluicemq.chain.declarations import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.delivery_counts import counted
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_store import (
@@ -83,6 +84,10 @@ class QueueGone:
         self.queue = queue
 
 
+class Leaving:
+    """To a deleted queue, from itself: take away some more of its bindings, then go."""
+
+
 class TryAgain:
     """There may be space on the disk again."""
 
@@ -131,6 +136,8 @@ class Queue(FlowActor):
         self.deliveries = GateKeeper(broker.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
         self.gone = False
+        self.farewells: list[Deleted] = []
+        """Deletions that are to be answered when its bindings are gone."""
         self.forgotten = False
         """It is deleted, and that is durable."""
         self.accounted = 0
@@ -152,6 +159,27 @@ class Queue(FlowActor):
     def state(self, now_ns: int) -> str:
         """As users see it."""
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
+
+    def leave(self, answer: Deleted) -> None:
+        """Deleted. When there are many bindings they go first, some at a time; what asks meanwhile
+        hears that the queue is not there, or has asked before it was deleted."""
+        self.farewells.append(answer)
+        if len(self.farewells) == 1:
+            self.leave_some()
+
+    def leave_some(self) -> None:
+        """Take away a part of the bindings; after the last one, go."""
+        if self.vhost.unbind_some(self):
+            self.spend(BINDINGS_MAX * BINDING_WORK)
+            self.post(Leaving())
+            return
+        for answer in self.farewells:
+            self.go(answer)
+        self.farewells = []
+
+    def go(self, answer: Deleted) -> None:
+        """Leave the broker's tables, and answer."""
+        raise NotImplementedError
 
     def stream_files(self) -> StreamFiles | None:
         """What files of its own must be there after a restart; None: none, as most queues."""
@@ -283,6 +311,8 @@ class ClassicShell(Queue):
             self.machine.backing.bound(message.upto)
         elif isinstance(message, Collect):
             self.collect(message.empty)
+        elif isinstance(message, Leaving):
+            self.leave_some()
         elif isinstance(message, Forgotten):
             self.forgotten = True
             self.delete_files()
@@ -376,7 +406,7 @@ class ClassicShell(Queue):
             if effect.returned is not None and effect.content is not None:
                 [effect.content] = counted([effect.content], effect.address, effect.returned)
         elif isinstance(effect, Deleted):
-            self.go(effect)
+            self.leave(effect)
             return
         elif isinstance(effect, DeadLetter):
             self.upkeep.dead_letter(effect)

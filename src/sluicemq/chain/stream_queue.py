@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import Forgotten, StoreQueueDeleted
-from sluicemq.chain.queue import Enqueue, FilesGone, Queue, QueueGone, TryAgain
+from sluicemq.chain.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
 from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
@@ -147,6 +147,8 @@ class StreamShell(Queue):
             if message is self.age_look:
                 self.retain()
                 self.clock.call_after(RETENTION_LOOK_MS, self, message)
+        elif isinstance(message, Leaving):
+            self.leave_some()
         elif isinstance(message, LookAtEnd):
             self.look_at_end(message)
         elif isinstance(message, PolicyChanged):
@@ -209,7 +211,7 @@ class StreamShell(Queue):
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
         elif isinstance(effect, Deleted):
-            self.go(effect)
+            self.leave(effect)
             return
         channel: Actor | None = effect.channel  # type: ignore[union-attr]
         if channel is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.crashing import Crash
-from sluicemq.chain.declarations import exchanges_gone
+from sluicemq.chain.declarations import exchanges_gone, unbind_some
 from sluicemq.chain.delaying import HoldingQueue
 from sluicemq.chain.message_store import StoreDefinition
 from sluicemq.chain.queue import ClassicShell, Queue
 from sluicemq.chain.republishing import Republisher
 from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.model.definitions import STREAM, QueueDefinition
+from sluicemq.model.definitions import QUEUE, STREAM, Destination, QueueDefinition
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of
 from sluicemq.queues.commands import Delete
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
@@ -142,6 +142,12 @@ class VirtualHost:
             self.broker.durable_queues[queue.id] = queue
             if isinstance(queue, ClassicShell):
                 self.broker.store.checkpoints.touch(queue)
+
+    def unbind_some(self, queue: Queue) -> bool:
+        """Take away BINDINGS_MAX bindings of a deleted queue. True when there are more."""
+        if self.queues.get(queue.name) is not queue:
+            return False
+        return unbind_some(self, Destination(QUEUE, queue.name))
 
     def forget_queue(self, queue: Queue) -> None:
         """The queue has been deleted; its bindings go with it."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from sluicemq.amqp.types import decode_kept_table, encode_table
 from sluicemq.errors import Corrupt
@@ -59,6 +59,9 @@ RECORDS: Final[tuple[type[Record], ...]] = (
 )
 """What is plain JSON, in the order of the checkpoint."""
 DELETED: Final = "_deleted"
+SOURCE: Final = "source"
+End: TypeAlias = tuple[str, str, str]
+"""Of a binding: virtual host, SOURCE or what kind of thing it leads to, name."""
 TOGETHER: Final = "together"
 
 
@@ -95,6 +98,8 @@ class DurableDefinitions:
         self.exchanges: dict[tuple[str, str], ExchangeDefinition] = {}
         self.queues: dict[int, QueueDefinition] = {}
         self.bindings: dict[Identity, BindingDefinition] = {}
+        self._ends: dict[End, dict[Identity, None]] = {}
+        """The bindings that go with an exchange or a queue."""
         self._encoded: bytes | None = None
         self.cut_off = 0
         """How often something was nested too deep, and was cut off in reading it."""
@@ -151,12 +156,11 @@ class DurableDefinitions:
         elif kind == "queue":
             self.queues[int(value["id"])] = queue_of(value)
         elif kind == "binding":
-            binding = binding_of(value)
-            self.bindings[binding.identity] = binding
+            self._bind(binding_of(value))
         elif kind == "exchange_deleted":
             self._drop_exchange(*([DEFAULT_VHOST, value] if isinstance(value, str) else value))
         elif kind == "unbinding":
-            self.bindings.pop(binding_of(value).identity, None)
+            self._unbind(binding_of(value).identity)
         elif kind == TOGETHER:
             for change in value:
                 for each_kind, each in change.items():
@@ -188,7 +192,9 @@ class DurableDefinitions:
         """All that names this virtual host, or this user."""
         tables: list[dict[Any, Any]] = [*self.records.values()]
         if field == "vhost":
-            tables += [self.exchanges, self.bindings]
+            tables.append(self.exchanges)
+            for identity in [key for key, each in self.bindings.items() if each.vhost == name]:
+                self._unbind(identity)
         for table in tables:
             for key, each in [*table.items()]:
                 if getattr(each, field, None) == name:
@@ -212,14 +218,14 @@ class DurableDefinitions:
         queue = self.queues.pop(queue_id, None)
         if queue is not None:
             self._encoded = None
-            self._unbind(queue.vhost, "queue", queue.name)
+            self._release((queue.vhost, "queue", queue.name))
 
     def add_binding(self, binding: BindingDefinition) -> bytes:
-        self.bindings[binding.identity] = binding
+        self._bind(binding)
         return self._changed("binding", binding_fields(binding))
 
     def delete_binding(self, binding: BindingDefinition) -> bytes:
-        self.bindings.pop(binding.identity, None)
+        self._unbind(binding.identity)
         return self._changed("unbinding", binding_fields(binding))
 
     def drop_loose_bindings(self) -> None:
@@ -229,25 +235,32 @@ class DurableDefinitions:
         for identity, binding in [*self.bindings.items()]:
             place = binding.vhost, binding.destination
             if binding.destination_type == "queue" and place not in known:
-                del self.bindings[identity]
+                self._unbind(identity)
                 self._encoded = None
 
     def _drop_exchange(self, vhost: str, name: str) -> None:
         self.exchanges.pop((vhost, name), None)
-        for identity, binding in [*self.bindings.items()]:
-            if (binding.vhost, binding.source) == (vhost, name):
-                del self.bindings[identity]
-        self._unbind(vhost, "exchange", name)
+        self._release((vhost, SOURCE, name))
+        self._release((vhost, "exchange", name))
 
-    def _unbind(self, vhost: str, kind: str, name: str) -> None:
-        target = vhost, kind, name
-        gone = [
-            identity
-            for identity, each in self.bindings.items()
-            if (each.vhost, each.destination_type, each.destination) == target
-        ]
-        for identity in gone:
-            del self.bindings[identity]
+    def _bind(self, binding: BindingDefinition) -> None:
+        self.bindings[binding.identity] = binding
+        for end in ends_of(binding):
+            self._ends.setdefault(end, {})[binding.identity] = None
+
+    def _unbind(self, identity: Identity) -> None:
+        """It need not be there."""
+        binding = self.bindings.pop(identity, None)
+        for end in ends_of(binding) if binding is not None else ():
+            others = self._ends[end]
+            del others[identity]
+            if not others:
+                del self._ends[end]
+
+    def _release(self, end: End) -> None:
+        """The bindings of an exchange or a queue that is no more."""
+        for identity in [*self._ends.get(end, ())]:
+            self._unbind(identity)
 
     def _changed(self, kind: str, value: object) -> bytes:
         self._encoded = None
@@ -260,6 +273,13 @@ RECORD_OF: Final = {each.KIND: each for each in RECORDS}
 def together(changes: Iterable[bytes]) -> bytes:
     """Several changes as one: all of them will be found again, or none."""
     return b'{"%s": [%s]}' % (TOGETHER.encode(), b", ".join(changes))
+
+
+def ends_of(binding: BindingDefinition) -> tuple[End, End]:
+    """What it goes with."""
+    vhost = binding.vhost
+    target = vhost, binding.destination_type, binding.destination
+    return (vhost, SOURCE, binding.source), target
 
 
 def packed(arguments: Arguments) -> str:

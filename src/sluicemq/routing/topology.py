@@ -145,17 +145,21 @@ class Topology:
             raise ChannelViolation(406, f"exchange {self._place(name)} in use")
         return self._drop([name])
 
-    def thin_out(self, name: str, most: int) -> int:
+    def take_from(self, name: str, most: int) -> int:
         """Take away some bindings of an exchange that is about to be deleted. Returns how many."""
         exchange = self.exchanges.get(name)
-        if exchange is None:
-            return 0
-        some = [*islice(exchange.bindings.values(), most)]
+        some = [] if exchange is None else [*islice(exchange.bindings.values(), most)]
         for binding in some:
             self._forget(binding)
-            exchange.remove(binding)
+            self.exchanges[name].remove(binding)
         self.epoch += 1
         return len(some)
+
+    def take_to(self, target: Destination, most: int) -> tuple[str, ...]:
+        """Take away some bindings to what is about to be deleted. Returns the auto-delete exchanges
+        that went with their last one."""
+        some = [*islice(self.inbound.get(target, {}).values(), most)]
+        return self._drop(self._detach(some))
 
     def check_deletion(self, name: str) -> None:
         """Refuse it for an exchange that was not declared by a client."""

@@ -4,14 +4,19 @@ very little is asked for large things; others ask, publish and leave while they 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.channel import Channel
+from sluicemq.chain.declarations import BINDINGS_MAX
 from sluicemq.chain.publishing import TARGETS_MAX
 from sluicemq.kernel.world import Closed
+from sluicemq.model.definitions import QUEUE, Destination
+from sluicemq.routing.topology import Topology
 
 from .client import NO_PROPERTIES, Broker, Client
 
@@ -187,10 +192,55 @@ def test_an_exchange_goes_with_all_its_bindings(broker: Broker, kind: str) -> No
         client.send(1, m.QueueBind(queue="q", exchange="e", routing_key=f"{each}", nowait=True))
     node = broker.node.broker
     assert len(node.definitions.bindings) == 500
-    client.send(1, m.ExchangeDelete(exchange="e"))
+    topology = node.vhosts["/"].topology
+    client.post_bytes(m.ExchangeDelete(exchange="e").frame(1))
+    assert most_in_a_turn(broker, lambda: bindings_to(topology, "q")) == BINDINGS_MAX
     broker.wait()
     assert client.call(1) == [m.ExchangeDeleteOk()]
     assert node.definitions.bindings == {}
-    topology = node.vhosts["/"].topology
     assert "e" not in topology.exchanges
     assert topology.inbound == {}
+
+
+def bindings_to(topology: Topology, queue: str) -> int:
+    return len(topology.inbound.get(Destination(QUEUE, queue), ()))
+
+
+def most_in_a_turn(broker: Broker, count: Callable[[], int]) -> int:
+    """Until nobody has anything to do: by how much `count` falls in one turn."""
+    most, before = 0, count()
+    while broker.node.run(1):
+        now = count()
+        most = max(most, before - now)
+        before = now
+    return most
+
+
+@pytest.mark.parametrize(
+    ("kind", "durable"), [("classic", True), ("classic", False), ("stream", True)]
+)
+def test_a_queue_goes_with_all_its_bindings(broker: Broker, kind: str, durable: bool) -> None:
+    declare = m.QueueDeclare(queue="q", durable=durable, arguments={"x-queue-type": kind})
+    client, other, publisher = [with_channel(broker) for _ in range(3)]
+    exchange = m.ExchangeDeclare(
+        exchange="e", exchange_type="topic", durable=durable, auto_delete=True
+    )
+    client.call(1, declare, exchange)
+    for each in range(550):
+        client.send(1, m.QueueBind(queue="q", exchange="e", routing_key=f"{each}", nowait=True))
+    client.events()
+    node = broker.node.broker
+    topology = node.vhosts["/"].topology
+    client.post_bytes(m.QueueDelete(queue="q").frame(1))
+    other.post_bytes(m.QueueDelete(queue="q").frame(1))
+    head = m.BasicPublish(exchange="e", routing_key="549").frame(1)
+    publisher.post_bytes(head + content_frames(1, NO_PROPERTIES, b"x", 131072))
+    assert most_in_a_turn(broker, lambda: bindings_to(topology, "q")) <= BINDINGS_MAX
+    broker.wait()
+    assert client.call(1) == other.call(1) == [m.QueueDeleteOk(message_count=0)]
+    assert node.definitions.bindings == {}
+    assert "q" not in topology.queues
+    assert "e" not in topology.exchanges
+    assert topology.inbound == {}
+    answer = m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0)
+    assert client.call(1, declare) == [answer]
