@@ -276,6 +276,9 @@ class Channel(FlowActor):
             self.begin_long(self.publish_singly(run), BASIC_PUBLISH[1])
             return
         try:
+            if len(run.contents) > 1 and publishing.is_dear(run):
+                self.begin_long(self.publish_singly(run), BASIC_PUBLISH[1])
+                return
             publishing.publish_any(run)
         except (ChannelViolation, ConnectionViolation):
             deque(publishing.spread(), 0)  # what was before it goes out before the channel ends
@@ -284,8 +287,9 @@ class Channel(FlowActor):
             self.begin_long(publishing.spread(), BASIC_PUBLISH[1])
 
     def publish_singly(self, run: AnyPublishes) -> Iterator[int]:
-        """Messages with large properties, which take a while to read."""
+        """Messages with large properties, or whose ways take a while to find."""
         publishing = self.publishing
+        yield 0  # to find that out may have been the work of a turn
         rest: AnyPublishes | None = run
         while rest is not None:
             first, rest = split(rest, 1) if len(rest.contents) > 1 else (rest, None)

@@ -58,12 +58,16 @@ TARGET_WORK: Final = 60
 """Units of work that one of them costs, with the turn that the queue then needs."""
 
 
+DEAR_WORK: Final = 200
+"""Bindings that a message is compared with, so many that each message is a piece of its own."""
+
+
 class Route:
     """Where the publishes of one raw method frame go. `targets` None: that depends on more.
     `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
     the address of a reply consumer, which is no queue."""
 
-    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
+    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets", "work")
 
     def __init__(
         self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
@@ -74,6 +78,8 @@ class Route:
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
         self.targets = None if self.replies else targets
+        self.work = 0
+        """What it took to find the way of the message for which the route was made."""
         self.lone: Target | None = None
         if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
             self.lone = self.targets[0]
@@ -105,6 +111,15 @@ class Publishing:
         """Batches that go to so many queues, or came behind such a one, that they are posted in
         pieces (`spread`); each with its first number for confirms, 0 if there are none."""
         self.published = 0
+
+    def is_dear(self, event: AnyPublishes) -> bool:
+        """May it take so long to find the ways of these messages that they are to go singly?"""
+        if isinstance(event, Publishes):
+            raw_method, method = event.raw_method, event.method
+        else:
+            assert isinstance(event, VariedPublishes)
+            raw_method, method = event.raw_methods[0], event.methods[0]
+        return self.route_of(raw_method, method, event.contents[0]).work > DEAR_WORK
 
     def publish_any(self, event: AnyPublishes) -> None:
         """Route a run of either kind."""
@@ -350,6 +365,7 @@ class Publishing:
         if message.read_content or message.by_chance:
             targets = None
         route = Route(raw_method, method, topology.epoch, targets)
+        route.work = message.work
         self.routes[raw_method] = route
         return route
 
@@ -373,7 +389,7 @@ class Publishing:
             else:
                 targets = [(queues[name], *self.link(queues[name])) for name in names]
             self.destinations[names] = targets
-        self.channel.spend(len(names) + len(message.keys))
+        self.channel.spend(len(names) + len(message.keys) + message.work)
         return targets
 
     def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:

@@ -43,12 +43,13 @@ PRESENT: Final = None
 class Pattern:
     """What a binding asks for. `needs_all` False: one of the pairs is enough."""
 
-    __slots__ = ("needs_all", "pairs", "target")
+    __slots__ = ("needs_all", "pairs", "required", "target")
 
     def __init__(self, binding: BindingDefinition) -> None:
         kind = binding.arguments.get(MATCH, "all")
         self.needs_all = kind in ALL
         self.pairs = pairs_of(binding.arguments, kind in WITH_X)
+        self.required = frozenset(self.pairs if self.needs_all else ())
         self.target = binding.target
 
 
@@ -84,8 +85,10 @@ class HeadersExchange(Exchange):
         offered = set(pairs)
         found = dict(self.undemanding)
         for pair in pairs:
-            for number, pattern in self.files.get(pair, NOTHING).items():
-                if not pattern.needs_all or offered.issuperset(pattern.pairs):
+            filed = self.files.get(pair, NOTHING)
+            message.work += len(filed)
+            for number, pattern in filed.items():
+                if pattern.required <= offered:
                     found[number] = pattern.target
         return distinct(dict(sorted(found.items())))
 

@@ -22,7 +22,7 @@ def no_chance(_: int) -> int:
 class Message:
     """`keys` is the routing key, then those of the headers CC and BCC; `properties` are raw."""
 
-    __slots__ = ("_below", "_decoded", "_raw", "by_chance", "keys", "read_content")
+    __slots__ = ("_below", "_decoded", "_raw", "by_chance", "keys", "read_content", "work")
 
     def __init__(
         self,
@@ -33,6 +33,8 @@ class Message:
         self.keys: Final = keys
         self.read_content = False
         self.by_chance = False
+        self.work = 0
+        """What exchanges have compared it with, one by one, to find its way."""
         self._raw = properties
         self._below = below
         self._decoded: BasicProperties | None = None

@@ -11,9 +11,10 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.frames import content_frames
+from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.declarations import BINDINGS_MAX
-from sluicemq.chain.publishing import TARGETS_MAX
+from sluicemq.chain.publishing import DEAR_WORK, TARGETS_MAX
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
 from sluicemq.routing.topology import Topology
@@ -244,3 +245,30 @@ def test_a_queue_goes_with_all_its_bindings(broker: Broker, kind: str, durable: 
     assert topology.inbound == {}
     answer = m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0)
     assert client.call(1, declare) == [answer]
+
+
+@pytest.mark.parametrize("differ", ["headers", "keys"])
+def test_messages_that_many_bindings_are_tried_for_go_singly(broker: Broker, differ: str) -> None:
+    client = with_channel(broker)
+    client.call(
+        1,
+        m.QueueDeclare(queue="q"),
+        m.ExchangeDeclare(exchange="e", exchange_type="headers"),
+    )
+    for each in range(DEAR_WORK + 1):
+        arguments = {"x-match": "any", "a": 1, "n": each}
+        client.send(1, m.QueueBind(queue="q", exchange="e", arguments=arguments, nowait=True))
+    client.events()
+    frames = []
+    for each in range(20):
+        raw = BasicProperties(headers={"a": 1, "b": each if differ == "headers" else 0}).encode()
+        key = f"{each if differ == 'keys' else 0}"
+        frames += [m.BasicPublish(exchange="e", routing_key=key).frame(1)]
+        frames += [content_frames(1, raw, b"x", 131072)]
+    client.post_bytes(b"".join(frames))
+    publishing = client.reader.channels[1].publishing
+    assert most_in_a_turn(broker, lambda: -publishing.published) == 1
+    got = [event for _ in range(20) for event in client.call(1, m.BasicGet(queue="q"))]
+    assert [answer.message_count for answer in got if isinstance(answer, m.BasicGetOk)] == [
+        *range(19, -1, -1)
+    ]
