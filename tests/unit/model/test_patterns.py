@@ -5,6 +5,8 @@ Method: patterns with the answers RabbitMQ gives; patterns made to explode, with
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -64,6 +66,26 @@ def test_a_pattern_that_explodes_gives_up_and_then_matches_nothing() -> None:
         assert not pattern.matches("a" * 255)
     assert pattern.spent
     assert not pattern.matches("aab")
+
+
+def test_work_of_other_threads_is_not_taken_for_the_patterns() -> None:
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            pass
+
+    others = [threading.Thread(target=work) for _ in range(2)]
+    for each in others:
+        each.start()
+    try:
+        pattern = Pattern("^app-[a-z]+")
+        for at in range(20_000):
+            assert pattern.matches("app-orders"), f"name {at} of a sane pattern took too long"
+    finally:
+        done.set()
+        for each in others:
+            each.join()
 
 
 @given(st.text(alphabet="ab(){}[]?*+|^$\\.19,", max_size=40), st.text("ab", max_size=20))
