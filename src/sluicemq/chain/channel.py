@@ -31,6 +31,7 @@ from sluicemq.chain.transactions import Transaction, too_early
 from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.kernel.actor import MESSAGE_WORK
 from sluicemq.limits import HELD_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import Down
@@ -323,8 +324,10 @@ class Channel(FlowActor):
         self.take_held()
 
     def take_held(self) -> None:
-        """Go on with what was held, up to the next that takes time."""
+        """Go on with what was held, up to the next that takes time: with one at least, and with as
+        many as the turn's work is enough for."""
         held = self.held
+        scheduler = self.scheduler
         while held and self.question is None and self.underway is None and not self.closing:
             message = held.popleft()
             self.held_bytes -= bytes_of(message)
@@ -334,6 +337,9 @@ class Channel(FlowActor):
                 self.cancelled_by_broker(message)
             else:
                 self.take(message)
+            scheduler.work -= MESSAGE_WORK
+            if scheduler.work <= 0:
+                break
         if not self.is_crowded:
             self.crowded.open()
 
@@ -446,6 +452,8 @@ class Channel(FlowActor):
         """Confirms last, then everything to the writer at once."""
         if self.held and self.question is None:
             self.take_held()
+            if self.held and self.question is None:
+                self.schedule()
         if not self.closing:
             self.flush_confirms()
         out = self.out

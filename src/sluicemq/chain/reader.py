@@ -74,6 +74,10 @@ STRANGERS: Final = (
 )
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""
+LARGE_BYTES: Final = 128
+"""A method that is larger has cost more than EVENT_WORK to decode..."""
+LARGE_BYTES_PER_UNIT: Final = 4
+"""... a unit for each so many octets, as tables of small values do."""
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
@@ -319,6 +323,8 @@ class Reader(FlowActor):
             else:
                 channel.post(event)
         elif isinstance(event, MethodFrame):
+            if len(event.raw) > LARGE_BYTES:
+                self.spend(len(event.raw) // LARGE_BYTES_PER_UNIT)
             if event.channel:
                 self.channel_method(event)
             else:

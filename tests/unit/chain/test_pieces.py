@@ -11,6 +11,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.frames import content_frames
+from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.declarations import BINDINGS_MAX
@@ -272,3 +273,43 @@ def test_messages_that_many_bindings_are_tried_for_go_singly(broker: Broker, dif
     assert [answer.message_count for answer in got if isinstance(answer, m.BasicGetOk)] == [
         *range(19, -1, -1)
     ]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_was_held_is_done_as_far_as_a_turn_goes(broker: Broker, ends: bool) -> None:
+    """Many methods behind a question, each the work of a turn; then perhaps the channel's end."""
+    client = with_channel(broker)
+    channel = client.reader.channels[1]
+    client.call(1, m.QueueDeclare(queue="q"))
+    some: list[Method] = [m.QueueDeclare(queue="q", passive=True)]
+    some += [m.QueueDeclare(queue=f"q{each}", nowait=True) for each in range(30)]
+    if ends:
+        some.append(
+            m.ChannelClose(reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0)
+        )
+    scheduler = broker.node.scheduler
+    turn_work, scheduler.turn_work = scheduler.turn_work, 500
+    client.post_bytes(b"".join([method.frame(1) for method in some]))
+    while not channel.held:
+        assert broker.node.run(1)
+    assert channel.question is not None
+    assert len(channel.held) == len(some) - 1
+    scheduler.turn_work = turn_work
+    assert most_in_a_turn(broker, lambda: len(channel.held)) <= 2  # the answer's and the turn's
+    said = client.call(1)
+    assert said[0] == m.QueueDeclareOk(queue="q", message_count=0, consumer_count=0)
+    assert said[1:] == ([m.ChannelCloseOk()] if ends else [])
+    assert len(broker.node.broker.vhosts["/"].queues) == 31
+
+
+def test_methods_with_large_tables_are_decoded_one_in_a_turn() -> None:
+    broker = Broker()
+    client = with_channel(broker)
+    arguments = {f"note{each}": each for each in range(4000)}
+    declare = m.QueueDeclare(queue="q", nowait=True, arguments=arguments).frame(1)
+    amqp = client.reader.amqp
+    for _ in range(5):
+        amqp.receive_data(declare)
+    client.reader.schedule()
+    assert most_in_a_turn(broker, lambda: amqp.held_bytes) == len(declare)
+    assert ready(client) == 0
