@@ -15,7 +15,7 @@ from sluicemq.chain.broker import Broker, ignore
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
 from sluicemq.chain.reader import Peer, Reader
-from sluicemq.kernel.actor import Scheduler
+from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import told
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
@@ -149,9 +149,9 @@ class Node:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
         return Reader(self.broker, connection, peer)
 
-    def run(self, turns_max: int) -> bool:
-        """Run actors; True when work is left."""
-        return self.scheduler.run(turns_max)
+    def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
+        """Run actors; True when work is left. See `Scheduler.run`."""
+        return self.scheduler.run(turns_max, until_us)
 
     def shut_down(self) -> None:
         """Tell every client that the broker goes (320), and hang up."""

@@ -10,7 +10,7 @@ import sys
 import threading
 from functools import partial
 from pathlib import Path
-from time import perf_counter, perf_counter_ns
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Corrupt, DiskFailed, LossRefused, Refused
@@ -45,16 +45,16 @@ CLOSE_SECONDS: Final = 5.0
 """How long the disk may finish nothing while the storage is being closed: longer than a bad disk
 takes for a sync, shorter than service managers wait."""
 
-ROUND_SECONDS: Final = 0.003
-"""How long actors run between two looks at the sockets, beyond the turns under way. A busy client's
+ROUND_US: Final = 3000
+"""How long actors run between two looks at the sockets, beyond the turn under way. A busy client's
 answer waits for about three rounds."""
 
-LOOK_SECONDS: Final = 0.001
+LOOK_US: Final = 1000
 """How long they run between two looks at what the disk has done. Measured under a flood: what is
 done waits about so long; looking eight times as often costs a tenth of the throughput."""
 
 TURNS_PER_LOOK: Final = 4
-"""Turns between two looks at the clock: one may take as long as SHARE_WORK says, some 2 ms."""
+"""Turns between two looks at the clock, unless one of a share shows that the time is over."""
 
 SWITCH_SECONDS: Final = 0.0005
 """How long Python lets a busy thread go on while another one wants to (its default: 5 ms).
@@ -129,16 +129,13 @@ class Host:
     def run(self) -> None:
         """Turns for a bounded time; then the sockets get their chance. What the disk has done is
         fetched in between: a busy node would hear of it only after the sockets."""
-        now = perf_counter()
-        end = now + ROUND_SECONDS
-        look = now + LOOK_SECONDS
-        more = self.node.run(TURNS_PER_LOOK)
-        while more and now < end:
-            now = perf_counter()
+        now = now_us()
+        end = now + ROUND_US
+        look = now + LOOK_US
+        while (more := self.node.run(TURNS_PER_LOOK, end)) and (now := now_us()) < end:
             if now >= look:
                 self.disk.post_done()
-                look = now + LOOK_SECONDS
-            more = self.node.run(TURNS_PER_LOOK)
+                look = now + LOOK_US
         self.disk.post_done()
         if more:  # if not, and the disk has brought work, its post has woken us
             self.loop.call_soon(self.run)

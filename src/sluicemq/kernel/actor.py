@@ -44,6 +44,9 @@ INTAKE_WORK: Final = 2000
 """Units that patient actors may spend until it is the others' turn again. What they bring in
 together is done together, which is cheaper than one by one."""
 
+NEVER_US: Final = 1 << 63
+"""A time that does not come."""
+
 
 class Scheduler:
     """The node's own run queue: whoever has something in its inbox, in order of arrival.
@@ -64,6 +67,8 @@ class Scheduler:
         """Units that the turn under way may still spend; see `Actor.spend`."""
         self.spent = 0
         """Units spent since patient actors last had their turns."""
+        self.looked_us = 0
+        """What `now_us` has said last."""
         self.intake_at_us = 0
         """When that was, by `now_us`."""
         self.intake = 0
@@ -96,12 +101,13 @@ class Scheduler:
             self.awake = True
             self.wake()
 
-    def run(self, turns_max: int) -> bool:
-        """Run at most `turns_max` turns, one of a share counting as one. True when work is left
-        that may be done now."""
+    def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
+        """Run at most `turns_max` turns, one of a share counting as one, and none when it is seen
+        to be `until_us` by `now_us`; shares look after each turn of a member. True when work is
+        left that may be done now."""
         ready = self.ready
         patient = self.patient
-        while turns_max:
+        while turns_max and self.looked_us < until_us:
             if patient and self.is_intake_due():
                 actor = patient.popleft()
             elif ready:
@@ -116,7 +122,7 @@ class Scheduler:
             if actor.is_patient:
                 self.intake -= self.turn_work - self.work
                 self.spent = 0
-                self.intake_at_us = self.now_us()
+                self.looked_us = self.intake_at_us = self.now_us()
             turns_max -= 1
         self.awake = bool(ready or (patient and (self.intake > 0 or not self.is_held)))
         return self.awake
@@ -333,8 +339,9 @@ class Share(Actor):
         scheduler = self.scheduler
         turn_work = scheduler.turn_work
         left = scheduler.share_work
-        end_us = scheduler.now_us() + left
-        while members and left > 0 and scheduler.now_us() <= end_us:
+        scheduler.looked_us = scheduler.now_us()
+        end_us = scheduler.looked_us + left
+        while members and left > 0 and scheduler.looked_us <= end_us:
             member = members.popleft()
             try:
                 member.run_turn()
@@ -343,5 +350,6 @@ class Share(Actor):
                 if scheduler.is_broken:
                     members.clear()
             left -= turn_work - scheduler.work
+            scheduler.looked_us = scheduler.now_us()
         if members:
             self.schedule()

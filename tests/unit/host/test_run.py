@@ -1,5 +1,6 @@
 """Goal: the process itself: what it may open, and how it ends when something of ours is broken.
-Method: a process of its own, with a disk job that has a mistake.
+Method: a process of its own, with a disk job that has a mistake; a host without a process, whose
+clock goes on when actors run.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
 
 import sluicemq
+from sluicemq.host import run as host_run
 
 PROGRAM = """
 import resource, sys
@@ -49,3 +54,14 @@ def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
     limits, ready = run.stdout.splitlines()
     assert limits == "500 500"
     assert ready.startswith("ready amqp://")
+
+
+def test_sockets_are_looked_at_when_a_rounds_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    host = host_run.Host.__new__(host_run.Host)
+    host.loop = host.disk = host.net = host.node = Mock()
+    host.node.run = Mock(side_effect=lambda *_: clock.append(clock[-1] + 2000) or True)
+    monkeypatch.setattr(host_run, "now_us", lambda: clock[-1])
+    host.run()
+    assert host.node.run.call_count == -(-host_run.ROUND_US // 2000)
+    host.loop.call_soon.assert_called_once_with(host.run)

@@ -233,6 +233,40 @@ def test_the_patient_are_not_forgotten_while_others_are_never_done() -> None:
     assert ("p", 1) in log
 
 
+class Slow(Scribe):
+    """Takes so many microseconds by the scheduler's clock, whatever units it spends."""
+
+    def receive(self, message: object) -> None:
+        assert isinstance(message, int)
+        assert isinstance(self.scheduler, Watch)
+        self.scheduler.time_us += message
+        super().receive(message)
+
+
+class Watch(Alarm):
+    """Has a clock that its actors move on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time_us = 0
+
+    def now_us(self) -> int:
+        return self.time_us
+
+
+def test_a_round_ends_with_the_turn_that_has_taken_too_long() -> None:
+    scheduler = Watch()
+    log: list[tuple[str, object]] = []
+    for number in range(6):
+        slow = Slow(scheduler, str(number), log)
+        slow.share = Share(scheduler)
+        slow.post(400)
+    assert scheduler.run(100, 1000)
+    assert [entry for entry in log if entry[1] != "end"] == [(name, 400) for name in "012"]
+    assert not scheduler.run(100, 3000)
+    assert len(log) == 12
+
+
 class Faulty(Scribe):
     """Has a mistake about one message, which matters to nobody else."""
 
