@@ -74,9 +74,6 @@ class ConnectionFault:
         self.violation = violation
 
 
-HEAVY_BYTES: Final = 1024
-"""Messages with larger properties are looked at one by one."""
-
 FORGET_MAX: Final = 1000
 """Entries that are freed in a piece."""
 
@@ -273,34 +270,28 @@ class Channel(FlowActor):
     def publish(self, run: AnyPublishes) -> None:
         """Route it and send it on; if that takes long, in pieces."""
         publishing = self.publishing
-        if header_bytes(run.contents[0]) > HEAVY_BYTES and len(run.contents) > 1:
-            self.begin_long(self.publish_singly(run), BASIC_PUBLISH[1])
-            return
+        done = self.publish_some(run)
+        if publishing.pending or done < len(run.contents):
+            self.begin_long(self.publish_rest(run, done), BASIC_PUBLISH[1])
+
+    def publish_some(self, run: AnyPublishes) -> int:
+        """The first messages of a run, as far as a turn goes; how many they were."""
+        publishing = self.publishing
         try:
-            if len(run.contents) > 1 and publishing.is_dear(run):
-                self.begin_long(self.publish_singly(run), BASIC_PUBLISH[1])
-                return
-            publishing.publish_any(run)
+            return publishing.publish_any(run)
         except (ChannelViolation, ConnectionViolation):
             deque(publishing.spread(), 0)  # what was before it goes out before the channel ends
             raise
-        if publishing.pending:
-            self.begin_long(publishing.spread(), BASIC_PUBLISH[1])
 
-    def publish_singly(self, run: AnyPublishes) -> Iterator[int]:
-        """Messages with large properties, or whose ways take a while to find."""
-        publishing = self.publishing
-        yield 0  # to find that out may have been the work of a turn
-        rest: AnyPublishes | None = run
-        while rest is not None:
-            first, rest = split(rest, 1) if len(rest.contents) > 1 else (rest, None)
-            try:
-                publishing.publish_any(first)
-            except (ChannelViolation, ConnectionViolation):
-                deque(publishing.spread(), 0)
-                raise
-            yield header_bytes(first.contents[0]) // 8
-            yield from publishing.spread()
+    def publish_rest(self, run: AnyPublishes, done: int) -> Iterator[int]:
+        """The others, when so many are done: they go to many queues, or it takes a while to find
+        their ways."""
+        yield from self.publishing.spread()
+        while done < len(run.contents):
+            yield 0  # what came before it may have been the work of a turn
+            run = split(run, done)[1]
+            done = self.publish_some(run)
+            yield from self.publishing.spread()
 
     def ask(self, question: Question) -> None:
         """Send the question's command to its queue and wait for the answer."""
@@ -467,8 +458,3 @@ class Channel(FlowActor):
     def state(self, now_ns: int) -> str:
         """As users see it."""
         return "closing" if self.closing else self.flow_state(now_ns)
-
-
-def header_bytes(content: bytes) -> int:
-    """How long its properties are, with a few octets more."""
-    return int.from_bytes(content[3:7])

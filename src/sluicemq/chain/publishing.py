@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict, deque
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
@@ -38,7 +38,7 @@ from sluicemq.queues.commands import Publish
 from sluicemq.routing.message import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
@@ -57,9 +57,14 @@ TARGETS_MAX: Final = 20
 TARGET_WORK: Final = 60
 """Units of work that one of them costs, with the turn that the queue then needs."""
 
+LARGE_BYTES_PER_UNIT: Final = 8
+"""Octets of large properties that are looked at for a unit of work."""
 
-DEAR_WORK: Final = 200
-"""Bindings that a message is compared with, so many that each message is a piece of its own."""
+T = TypeVar("T")
+
+
+class Spent(Exception):
+    """The turn has no work left to find out more."""
 
 
 class Route:
@@ -67,7 +72,7 @@ class Route:
     `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
     the address of a reply consumer, which is no queue."""
 
-    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets", "work")
+    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
 
     def __init__(
         self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
@@ -78,8 +83,6 @@ class Route:
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
         self.targets = None if self.replies else targets
-        self.work = 0
-        """What it took to find the way of the message for which the route was made."""
         self.lone: Target | None = None
         if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
             self.lone = self.targets[0]
@@ -110,26 +113,19 @@ class Publishing:
         self.pending: deque[tuple[Batch, Targets, int]] = deque()
         """Batches that go to so many queues, or came behind such a one, that they are posted in
         pieces (`spread`); each with its first number for confirms, 0 if there are none."""
+        self.gathered: Sequence[object] = ()
+        """See `gather`."""
         self.published = 0
 
-    def is_dear(self, event: AnyPublishes) -> bool:
-        """May it take so long to find the ways of these messages that they are to go singly?"""
+    def publish_any(self, event: AnyPublishes) -> int:
+        """Route a run of either kind. Returns how many of it went out: the others are left when it
+        was the work of a turn to find the ways of these."""
         if isinstance(event, Publishes):
-            raw_method, method = event.raw_method, event.method
-        else:
-            assert isinstance(event, VariedPublishes)
-            raw_method, method = event.raw_methods[0], event.methods[0]
-        return self.route_of(raw_method, method, event.contents[0]).work > DEAR_WORK
+            return self.publish(event)
+        assert isinstance(event, VariedPublishes)
+        return self.publish_varied(event)
 
-    def publish_any(self, event: AnyPublishes) -> None:
-        """Route a run of either kind."""
-        if isinstance(event, Publishes):
-            self.publish(event)
-        else:
-            assert isinstance(event, VariedPublishes)
-            self.publish_varied(event)
-
-    def publish(self, event: Publishes) -> None:
+    def publish(self, event: Publishes) -> int:
         """Route a run. A message that is refused closes the channel; those before it went out."""
         contents = event.contents
         route = self.routes.get(event.raw_method)
@@ -141,38 +137,52 @@ class Publishing:
             if targets is not None and kind.is_plain:
                 large = len(contents[0]) >= self.broker.large_from_bytes
                 self.send(route, contents, targets, event.size, True, kind, large)
-                return
+                return len(contents)
             if event.uniform:
-                self.send_alike(route, kind, contents)
-                return
-        refusal: ProtocolViolation | None = None
-        kinds: list[Kind] = []
-        try:
-            kinds.extend(map(self.kind, contents))
-        except ProtocolViolation as violation:
-            refusal = violation  # `kinds` has those before it
+                return self.send_alike(route, kind, contents)
+        kinds, refusal = self.gather(map(self.kind, contents))
         start = 0
         for kind, run in groupby(kinds):
             end = start + sum(1 for _ in run)
             targets = route.targets
             if targets is None or not kind.is_plain:
-                self.send_each(route, kind, contents[start:end])
+                done = self.send_each(route, kind, contents[start:end])
+                if done < end - start:
+                    return start + done
             else:
                 self.send_uneven(route, contents[start:end], targets, kind)
             start = end
         if refusal is not None:
             raise refusal
+        return start
 
-    def publish_varied(self, event: VariedPublishes) -> None:
+    def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
+        """What is found out of message after message: of the first, and of as many more as the
+        turn has work for; and the refusal that came behind these."""
+        gathered: list[T] = []
+        self.gathered = gathered
+        try:
+            gathered.extend(found)
+        except Spent:
+            pass
+        except ProtocolViolation as violation:
+            return gathered, violation
+        finally:
+            self.gathered = ()
+        return gathered, None
+
+    def look_up(self) -> None:
+        """Something has to be found out that is not known yet: is there work left for that?"""
+        if self.gathered and self.channel.scheduler.work <= 0:
+            raise Spent
+
+    def publish_varied(self, event: VariedPublishes) -> int:
         """Route messages that are alike but for their routing keys. When each has one queue to go
         to, and nothing special about it, there is a batch a queue; else each goes alone."""
         kind = self.kind(event.contents[0])
-        refusal: ProtocolViolation | None = None
-        routes: list[Route] = []
-        try:
-            routes.extend(map(self.route_of, event.raw_methods, event.methods, event.contents))
-        except ProtocolViolation as violation:
-            refusal = violation  # `routes` has those before it
+        routes, refusal = self.gather(
+            map(self.route_of, event.raw_methods, event.methods, event.contents)
+        )
         alone = not kind.is_plain or self.transaction is not None
         if alone or len(event.contents[0]) >= self.broker.large_from_bytes:
             by_target: dict[Target | None, list[bytes]] = {None: []}
@@ -181,12 +191,16 @@ class Publishing:
             for route, content in zip(routes, event.contents, strict=False):
                 by_target[route.lone].append(route.address + content)
         if None in by_target:
-            for route, content in zip(routes, event.contents, strict=False):
+            scheduler = self.channel.scheduler
+            for done, (route, content) in enumerate(zip(routes, event.contents, strict=False)):
+                if done and scheduler.work <= 0:
+                    return done
                 self.send_alike(route, kind, [content])
         elif routes:
             self.send_divided(by_target, len(routes), kind)
         if refusal is not None:
             raise refusal
+        return len(routes)
 
     def send_divided(
         self, by_target: Mapping[Target | None, list[bytes]], count: int, kind: Kind
@@ -219,12 +233,12 @@ class Publishing:
             outflow.spend(len(contents))
             queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
 
-    def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
-        """Contents with equal headers: unless chance decides, all go where the first one goes."""
+    def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
+        """Contents with equal headers: unless chance decides, all go where the first one goes.
+        Returns how many went out."""
         targets, lasting = self.choose(route, kind, contents[0])
         if not lasting:
-            self.send_each(route, kind, contents)
-            return
+            return self.send_each(route, kind, contents)
         if kind.rewritten is not None:
             contents = [with_properties(content, kind.rewritten) for content in contents]
         if route.replies or kind.copies:
@@ -232,15 +246,12 @@ class Publishing:
         size = size_of(contents, True)
         large = len(contents[0]) >= self.broker.large_from_bytes
         self.send(route, contents, targets, size, True, kind, large)
+        return len(contents)
 
-    def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
-        """Ask for each message where it goes, and send runs of those that go the same way."""
-        refusal: ProtocolViolation | None = None
-        chosen: list[Targets] = []
-        try:
-            chosen.extend(self.choose(route, kind, content)[0] for content in contents)
-        except ProtocolViolation as violation:
-            refusal = violation  # `chosen` has those before it
+    def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
+        """Ask for each message where it goes, and send runs of those that go the same way. Returns
+        how many went out."""
+        chosen, refusal = self.gather(self.choose(route, kind, content)[0] for content in contents)
         if kind.rewritten is not None:
             contents = [with_properties(content, kind.rewritten) for content in contents]
         if route.replies or kind.copies:
@@ -252,6 +263,7 @@ class Publishing:
             start = end
         if refusal is not None:
             raise refusal
+        return start
 
     def send_uneven(
         self, route: Route, contents: list[bytes], targets: Targets, kind: Kind
@@ -365,7 +377,6 @@ class Publishing:
         if message.read_content or message.by_chance:
             targets = None
         route = Route(raw_method, method, topology.epoch, targets)
-        route.work = message.work
         self.routes[raw_method] = route
         return route
 
@@ -375,6 +386,7 @@ class Publishing:
 
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
         """Ask the topology, make the links that are missing. Equal answers are one list."""
+        self.look_up()
         try:
             names = self.topology.route_message(method.exchange, message)
         except Malformed as error:
@@ -423,11 +435,14 @@ class Publishing:
         known = self.kinds.get(raw)
         if known is not None:
             return known
+        self.look_up()
         kind = kind_of(raw, self.user, self.replies_at)
-        if len(raw) <= REMEMBERED_BYTES_MAX:
-            if len(self.kinds) >= KINDS_MAX:
-                self.kinds.clear()
-            self.kinds[raw] = kind
+        if len(raw) > REMEMBERED_BYTES_MAX:
+            self.channel.spend(len(raw) // LARGE_BYTES_PER_UNIT)
+            return kind
+        if len(self.kinds) >= KINDS_MAX:
+            self.kinds.clear()
+        self.kinds[raw] = kind
         return kind
 
     def reply(self, route: Route, kind: Kind, contents: list[bytes]) -> None:

@@ -34,7 +34,8 @@ class Message:
         self.read_content = False
         self.by_chance = False
         self.work = 0
-        """What exchanges have compared it with, one by one, to find its way."""
+        """What was looked at, one by one, to find its way: bindings of headers exchanges with which
+        it was compared; where exchanges send it, unless the first sends it to a single queue."""
         self._raw = properties
         self._below = below
         self._decoded: BasicProperties | None = None

@@ -74,6 +74,7 @@ class Topology:
         queues: dict[str, None] = {}
         ahead = [found]
         for some in ahead:
+            message.work += len(some)
             for kind, name in some:
                 if kind == QUEUE:
                     queues[name] = None

@@ -4,7 +4,7 @@ very little is asked for large things; others ask, publish and leave while they 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -13,9 +13,10 @@ from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
+from sluicemq.amqp.types import Table
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.declarations import BINDINGS_MAX
-from sluicemq.chain.publishing import DEAR_WORK, TARGETS_MAX
+from sluicemq.chain.publishing import TARGETS_MAX
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
 from sluicemq.routing.topology import Topology
@@ -248,31 +249,103 @@ def test_a_queue_goes_with_all_its_bindings(broker: Broker, kind: str, durable: 
     assert client.call(1, declare) == [answer]
 
 
-@pytest.mark.parametrize("differ", ["headers", "keys"])
-def test_messages_that_many_bindings_are_tried_for_go_singly(broker: Broker, differ: str) -> None:
-    client = with_channel(broker)
-    client.call(
-        1,
-        m.QueueDeclare(queue="q"),
-        m.ExchangeDeclare(exchange="e", exchange_type="headers"),
-    )
-    for each in range(DEAR_WORK + 1):
+COMPARED = 60
+"""Bindings, or exchanges in a chain: more than a turn has work for."""
+SENT = 20
+
+
+def compared_with_many(client: Client) -> None:
+    """A headers exchange with bindings that are tried for each message."""
+    client.call(1, m.ExchangeDeclare(exchange="e", exchange_type="headers"))
+    for each in range(COMPARED):
         arguments = {"x-match": "any", "a": 1, "n": each}
         client.send(1, m.QueueBind(queue="q", exchange="e", arguments=arguments, nowait=True))
     client.events()
-    frames = []
-    for each in range(20):
-        raw = BasicProperties(headers={"a": 1, "b": each if differ == "headers" else 0}).encode()
-        key = f"{each if differ == 'keys' else 0}"
-        frames += [m.BasicPublish(exchange="e", routing_key=key).frame(1)]
-        frames += [content_frames(1, raw, b"x", 131072)]
-    client.post_bytes(b"".join(frames))
+
+
+def through_many(client: Client) -> None:
+    """A chain of exchanges."""
+    client.call(1, m.ExchangeDeclare(exchange="e", exchange_type="fanout"))
+    last = "e"
+    for each in range(COMPARED):
+        client.send(
+            1,
+            m.ExchangeDeclare(exchange=f"e{each}", exchange_type="fanout", nowait=True),
+            m.ExchangeBind(destination=f"e{each}", source=last, nowait=True),
+        )
+        last = f"e{each}"
+    client.call(1, m.QueueBind(queue="q", exchange=last))
+
+
+HEADERS = [{"a": 1}] * SENT
+"""All alike."""
+OTHERS: list[Table] = [{"a": 1, "b": each} for each in range(SENT)]
+CHEAP_FIRST = [{}, *OTHERS[1:]]
+"""The first message does not show what the others take."""
+KEYS = [f"{each}" for each in range(SENT)]
+
+
+def run_of(keys: Sequence[str], headers: Sequence[Table]) -> bytes:
+    """Messages to the exchange, which the parser finds in one run."""
+    return b"".join(
+        m.BasicPublish(exchange="e", routing_key=key).frame(1)
+        + content_frames(1, BasicProperties(headers=table).encode(), b"x", 131072)
+        for key, table in zip(keys, headers, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("way", "keys", "headers"),
+    [
+        (compared_with_many, [""] * SENT, OTHERS),
+        (compared_with_many, [""] * SENT, CHEAP_FIRST),
+        (compared_with_many, KEYS, HEADERS),
+        (through_many, KEYS, HEADERS),
+    ],
+)
+def test_ways_that_take_long_to_find_are_found_one_in_a_turn(
+    broker: Broker, way: Callable[[Client], None], keys: list[str], headers: list[Table]
+) -> None:
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    way(client)
+    bound = 2 if headers is CHEAP_FIRST else 1
+    client.call(1, m.ConfirmSelect())
+    client.post_bytes(run_of(keys, headers))
+    publishing = client.reader.channels[1].publishing
+    assert most_in_a_turn(broker, lambda: -publishing.published) <= bound
+    assert publishing.published == SENT
+    assert publishing.unconfirmed.count == 0
+    client.events()
+    routed = SENT - headers.count({})
+    got = [event for _ in range(SENT) for event in client.call(1, m.BasicGet(queue="q"))]
+    keys_got = [answer.routing_key for answer in got if isinstance(answer, m.BasicGetOk)]
+    assert keys_got == keys[SENT - routed :]
+
+
+def test_ways_by_keys_that_are_known_are_found_one_in_a_turn(broker: Broker) -> None:
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    compared_with_many(client)
+    client.send_bytes(run_of(KEYS, HEADERS))
+    client.post_bytes(run_of(KEYS, [{"a": 1, "other": True}] * SENT))
     publishing = client.reader.channels[1].publishing
     assert most_in_a_turn(broker, lambda: -publishing.published) == 1
-    got = [event for _ in range(20) for event in client.call(1, m.BasicGet(queue="q"))]
-    assert [answer.message_count for answer in got if isinstance(answer, m.BasicGetOk)] == [
-        *range(19, -1, -1)
-    ]
+    assert ready(client) == 2 * SENT
+
+
+def test_a_refusal_in_a_run_comes_behind_the_messages_before_it(broker: Broker) -> None:
+    """The run is published in pieces; the refused message is in a later one."""
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    compared_with_many(client)
+    client.post_bytes(run_of([""] * SENT, [*OTHERS[:10], {"CC": 1}, *OTHERS[11:]]))
+    broker.run()
+    [close] = client.call(1)
+    assert isinstance(close, m.ChannelClose)
+    assert close.reply_code == 406
+    other = with_channel(broker)
+    assert ready(other) == 10
 
 
 @pytest.mark.parametrize("ends", [False, True])
