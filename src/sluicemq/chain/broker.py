@@ -184,11 +184,13 @@ class Broker:
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
 
-    def all_with_messages(self) -> Iterator[Queue]:
+    def all_with_messages(self) -> list[Queue]:
         """And those that no client sees."""
+        found: list[Queue] = []
         for vhost in self.vhosts.values():
-            yield from vhost.queues.values()
-            yield from vhost.queues.holding.values()
+            found += vhost.queues.values()
+            found += vhost.queues.holding.values()
+        return found
 
     @property
     def queue_count(self) -> int:

@@ -1,9 +1,8 @@
-"""The monitor: looks at memory and at the disk, raises and clears the alarms, and tells the queues
-how much they may keep in RAM.
+"""The monitor: looks at memory and at the disk, raises and clears the alarms, and sees to it that
+queues hear how much they may keep in RAM (`chain/retargeting.py`).
 
 It looks at regular times, and at once when the accounted bytes have changed by a step: a flood
-must not run for a whole interval. The queues hear of it as a duration
-(`queues/memory_target.py`); how many messages that is depends on how fast each one moves.
+must not run for a whole interval.
 """
 
 from __future__ import annotations
@@ -11,32 +10,26 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.queue import ClassicShell
+from sluicemq.chain.retargeting import Retargeting
 from sluicemq.chain.unfinished import Unfinished, close_holders
 from sluicemq.errors import DiskFailed
-from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, DiskAlarm, MemoryAlarm
+from sluicemq.flow.alarm import DISK, MEMORY, DiskAlarm, MemoryAlarm
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import (
     COLLECT_CONNECTIONS,
     DISK_FILL_BYTES_MS,
     DISK_LOOK_MAX_MS,
     DISK_LOOK_MIN_MS,
-    RETARGET_NS,
-    RETARGET_QUEUE_NS,
     TRIM_ABOVE_BYTES,
     TRIM_FALL_BYTES,
     TRIM_FALL_LOOKS,
     TRIM_LOOKS,
 )
-from sluicemq.queues.commands import SetTarget
-from sluicemq.queues.memory_target import QueueLoad, desired_duration
 
 if TYPE_CHECKING:
     from sluicemq.chain.broker import Broker
     from sluicemq.config import Config
     from sluicemq.flow.alarm import Change
-    from sluicemq.queues.paging import Backing
-    from sluicemq.queues.priorities import PriorityBacking
 
 
 class Look:
@@ -47,12 +40,6 @@ class Look:
 
 class LookAtDisk:
     """Time to look at the disk; only the last one sent counts."""
-
-    __slots__ = ()
-
-
-class Retarget:
-    """Time to tell the queues what they may keep."""
 
     __slots__ = ()
 
@@ -86,12 +73,9 @@ class Monitor(Actor):
         self.gone_then = 0
         """Connections that had gone then."""
         self.disk_look = LookAtDisk()
-        self.duration_s = math.inf
-        self.bounded: dict[ClassicShell, None] = {}
-        self.retargeted_ns = self.clock.now_ns()
+        self.retargeting = Retargeting(broker, self.config, self.alarm)
         self.post(Look())
         self.post(self.disk_look)
-        self.post(Retarget())
 
     def receive(self, message: object) -> None:
         if isinstance(message, Look):
@@ -105,9 +89,6 @@ class Monitor(Actor):
             if self.broker.pacer is not None:
                 self.broker.pacer.look(self.clock.now_ns())
             self.clock.call_after(self.config.check_interval_ms, self, Look())
-        elif isinstance(message, Retarget):
-            self.retarget()
-            self.clock.call_after(self.config.memory_monitor_interval, self, Retarget())
         elif message is self.disk_look:
             self.look_at_disk()
         else:
@@ -119,7 +100,7 @@ class Monitor(Actor):
         """Another memory limit."""
         self.alarm.limit_bytes = limit_bytes
         self.compare()
-        self.retarget()
+        self.retargeting.begin_soon()
 
     def set_disk_limit(self, limit_bytes: int) -> None:
         """Another limit of what must be free on the disk."""
@@ -138,9 +119,7 @@ class Monitor(Actor):
         self.compare()
         goal = self.config.vm_memory_high_watermark_paging_ratio * self.alarm.limit_bytes
         if self.broker.accounted_bytes >= goal:
-            pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
-            if self.clock.now_ns() - self.retargeted_ns >= pause_ns:
-                self.retarget()
+            self.retargeting.flooded()
 
     def look_at_memory(self) -> None:
         """Ask for the RSS."""
@@ -207,37 +186,6 @@ class Monitor(Actor):
         self.collected_at = self.looks
         return True
 
-    def retarget(self) -> None:
-        """Tell a duration to all queues that hold messages in RAM or have a bound already."""
-        broker = self.broker
-        now_ns = self.retargeted_ns = self.clock.now_ns()
-        holding: list[ClassicShell] = []
-        loads: list[QueueLoad] = []
-        leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
-        for queue in broker.all_with_messages():
-            if not isinstance(queue, ClassicShell):
-                continue  # a stream keeps no messages in RAM
-            queue.machine.rates.update(now_ns)
-            load, leaving = load_of(queue)
-            leaving_bytes += leaving
-            if load.messages:
-                holding.append(queue)
-                loads.append(load)
-        self.duration_s = desired_duration(
-            loads,
-            broker.accounted_bytes - leaving_bytes,
-            self.alarm.limit_bytes,
-            self.config.vm_memory_high_watermark_paging_ratio,
-            DISK in broker.alarms.reasons or STORAGE in broker.alarms.reasons,
-        )
-        bounded = {queue: None for queue in self.bounded if not queue.machine.deleted}
-        self.bounded = {}
-        if math.isfinite(self.duration_s):
-            bounded.update(dict.fromkeys(holding))
-            self.bounded = bounded
-        for queue in bounded:
-            queue.post(SetTarget(self.duration_s))
-
     # disk
 
     def disk_full(self, is_full: bool) -> None:
@@ -297,27 +245,4 @@ class Monitor(Actor):
             broker.world.log.write("info", f"{source} alarm cleared")
             broker.alarms.clear_alarm(source)
         if change is not None and source == DISK:
-            self.retarget()
-
-
-def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
-    """What of a queue may be paged out, and the bytes that are on their way to the disk already.
-
-    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
-    make the others pay. All messages of the queue are taken for equally large.
-    """
-    machine = queue.machine
-    depth = machine.depth
-    pageable = depth.ram_messages + machine.ram_acks
-    going = leaving(machine.backing)
-    held = depth.ram_messages + depth.ram_unacked + going
-    if not held:
-        return QueueLoad(0.0, 0, 0), 0
-    each = depth.footprint / held
-    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
-
-
-def leaving(backing: Backing | PriorityBacking) -> int:
-    """Messages that have left RAM but for the write that makes it true."""
-    parts = (backing.outgoing, backing.in_flight)
-    return sum(chunk.left() for part in parts for chunk in part if chunk.bodies)
+            self.retargeting.begin_soon()

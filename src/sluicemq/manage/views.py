@@ -103,7 +103,7 @@ def memory(node: Node) -> Row:
     seconds' worth of messages queues may keep now."""
     monitor = node.monitor
     limit = monitor.alarm.limit_bytes
-    duration = monitor.duration_s
+    duration = monitor.retargeting.duration_s
     return {
         "resident_bytes": monitor.resident_bytes,
         "accounted_bytes": node.broker.accounted_bytes,

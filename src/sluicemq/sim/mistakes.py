@@ -100,4 +100,4 @@ class Mistakes:
 def vital(node: Node) -> list[Actor]:
     """Actors that all share."""
     broker = node.broker
-    return [broker.store, node.monitor, broker.deadlines]
+    return [broker.store, node.monitor, node.monitor.retargeting, broker.deadlines]

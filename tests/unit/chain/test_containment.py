@@ -190,13 +190,14 @@ def test_a_fault_in_what_all_share_ends_the_node_whoever_has_the_turn(part: str)
     assert ends == [None]
 
 
-@pytest.mark.parametrize("part", ["store", "monitor", "deadlines", "policing"])
+@pytest.mark.parametrize("part", ["store", "monitor", "retargeting", "deadlines", "policing"])
 def test_a_fault_in_a_shared_actor_ends_the_node(part: str) -> None:
     bench = Bench()
     ends: list[None] = []
     bench.broker.node.broken = lambda: ends.append(None)
     node = bench.broker.node
-    actor = node.monitor if part == "monitor" else getattr(node.broker, part)
+    monitors = {"monitor": node.monitor, "retargeting": node.monitor.retargeting}
+    actor = monitors.get(part) or getattr(node.broker, part)
     raising(actor, "receive", 1, after=False)
     actor.post(object())
     bench.broker.run()

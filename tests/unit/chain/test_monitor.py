@@ -8,7 +8,6 @@ and a clock whose timers it fires.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +16,7 @@ import pytest
 from sluicemq.chain.broker import Counters
 from sluicemq.chain.monitor import LookAtDisk, Monitor
 from sluicemq.chain.queue import ClassicShell
+from sluicemq.chain.retargeting import LOOKED_AT_MAX, TOLD_MAX
 from sluicemq.config import MIB, Config, MemoryConfig, StorageConfig
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
@@ -159,8 +159,8 @@ class FakeBroker:
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
 
-    def all_with_messages(self) -> Iterable[FakeQueue]:
-        return self.queues.values()
+    def all_with_messages(self) -> list[FakeQueue]:
+        return [*self.queues.values()]
 
     @property
     def queue_count(self) -> int:
@@ -209,6 +209,7 @@ class Bench:
         machine.depth.footprint += messages * KIB_MESSAGE
         self.broker.accounted_bytes += messages * KIB_MESSAGE
         self.monitor.look()
+        self.settle()
 
 
 @pytest.fixture
@@ -402,6 +403,39 @@ def test_thousands_of_queues_make_it_look_less_often(bench: Bench) -> None:
     assert len(queue.told()) == 1
 
 
+def test_thousands_of_queues_are_looked_at_and_told_some_at_a_time() -> None:
+    bench = Bench()
+    queues = [bench.add_queue(f"{number}", 1000) for number in range(500)]
+    scheduler = bench.broker.scheduler
+    scheduler.turn_work = 50
+    looked = told = most_looked = most_told = 0
+    bench.monitor.retargeting.begin_soon()
+    while scheduler.run(1):
+        now = sum(queue.machine.rates.updated_ns is not None for queue in queues)
+        looked, most_looked = now, max(most_looked, now - looked)
+        now = sum(len(queue.inbox) for queue in queues)
+        told, most_told = now, max(most_told, now - told)
+    assert looked == told == len(queues)
+    assert most_looked == LOOKED_AT_MAX
+    assert most_told == TOLD_MAX
+    assert {queue.inbox[0].duration_s for queue in queues} == {0}  # type: ignore[attr-defined]
+
+
+def test_what_changes_while_queues_are_told_is_told_after_that() -> None:
+    bench = Bench()
+    queues = [bench.add_queue(f"{number}", 1000) for number in range(100)]
+    bench.broker.scheduler.turn_work = 50
+    bench.monitor.retargeting.begin_soon()
+    while not queues[0].inbox:
+        assert bench.broker.scheduler.run(1)
+    queues[-1].machine.deleted = True
+    del bench.broker.queues["99"]
+    bench.monitor.disk_full(True)
+    bench.settle()
+    assert [queue.told() for queue in queues] == [[0, math.inf]] * 99 + [[]]
+    assert bench.monitor.retargeting.bounded == {}
+
+
 def test_the_bound_is_lifted_when_memory_is_below_the_goal_again(bench: Bench) -> None:
     queue, empty = bench.add_queue("q", 60_000), bench.add_queue("empty", 0)
     queue.machine.rates.published = 60_000
@@ -424,7 +458,7 @@ def test_a_queue_that_is_gone_hears_nothing(bench: Bench) -> None:
     del bench.broker.queues["q"]
     bench.wait(5000)
     assert queue.told() == []
-    assert bench.monitor.bounded == {}
+    assert bench.monitor.retargeting.bounded == {}
 
 
 def test_idle_queues_are_told_to_keep_nothing(bench: Bench) -> None:
@@ -438,10 +472,12 @@ def test_a_disk_alarm_lifts_the_bounds_at_once(bench: Bench) -> None:
     bench.wait(2500)
     assert queue.told() == [0]
     bench.monitor.disk_full(True)
+    bench.settle()
     assert queue.told() == [math.inf]
     bench.wait(2500)
     assert queue.told() == []
     bench.monitor.disk_full(False)
+    bench.settle()
     assert queue.told() == [0]
 
 
