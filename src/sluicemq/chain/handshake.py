@@ -47,6 +47,16 @@ FRAME_MAX_LEAST: Final = 4096
 EXTERNAL: Final = "EXTERNAL"
 CHANNEL_MAX_MOST: Final = 65_535
 
+PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
+OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
+"""Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
+STRANGERS: Final = (
+    (b"\x16\x03", ", but TLS, for which there is another port (listeners.ssl.default)"),
+    (b"GET ", ", but HTTP"),
+    (b"POST", ", but HTTP"),
+    (b"HEAD", ", but HTTP"),
+)
+
 
 class Handshake:
     """One connection's negotiation. `receive` takes the client's methods in order."""

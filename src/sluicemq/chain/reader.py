@@ -39,7 +39,7 @@ from sluicemq.amqp.violations import unexpected_frame
 from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
-from sluicemq.chain.handshake import Handshake
+from sluicemq.chain.handshake import OLDER, PROTOCOL, STRANGERS, Handshake
 from sluicemq.chain.intake import Intake
 from sluicemq.chain.severing import sever
 from sluicemq.chain.splitting import split
@@ -63,15 +63,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Outflow
 
-PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
-OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
-"""Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
-STRANGERS: Final = (
-    (b"\x16\x03", ", but TLS, for which there is another port (listeners.ssl.default)"),
-    (b"GET ", ", but HTTP"),
-    (b"POST", ", but HTTP"),
-    (b"HEAD", ", but HTTP"),
-)
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""
 LARGE_BYTES: Final = 128
