@@ -136,30 +136,30 @@ class Broker:
         """reader -> channel."""
         spec = self.profile.credit_flow_default_credit
         name = f"channel {channel.number}"
-        return link(reader.keeper, reader, channel.keeper, channel, spec, name, self.budget)
+        return link(reader.keeper, reader, channel.keeper, spec, name, self.budget)
 
     def link_to_queue(self, sender: FlowActor, queue: Queue) -> tuple[Outflow, Inflow]:
         """channel or republisher -> queue."""
         spec = self.profile.credit_flow_default_credit
         name = f"queue {queue.name}"
-        return link(sender.keeper, sender, queue.keeper, queue, spec, name, self.budget)
+        return link(sender.keeper, sender, queue.keeper, spec, name, self.budget)
 
     def link_to_store(self, queue: Queue) -> tuple[Outflow, Inflow]:
         """queue -> message store."""
         spec = self.profile.msg_store_credit_disc_bound
-        return link(queue.keeper, queue, self.store.keeper, self.store, spec, "message store")
+        return link(queue.keeper, queue, self.store.keeper, spec, "message store")
 
     def link_deliveries(self, queue: Queue, channel: Delayer) -> tuple[Outflow, Inflow]:
         """queue -> delayer, for deliveries: no gate of the queue's own keeper."""
         spec = self.delivery_window
         name = f"deliveries to {channel.name}"
-        return link(queue.deliveries, queue, channel.deliveries, channel, spec, name)
+        return link(queue.deliveries, queue, channel.deliveries, spec, name)
 
     def link_consumer(self, queue: Queue, channel: Channel) -> tuple[Outflow, Inflow]:
         """queue -> channel, likewise; within the window of the channel's connection."""
         spec = self.delivery_window
         name = f"deliveries to {channel.name}"
-        keepers = queue.deliveries, queue, channel.deliveries, channel
+        keepers = queue.deliveries, queue, channel.deliveries
         return link_deliveries(*keepers, spec, name, channel.reader.window)
 
     def connection_window(self) -> int:

@@ -385,6 +385,13 @@ class Channel(FlowActor):
             self.begin(self.forget_unacked())
         if message.reply is not None:
             self.reply(message.reply)
+        self.release()
+
+    def release(self) -> None:
+        """At its end it goes as soon as nobody holds it: its parts refer to it no more. What still
+        comes (answers of queues, what the writer has flushed) is passed over without them."""
+        self.publishing.release()
+        self.consuming.release()
 
     def forget_unacked(self) -> Iterator[int]:
         """What a channel had delivered may be a million entries: they are not freed at once."""

@@ -107,8 +107,13 @@ class Checkpoints:
         self.closed = False
 
     def touch(self, queue: ClassicShell) -> None:
-        """Its state is not what it was at the last snapshot."""
-        self.touched[queue] = None
+        """Its state is not what it was at the last snapshot; of a deleted one nothing is said."""
+        if not queue.machine.deleted:
+            self.touched[queue] = None
+
+    def forget(self, queue: ClassicShell) -> None:
+        """It is deleted: the next one says nothing of it."""
+        self.touched.pop(queue, None)
 
     def hold(self, queue: ClassicShell) -> None:
         """Nothing that this queue says of itself is to be believed: no checkpoint is made before it

@@ -208,6 +208,10 @@ class Consuming:
             return None
         return overdue(self.channel.number, look.timeout_ms)
 
+    def release(self) -> None:
+        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        vars(self).pop("channel", None)
+
     def close(self) -> list[Actor]:
         """The channel ends; returns the queues that must hear of it."""
         queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.got_from])

@@ -14,26 +14,32 @@ if TYPE_CHECKING:
 
 
 class ActorKeeper(GateKeeper):
-    """The gates of one actor; it is told when the last one opens."""
+    """The gates of an actor that is told when the last one opens, until it is released."""
 
     __slots__ = ("owner",)
 
     def __init__(self, clock: Clock, owner: FlowActor) -> None:
         super().__init__(clock)
-        self.owner = owner
+        self.owner: FlowActor | None = owner
 
     def flow_resumed(self) -> None:
-        self.owner.flow_resumed()
+        if self.owner is not None:
+            self.owner.flow_resumed()
+
+    def release(self) -> None:
+        """The owner has come to its end: nothing here refers to it any more."""
+        self.owner = None
 
 
 class FlowActor(Actor):
     """An actor of the chain. `kind` is its stage in the picture."""
 
     kind = ""
+    keeper: GateKeeper
 
     def __init__(self, scheduler: Scheduler, clock: Clock, share: Share | None = None) -> None:
         super().__init__(scheduler, share)
-        self.keeper = ActorKeeper(clock, self)
+        self.keeper = GateKeeper(clock)
 
     def receive(self, message: object) -> None:
         """Grants are the same for all; anything else here is a bug of ours."""
@@ -43,7 +49,8 @@ class FlowActor(Actor):
             raise AssertionError(f"{type(self).__name__} got {message!r}")
 
     def flow_resumed(self) -> None:
-        """The last shut gate has opened, the deferred grants are on their way."""
+        """The last shut gate of an ActorKeeper of it has opened, the deferred grants are on their
+        way."""
 
     def flow_state(self, now_ns: int) -> str:
         """`flow` or `running`, as RabbitMQ shows channels and queues."""

@@ -58,6 +58,11 @@ STRANGERS: Final = (
 )
 
 
+def stranger(header: bytes) -> str:
+    """What this is that is not AMQP 0-9-1, for the log; nothing, where that is not known."""
+    return next((text for start, text in STRANGERS if header.startswith(start)), "")
+
+
 class Handshake:
     """One connection's negotiation. `receive` takes the client's methods in order."""
 

@@ -18,11 +18,14 @@ class Intake(Actor):
 
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader.scheduler)
-        self.reader = reader
+        self.reader: Reader | None = reader
+        """None: the connection has ended."""
 
     def turn_ended(self) -> None:
-        self.reader.take_in()
+        if self.reader is not None:
+            self.reader.take_in()
 
     def faulted(self, error: Exception) -> None:
         """The connection is closed."""
-        self.reader.broken()
+        if self.reader is not None:
+            self.reader.broken()

@@ -503,6 +503,11 @@ class Publishing:
             for half in halves:
                 half.detach()
 
+    def release(self) -> None:
+        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        vars(self).pop("channel", None)
+        self.transaction = None
+
     def close(self) -> list[Queue]:
         """The channel ends; returns the queues that must hear of it."""
         for outflow, inflow in self.links.values():

@@ -627,6 +627,9 @@ class ClassicShell(Queue):
         for channel in self.upstream:
             channel.post(QueueGone(self))
         self.upstream = {}
+        self.to_store.detach()
+        self.store_inflow.detach()
+        self.broker.store.checkpoints.forget(self)
         if self.flush_upto:
             self.flush_upto = self.flush_from = 0
             self.broker.store.post(Flushed(self))

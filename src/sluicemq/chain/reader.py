@@ -39,7 +39,7 @@ from sluicemq.amqp.violations import unexpected_frame
 from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
-from sluicemq.chain.handshake import OLDER, PROTOCOL, STRANGERS, Handshake
+from sluicemq.chain.handshake import OLDER, PROTOCOL, Handshake, stranger
 from sluicemq.chain.intake import Intake
 from sluicemq.chain.severing import sever
 from sluicemq.chain.splitting import split
@@ -117,6 +117,7 @@ class Reader(FlowActor):
 
     kind = "reader"
     is_vital = False
+    keeper: ActorKeeper
 
     def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
         share = Share(broker.scheduler)
@@ -131,6 +132,7 @@ class Reader(FlowActor):
         loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
         named = None if peer.tls is None else peer.certificate_name
         self.handshake = Handshake(broker.config, loopback, broker.access, named)
+        self.keeper = ActorKeeper(broker.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
@@ -197,6 +199,7 @@ class Reader(FlowActor):
         elif isinstance(message, Closed):
             self.lost()
             self.give_up_place()
+            self.release()
         elif isinstance(message, Tick):
             self.beat()
         elif isinstance(message, Deadline):
@@ -405,8 +408,7 @@ class Reader(FlowActor):
         if header == PROTOCOL or header in OLDER:
             self.say(self.handshake.start())
         else:
-            hint = next((text for start, text in STRANGERS if header.startswith(start)), "")
-            self.log("warning", f"this is not AMQP 0-9-1: {header!r}{hint}")
+            self.log("warning", f"this is not AMQP 0-9-1: {header!r}{stranger(header)}")
             self.writer.post(Frames(PROTOCOL))
             self.hang_up()
 
@@ -605,6 +607,13 @@ class Reader(FlowActor):
             self.phase = CLOSED
             self.leave()
         self.writer.connection_lost()
+
+    def release(self) -> None:
+        """At its end it goes as soon as nobody holds it: its parts refer to it no more."""
+        self.keeper.release()
+        self.halts.release()
+        self.intake.reader = None
+        self.writer.release()
 
     def leave(self) -> None:
         """Out of the broker's tables."""

@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
-from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Republish, SourceGone
 from sluicemq.chain.queue import Enqueue, QueueGone
@@ -64,10 +64,12 @@ class Republisher(FlowActor):
 
     kind = "republisher"
     is_vital = False
+    keeper: ActorKeeper
 
     def __init__(self, vhost: VirtualHost, source: Actor, name: str) -> None:
         broker = vhost.broker
         super().__init__(broker.scheduler, broker.world.clock)
+        self.keeper = ActorKeeper(broker.world.clock, self)
         self.broker = broker
         self.vhost = vhost
         self.source = source
@@ -246,3 +248,4 @@ class Republisher(FlowActor):
                 half.detach()
             queue.post(Down(self))
         self.links = {}
+        self.keeper.release()

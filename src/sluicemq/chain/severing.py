@@ -36,6 +36,7 @@ def sever(reader: Reader) -> None:
         reader.give_up_place,
         reader.writer.connection_lost,
         partial(reader.net.close, reader.connection),
+        reader.release,
     ]
     take(reader, steps)
 
@@ -70,6 +71,7 @@ def ending(channel: Channel) -> list[Step]:
         channel.consuming.close,
         channel.inflow.detach,
         *(partial(queue.post, Down(channel)) for queue in queues),
+        channel.release,
     ]
 
 

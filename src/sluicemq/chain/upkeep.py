@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from sluicemq.chain.dead_letters import Death, Letters
 from sluicemq.chain.letters import Letter, Republish, SourceGone
@@ -45,7 +46,7 @@ class Upkeep:
     """Of one queue."""
 
     def __init__(self, queue: ClassicShell) -> None:
-        self.queue = queue
+        self._queue = ref(queue)
         self.clock = queue.broker.world.clock
         self.expires_ms: int | None = None
         self.used_ns = self.clock.now_ns()
@@ -54,6 +55,13 @@ class Upkeep:
         self.due_ms = 0
         """When the timer for the head goes off, by the wall clock; 0: there is none."""
         self.republisher: Republisher | None = None
+
+    @property
+    def queue(self) -> ClassicShell:
+        """Whose it is. It must not be held from here: a queue that is gone goes at once."""
+        queue = self._queue()
+        assert queue is not None, "a queue's upkeep without the queue"
+        return queue
 
     def configure(self, settings: QueueSettings) -> None:
         """These settings hold now; what is there may have to go at once."""
@@ -152,6 +160,7 @@ class Upkeep:
         """The queue is gone; what is under way arrives."""
         if self.republisher is not None:
             self.republisher.post(SourceGone())
+            self.republisher = None
 
 
 def address_of(pair: tuple[bytes, bytes]) -> bytes:

@@ -30,6 +30,10 @@ def ignore(_: int) -> None:
     """Who counts for a writer that stands alone."""
 
 
+def nobody() -> None:
+    """Hears of a fault when the connection has ended."""
+
+
 class Frames:
     """Bytes to write. `cost` is what they take of delivery windows; `channel` hears `Flushed`."""
 
@@ -176,6 +180,10 @@ class Writer(Actor):
         self.choked = False
         self.unsent_bytes = 0
         self.forget()
+
+    def release(self) -> None:
+        """The connection has ended: nothing here refers to its reader any more."""
+        self.broken = nobody
 
     def forget(self) -> None:
         """There is nothing to be written."""

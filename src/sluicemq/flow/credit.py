@@ -45,11 +45,10 @@ class LinkSpec:
 class Outflow(Gate):
     """The sender's half: shut when its credit is spent, open again when it is above 0."""
 
-    __slots__ = ("attached", "credit", "initial", "receiver")
+    __slots__ = ("attached", "credit", "initial")
 
-    def __init__(self, keeper: GateKeeper, name: str, receiver: Actor, spec: LinkSpec) -> None:
+    def __init__(self, keeper: GateKeeper, name: str, spec: LinkSpec) -> None:
         super().__init__(keeper, name)
-        self.receiver = receiver
         self.initial = spec.initial
         self.credit = spec.initial
         self.attached = True
@@ -150,5 +149,7 @@ class Inflow(GrantHolder):
             self.sender.post(Grant(self.outflow, amount))
 
     def detach(self) -> None:
-        """The sender is gone: grant nothing any more."""
-        self.attached = False
+        """The sender is gone, or its end has come: grant nothing any more, and know it no more."""
+        if self.attached:
+            self.attached = False
+            del self.sender

@@ -51,11 +51,10 @@ class DeliveryOutflow(Outflow):
         keeper: GateKeeper,
         name: str,
         queue: Actor,
-        channel: Actor,
         spec: LinkSpec,
         shared: ConnectionWindow,
     ) -> None:
-        super().__init__(keeper, name, channel, spec)
+        super().__init__(keeper, name, spec)
         self.queue = queue
         self.shared = shared
 

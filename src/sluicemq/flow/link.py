@@ -18,13 +18,12 @@ def link_deliveries(
     queue_keeper: GateKeeper,
     queue: Actor,
     channel_keeper: GateKeeper,
-    channel: Actor,
     spec: LinkSpec,
     name: str,
     shared: ConnectionWindow,
 ) -> tuple[DeliveryOutflow, Inflow]:
     """From a queue to a channel, within the window of the channel's connection."""
-    outflow = DeliveryOutflow(queue_keeper, name, queue, channel, spec, shared)
+    outflow = DeliveryOutflow(queue_keeper, name, queue, spec, shared)
     return outflow, Inflow(channel_keeper, queue, outflow, spec)
 
 
@@ -32,13 +31,12 @@ def link(
     sender_keeper: GateKeeper,
     sender_actor: Actor,
     receiver_keeper: GateKeeper,
-    receiver_actor: Actor,
     spec: LinkSpec,
     name: str,
     budget: Budget | None = None,
 ) -> tuple[Outflow, Inflow]:
     """The sender keeps the Outflow, the receiver the Inflow. With a budget the link adapts."""
-    outflow = Outflow(sender_keeper, name, receiver_actor, spec)
+    outflow = Outflow(sender_keeper, name, spec)
     if budget is None:
         return outflow, Inflow(receiver_keeper, sender_actor, outflow, spec)
     return outflow, AdaptiveInflow(receiver_keeper, sender_actor, outflow, spec, budget)

@@ -86,7 +86,7 @@ class ClassicQueue(QueueMachine):
     ) -> None:
         self.title = title
         self.durable = durable
-        self.queue = queue
+        self.belong_to(queue)
         self.depth = Depth()
         self.rates = Rates()
         self.backing = backing_queue(self.depth, index, io_batch, durable, settings)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from sluicemq.limits import (
     CONTENT_OVERHEAD_BYTES,
@@ -44,7 +45,7 @@ class Limits:
     """Of one queue. `now_ms` is the time of its last Tick."""
 
     def __init__(self, queue: ClassicQueue) -> None:
-        self.queue = queue
+        self._queue = ref(queue)
         self.settings = NO_SETTINGS
         self.now_ms = 0
         self.restless = False
@@ -70,6 +71,14 @@ class Limits:
         """There is more to do than one turn may."""
         self.came_ms = 0
         """When the first of what has come since the last Tick expires; 0: nothing that does."""
+
+    @property
+    def queue(self) -> ClassicQueue:
+        """Whose limits they are. It must not be held from here: a queue that is gone goes at
+        once."""
+        queue = self._queue()
+        assert queue is not None, "limits without their queue"
+        return queue
 
     def configure(self, settings: QueueSettings) -> None:
         """These hold from now on, for what is there too; expiries stay as they are."""

@@ -7,8 +7,10 @@ agreed on that order (see `replication/`). It never waits and never looks outsid
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import ref
 
 if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
     from sluicemq.queues.commands import Command
     from sluicemq.queues.consumers import ConsumerGroups
     from sluicemq.queues.effects import Effect
@@ -51,6 +53,17 @@ class QueueMachine:
     depth: Depth
     consumers: ConsumerGroups
     deleted: bool
+
+    def belong_to(self, queue: Actor) -> None:
+        """It is this queue's state."""
+        self._queue = ref(queue)
+
+    @property
+    def queue(self) -> Actor:
+        """Whose state it is. It must not be held from here: a queue that is gone goes at once."""
+        queue = self._queue()
+        assert queue is not None, "a queue's state without the queue"
+        return queue
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
         """Change state by `command`; append what must be done to `effects`, in order.

@@ -33,7 +33,7 @@ names = st.text(max_size=30)
 
 
 def consumer(tag: str) -> Consumer:
-    window = Outflow(GateKeeper(FakeClock()), "deliveries", bystander(), LinkSpec(10, 1))
+    window = Outflow(GateKeeper(FakeClock()), "deliveries", LinkSpec(10, 1))
     return Consumer(bystander(), tag, False, False, 0, Prefetch(0), Limiter(), window, {})
 
 

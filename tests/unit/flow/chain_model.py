@@ -61,6 +61,7 @@ class Hop(Actor):
         self.keeper = Keeper(clock)
         self.inflow: Inflow | None = None
         self.outflow: Outflow | None = None
+        self.next: Hop
         self.seen = 0
         self.suspended = False
 
@@ -72,7 +73,7 @@ class Hop(Actor):
             if self.inflow is not None:
                 self.inflow.settle(message.n, message.size_bytes)
             if self.outflow is not None:
-                self.outflow.receiver.post(message)
+                self.next.post(message)
                 self.outflow.spend(message.n)
 
     def step(self) -> bool:
@@ -99,11 +100,11 @@ class Chain:
         self.budget = budget
         self.hops = [Hop(name, self.clock) for name in NAMES[: len(specs) + 1]]
         for sender, receiver, spec in zip(self.hops, self.hops[1:], specs, strict=False):
+            sender.next = receiver
             sender.outflow, receiver.inflow = link(
                 sender.keeper,
                 sender,
                 receiver.keeper,
-                receiver,
                 spec,
                 f"{sender.name} -> {receiver.name}",
                 budget if receiver.name != "store" else None,

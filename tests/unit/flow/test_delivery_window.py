@@ -31,7 +31,6 @@ class Bench:
                 GateKeeper(FakeClock()),
                 f"window {number}",
                 queue,
-                bystander(),
                 LinkSpec(WINDOW, 1),
                 self.shared,
             )

@@ -287,7 +287,7 @@ class Bench:
     def consume(self, channel: int, no_ack: bool, prefetch: int) -> None:
         if len(self.consumers) < 3 and not self.deleted:
             actor = self.channels[channel % 2]
-            window = Outflow(self.keeper, "w", actor, LinkSpec(WINDOW, 1))
+            window = Outflow(self.keeper, "w", LinkSpec(WINDOW, 1))
             limit = Prefetch(prefetch)
             consumer = Consumer(actor, "c", no_ack, False, 0, limit, Limiter(), window, {})
             self.consumers.append(consumer)

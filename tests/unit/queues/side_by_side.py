@@ -133,9 +133,9 @@ class SideBySide:
         return pair
 
     def open_window(self, pair: Pair, channel: Channel) -> None:
-        actor, _, model = channel
+        _, _, model = channel
         spec = LinkSpec(self.window, 1)
-        pair.windows[model.name] = Outflow(self.keeper, model.name, actor, spec)
+        pair.windows[model.name] = Outflow(self.keeper, model.name, spec)
         model.windows[pair.model.name] = self.window
 
     # -- what is compared

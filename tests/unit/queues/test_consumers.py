@@ -20,7 +20,7 @@ KEEPER = GateKeeper(FakeClock())
 
 
 def window(credit: int = 100) -> Outflow:
-    return Outflow(KEEPER, "deliveries", bystander(), LinkSpec(credit, 1))
+    return Outflow(KEEPER, "deliveries", LinkSpec(credit, 1))
 
 
 def consumer(

@@ -219,7 +219,7 @@ class Interpreter:
         window = channel.windows.get(queue.name)
         if window is None:
             spec = LinkSpec(channel.window, 1)
-            window = channel.windows[queue.name] = Outflow(self.keeper, name, channel.actor, spec)
+            window = channel.windows[queue.name] = Outflow(self.keeper, name, spec)
         consumer = Consumer(
             channel.actor,
             tag,

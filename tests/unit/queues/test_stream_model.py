@@ -122,7 +122,7 @@ class Bench:
     def consume(self, start: object, prefetch: int, window: int) -> None:
         channel = bystander()
         keeper = GateKeeper(FakeClock())
-        outflow = Outflow(keeper, "deliveries", channel, LinkSpec(window, 1))
+        outflow = Outflow(keeper, "deliveries", LinkSpec(window, 1))
         arguments = {"x-stream-offset": start}
         consumer = Consumer(
             channel, "c", False, False, 0, Prefetch(prefetch), Limiter(), outflow, arguments
