@@ -21,6 +21,24 @@ GRAIN_MS: Final = 50
 NANOSECONDS: Final = 1_000_000
 
 
+class Tick:
+    """To a reader: half a heartbeat interval has passed."""
+
+    __slots__ = ()
+
+
+TICK: Final = Tick()
+
+
+class Deadline:
+    """To a reader: what was due in `phase` has not come."""
+
+    __slots__ = ("phase",)
+
+    def __init__(self, phase: int) -> None:
+        self.phase = phase
+
+
 class Due:
     """Some are due; only the last one sent counts."""
 

@@ -38,6 +38,7 @@ from sluicemq.amqp.methods import (
 from sluicemq.amqp.violations import unexpected_frame
 from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
+from sluicemq.chain.deadlines import TICK, Deadline, Tick
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.handshake import OLDER, PROTOCOL, Handshake, stranger
 from sluicemq.chain.intake import Intake
@@ -72,24 +73,6 @@ LARGE_BYTES_PER_UNIT: Final = 4
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
-
-
-class Tick:
-    """Half a heartbeat interval has passed."""
-
-    __slots__ = ()
-
-
-TICK: Final = Tick()
-
-
-class Deadline:
-    """What was due in `phase` has not come."""
-
-    __slots__ = ("phase",)
-
-    def __init__(self, phase: int) -> None:
-        self.phase = phase
 
 
 class Peer:
