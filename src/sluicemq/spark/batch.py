@@ -20,6 +20,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
 from sluicemq.spark.gathering import count_ready
+from sluicemq.spark.kinds import check_delivery, refuse_stream
 from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import ACK_ON_READ, Options
 from sluicemq.spark.schema import Decoder
@@ -47,6 +48,9 @@ class QueueBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         limit = self._options.max_messages_per_batch
         ready = count_ready(self._options)
+        for queue, rows in ready.items():
+            if not rows:  # of a stream the broker may count nothing
+                refuse_stream(self._options, queue)
         return [
             QueuePartition(queue, min(rows, limit or rows)) for queue, rows in ready.items() if rows
         ] or [QueuePartition("", 0)]
@@ -91,10 +95,13 @@ class QueueBatchReader(DataSourceReader):
         chunk = Chunk(partition.queue, 0)
         poll_s = self._options.poll_timeout_ms / 1000
         heard = time.monotonic()
-        is_empty = False
+        is_empty = is_checked = is_asked = False
         while left:
             before = left
             for event in subscription.poll(poll_s):
+                if not is_checked:
+                    check_delivery(self._options, partition.queue, event)
+                    is_checked = True
                 count = min(len(event.tags), left)
                 if not count:
                     break
@@ -110,6 +117,9 @@ class QueueBatchReader(DataSourceReader):
                 self._check_loss(partition, left)
                 break
             else:
+                if left == partition.rows and not is_asked:  # counted, and nothing comes
+                    refuse_stream(self._options, partition.queue)
+                    is_asked = True
                 is_empty = not subscription.count_ready()
         if chunk.rows:
             yield chunk

@@ -168,6 +168,11 @@ def find_offset(properties: bytes) -> int:
     return at + len(OFFSET_FIELD)
 
 
+def has_offset(content: bytes) -> bool:
+    """Does the content carry what a stream's messages carry?"""
+    return OFFSET_FIELD in properties_of(content)
+
+
 def offset_of(content: bytes) -> int:
     """The stream offset of one content."""
     at = PROPERTIES_AT + find_offset(properties_of(content))

@@ -22,6 +22,7 @@ from sluicemq.client.blocking import BlockingClient
 from sluicemq.client.messages import properties_of
 from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.connecting import AmqpError, persistently
+from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import Options
@@ -72,6 +73,8 @@ class Session:
         self._turn = 0
         self._left: dict[str, int] | None = None
         """Trigger.AvailableNow: how many messages of each queue are still to come."""
+        self._checked: set[str] = set()
+        """Queues that count messages and send none, seen to be no streams."""
         self._ended = False
         lanes = len(options.queues) * options.consumers_per_queue
         self._lane_bytes = -(-options.max_bytes_per_batch // lanes)
@@ -104,6 +107,9 @@ class Session:
     def limit_to_available(self) -> None:
         """Take what is in the queues now, and no more."""
         self._left = count_ready(self._options)
+        for queue, count in self._left.items():
+            if not count:  # of a stream the broker may count nothing
+                refuse_stream(self._options, queue)
 
     def plan(self, start: Offset, rows_max: int) -> Offset:
         """The end of the next batch; `start` itself when there is nothing. `start` is safe."""
@@ -219,8 +225,13 @@ class Session:
             self._news.wait(self._options.poll_timeout_ms / 1000)
         coming = {lane.queue for lane in self._lanes if lane.waiting_rows()}
         for queue in self._left:
-            if not ready[queue] and queue not in coming:
+            if queue in coming:
+                continue
+            if not ready[queue]:
                 self._left[queue] = 0
+            elif queue not in self._checked:
+                self._checked.add(queue)
+                refuse_stream(self._options, queue)
 
     def _give_up(self) -> None:
         """What was counted is there, and does not come."""

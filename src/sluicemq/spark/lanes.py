@@ -25,6 +25,7 @@ from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient
+from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.options import MIB, Options
 
 CHUNK_ROWS_MAX: Final = 2048
@@ -67,6 +68,8 @@ class Lane:
         self._unwritten = False
         """Something was added to `_done` that has not been written."""
         self._subscription: Subscription | None = None
+        self._is_checked = False
+        """Its first delivery was seen to be a queue's."""
         self._stopping = False
         self._awake, self._wake = os.pipe()
         self._thread = threading.Thread(target=self._run, name=f"amqp {name}", daemon=True)
@@ -166,6 +169,7 @@ class Lane:
                 self._sleep(backoff_s(self._options, failures))
                 failures += 1
             except SluiceError as error:
+                self._on_lost()
                 self._fail(error)
                 return
         self._close()
@@ -178,6 +182,7 @@ class Lane:
             wire.abandon()
             raise
         self._generation += 1
+        self._is_checked = False
         self._subscription = subscription
 
     def _serve(self) -> None:
@@ -206,6 +211,9 @@ class Lane:
     def _read(self, subscription: Subscription) -> bool:
         got_any = False
         for event in subscription.poll(0.0):
+            if not self._is_checked:
+                check_delivery(self._options, self.queue, event)
+                self._is_checked = True
             count = len(event.tags)
             for low in range(0, count, self._chunk_rows):
                 high = min(low + self._chunk_rows, count)

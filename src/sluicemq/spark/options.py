@@ -119,7 +119,8 @@ class Options:
         "choice",
         "queue",
         "source",
-        "`queue` for classic and quorum queues, `stream` for streams. AMQP does not tell.",
+        "`queue` for classic and quorum queues, `stream` for streams. A stream that is read as a"
+        " queue is refused.",
         choices=("queue", "stream"),
     )
     prefetch: int = option(

@@ -1,0 +1,59 @@
+"""Is it a queue, or a stream that is read as one?
+
+AMQP does not say. But each delivery of a stream carries its offset in a header, so the first one of
+a consumer raises the suspicion, and so does a queue that counts messages and sends none: a consumer
+of a stream that names no offset is sent only what is new. Whether it is one, a second consumer
+tells, which asks for the first offset: queues refuse it, or send messages without offsets. So
+messages that were in a stream once and are in a queue now, headers and all, are read as a queue's.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from sluicemq.client.consuming import Deliveries, Subscription
+from sluicemq.client.session import ClosedByBrokerError
+from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.contents import has_offset
+from sluicemq.spark.options import FIRST, Options
+
+REFUSALS: Final = (403, 405, 406)
+"""Of a consumer that asks for an offset where there are none, or where another has the queue for
+itself."""
+
+ANSWER_S: Final = 2.0
+"""How long to wait for the first message of what does not refuse: an empty stream."""
+
+
+def check_delivery(options: Options, queue: str, event: Deliveries) -> None:
+    """The first deliveries of a consumer: `AmqpError` when they are a stream's."""
+    if has_offset(event.content(0)):
+        refuse_stream(options, queue)
+
+
+def refuse_stream(options: Options, queue: str) -> None:
+    """`AmqpError` when it is one. Asks the broker, on a connection of its own; an empty stream
+    looks as an empty queue does."""
+    what = f"queue {queue!r}"
+    if persistently(options, what, lambda attempt: is_stream(options, queue, attempt)):
+        raise AmqpError(
+            f"{what}: is a stream (its deliveries carry offsets); read it with queueType = stream"
+        )
+
+
+def is_stream(options: Options, queue: str, attempt: int) -> bool:
+    """Does its first message have an offset? `BrokerError` when the broker cannot be asked."""
+    wire = connect(options, f"sluicemq spark kind of {queue}", attempt, heartbeat_s=0)
+    try:
+        subscription = Subscription(wire, queue, 1, arguments={"x-stream-offset": FIRST})
+        until = time.monotonic() + ANSWER_S
+        while (left := until - time.monotonic()) > 0:
+            for event in subscription.poll(left):
+                return has_offset(event.content(0))
+    except ClosedByBrokerError as closed:
+        if closed.code not in REFUSALS:
+            raise
+    finally:
+        wire.abandon()
+    return False
