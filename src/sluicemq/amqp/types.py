@@ -55,6 +55,7 @@ NUMBERS: Final[dict[int, struct.Struct]] = {
 """The field types whose value is what `struct` makes of it."""
 
 
+TEXT: Final = ord("S")
 OTHER_SIZES: Final = {ord("V"): 0, ord("T"): 8, ord("D"): 5}
 """The bytes of those that are neither these nor have a length before them."""
 
@@ -205,10 +206,14 @@ class _TableDecoder:
         end = skip_longstr(buf, pos, end)
         pos += 4
         table: Table = {}
+        value = self.value
         while pos < end:
-            key, pos = decode_label(buf, pos, end)
+            after = pos + 1 + buf[pos]
+            if after > end:
+                raise Malformed("a short string is cut")
+            key = buf[pos + 1 : after].decode("utf-8", "surrogateescape")
             # Of two equal keys RabbitMQ finds the first.
-            table.setdefault(key, self.value(pos, end, depth))
+            table.setdefault(key, value(after, end, depth))
             pos = self.pos
         self.pos = pos
         return table
@@ -222,12 +227,24 @@ class _TableDecoder:
         return values
 
     def value(self, pos: int, end: int, depth: int) -> FieldValue:
-        """The field value at `pos`: a letter for its type, then the value."""
+        """The field value at `pos`: a letter for its type, then the value. A turn may have to read
+        thousands of them, so the commonest are read without further calls."""
         buf = self.buf
-        tag, pos = decode_octet(buf, pos, end)
+        if pos >= end:
+            raise Malformed("an octet is missing")
+        tag = buf[pos]
+        pos += 1
         self.values_left -= 1
         if self.values_left < 0:
             raise Malformed(f"a table of more than {TABLE_VALUES_MAX} values")
+        if tag == TEXT:
+            start = pos + 4
+            if start > end:
+                raise Malformed("a long is cut")
+            after = self.pos = start + int.from_bytes(buf[pos:start])
+            if after > end:
+                raise Malformed("a long string, table or array is cut")
+            return buf[start:after].decode("utf-8", "surrogateescape")
         form = NUMBERS.get(tag)
         if form is not None:
             if form.size > end - pos:
@@ -242,10 +259,7 @@ class _TableDecoder:
         return self.other(tag, pos, end)
 
     def other(self, tag: int, pos: int, end: int) -> FieldValue:
-        """The types that are neither a plain number nor nested."""
-        if tag == ord("S"):
-            raw, self.pos = decode_longstr(self.buf, pos, end)
-            return text_of(raw)
+        """The types that are neither text nor a plain number nor nested."""
         if tag == ord("V"):
             self.pos = pos
             return None
