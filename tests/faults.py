@@ -14,6 +14,7 @@ from typing import Any, Final
 from sluicemq.amqp.methods import QueueDeclare
 from sluicemq.chain import channel_methods
 from sluicemq.chain.channel import Channel
+from sluicemq.chain.dead_letters import Letters
 from sluicemq.chain.reader import Reader
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
@@ -112,6 +113,7 @@ def plant() -> None:
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
     at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
+    at(Letters, "letter", b"fault-letter", lambda _, content: content)
     run = Host.run
 
     def run_loop(self: Host) -> None:

@@ -210,6 +210,16 @@ than most pauses of one who publishes, shorter than what comes between a fault a
 CRASH_WINDOW_NS: Final = 60_000_000_000
 """A queue that has a second fault within this time is not read back once more."""
 
+SUSPECTS_MAX: Final = 16
+"""Of the messages that a queue handled when it had a fault: when more of them than this have that
+fault each by itself, it is no message's."""
+
+QUARANTINE_MESSAGES_MAX: Final = 1000
+"""Messages that are set aside because they make their queue fault, of all queues together."""
+
+QUARANTINE_BYTES_MAX: Final = 256 << 20
+"""Bytes of these. A queue with one more stays down."""
+
 RETRY_FULL_MS: Final = 500
 """What the disk had no space for is tried again after this while."""
 

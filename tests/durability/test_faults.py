@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,39 @@ def test_a_queue_is_read_back_after_a_fault_and_stays_down_after_two(bench: Benc
     counts = dict(line.split() for line in again.ctl("list_queues", "-s").splitlines())
     assert counts["work"] == "3"
     assert stop(again.process) == 0
+
+
+def test_a_message_that_a_queue_cannot_handle_is_set_aside_for_good(bench: Bench) -> None:
+    to_work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
+    peer = bench.client()
+    declare = commands.Queue.Declare(
+        queue="short", durable=True, arguments={"x-message-ttl": 100, **to_work}
+    )
+    peer.send(call(declare)).expect("Queue.DeclareOk")
+    peer.send(call(commands.Confirm.Select())).expect("Confirm.SelectOk")
+    for body in (b"1", b"fault-letter", b"2"):
+        peer.send(publish("short", body, properties=DURABLE)).expect("Basic.Ack")
+    deadline = time.monotonic() + 60
+    while "it is set aside in" not in bench.said():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    [kept] = (bench.directory / "quarantine").iterdir()
+    inspected = [sys.executable, "-m", "sluicemq", "inspect", str(kept)]
+    shown = subprocess.run(inspected, check=True, capture_output=True, text=True).stdout
+    assert "begins=fault-letter" in shown
+    assert "routing_key=short" in shown
+    os.kill(bench.process.pid, signal.SIGKILL)
+    bench.process.wait(60)
+    for _ in range(2):  # the first of them may find it in the queue again, the second must not
+        before = bench.said()
+        again = Bench(bench.directory)
+        counts: dict[str, str] = {}
+        while counts.get("short") != "0" or int(counts["work"]) < 2:
+            assert time.monotonic() < deadline + 60
+            counts = dict(line.split() for line in again.ctl("list_queues", "-s").splitlines())
+        assert stop(again.process) == 0
+    assert "has crashed" not in bench.said().removeprefix(before)
+    assert len(list((bench.directory / "quarantine").iterdir())) == 1
 
 
 @pytest.mark.parametrize("fault", ["store", "loop"])

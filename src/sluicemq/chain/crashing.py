@@ -7,6 +7,11 @@
                 (storage/queue_recovery.py) and takes the place of the one that has failed
     crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
                 but it stays down until a restart of the broker, or until it is deleted
+    set aside   a fault for which a message is the cause (poison.py) counts for that message: when
+                it has the second one, however much later, it leaves the queue while that is read
+                back, for the quarantine (storage/quarantine.py), and the queue goes on with the
+                rest. It is durable there before the journal hears that it has left. If there is no
+                room for it the queue stays down.
 
 What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
 Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
@@ -15,36 +20,75 @@ Nothing is trusted of the queue's own state but what to tell whom, and each such
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.checkpoints import Flush, Flushed
-from sluicemq.chain.message_store import Defined, Forgotten, StoreDefinition, StoreQueueDeleted
+from sluicemq.chain.message_store import (
+    Defined,
+    Forgotten,
+    StoreDefinition,
+    StoreQueueDeleted,
+    StoreRemove,
+)
+from sluicemq.chain.poison import suspects
 from sluicemq.chain.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
 from sluicemq.chain.severing import Step, take
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
-from sluicemq.limits import CRASH_WINDOW_NS, RETRY_FULL_MS
+from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL_MS
+from sluicemq.model.batch import names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.storage.queue_recovery import QueueRecovery
+from sluicemq.text import text_of
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
+    from sluicemq.storage.quarantine import Poison, Wanted
 
 RECOVERING, CRASHED = "recovering", "crashed"
+
+FAULT_SAID_MAX: Final = 1000
+"""Characters of a fault that are kept with a message; the log has all of it."""
+
+
+class Faults:
+    """Of the queues that have had a name, since the start."""
+
+    def __init__(self) -> None:
+        self.last_ns: int | None = None
+        self.accused: set[tuple[int, int]] = set()
+        """Messages that have been the cause once: queue's id and position."""
+
+    def judge(self, now_ns: int, queue_id: int, found: list[Wanted]) -> tuple[str, list[Wanted]]:
+        """One more, with these messages as its cause. Returns what becomes of the queue, and those
+        that have been the cause before."""
+        before_ns, self.last_ns = self.last_ns, now_ns
+        again = [each for each in found if (queue_id, each.position) in self.accused]
+        self.accused |= {(queue_id, each.position) for each in found}
+        if again:
+            self.accused -= {(queue_id, each.position) for each in again}
+            return RECOVERING, again
+        soon = before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS
+        if (soon and not found) or len(self.accused) > QUARANTINE_MESSAGES_MAX:
+            return CRASHED, []
+        return RECOVERING, []
 
 
 class Crash:
     """Of one queue; from `begin` on it is what the queue's actor does."""
 
-    def __init__(self, queue: ClassicShell) -> None:
+    def __init__(self, queue: ClassicShell, error: Exception) -> None:
         self.queue = queue
+        self.fault = f"{type(error).__name__}: {error}"[:FAULT_SAID_MAX]
         self.broker = queue.broker
         self.state = RECOVERING
         self.refused: set[tuple[Actor, int]] = set()
         """Publishes that were told so."""
+        self.wanted: list[Wanted] = []
+        """Messages that are to be set aside."""
         self.job: QueueRecovery | None = None
         self.is_safe = False
         """Checkpoints may go on without it."""
@@ -62,12 +106,10 @@ class Crash:
     def begin(self) -> None:
         """Stop the queue, tell everybody, and have it read back."""
         queue = self.queue
+        found = self.cause()
+        faults = queue.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.broker.world.clock.now_ns()
-        crashes = queue.vhost.crashes
-        before_ns = crashes.get(queue.name)
-        crashes[queue.name] = now_ns
-        if before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS:
-            self.state = CRASHED
+        self.state, self.wanted = faults.judge(now_ns, queue.id, found)
         queue.crash = self
         queue.receive = self.receive  # type: ignore[method-assign]
         queue.turn_ended = nothing  # type: ignore[method-assign]
@@ -75,17 +117,32 @@ class Crash:
         take(queue, self.steps(struck, effects))
         if queue.gone:
             return  # it was deleted before, or just now
-        again = "it is read back from the disk"
-        if self.state == CRASHED:
-            again = "it stays down, after its second fault in a minute"
-        text = f"{queue.title} has crashed: {again}; what was not confirmed is lost"
-        self.broker.world.log.write("error", text)
+        self.say_crashed(found)
         if queue.definition.durable:
             self.broker.store.checkpoints.hold(queue)
             change = self.broker.definitions.add_queue(queue.id, queue.definition)
             self.broker.store.post(StoreDefinition(change, queue))
         elif self.state == RECOVERING:
             queue.vhost.replace(queue, None)
+
+    def cause(self) -> list[Wanted]:
+        """Messages that cannot be handled; none where nobody can tell."""
+        found: list[Wanted] = []
+        take(self.queue, [lambda: found.extend(suspects(self.queue))])
+        return found
+
+    def say_crashed(self, found: list[Wanted]) -> None:
+        """In the log."""
+        again = "it is read back from the disk"
+        if self.state == CRASHED:
+            again = "it stays down, after its second fault in a minute"
+        elif self.wanted:
+            again += ", without what it cannot handle"
+        elif found:
+            positions = ", ".join(str(each.position) for each in found)
+            again += f", though it cannot handle what is at position {positions}"
+        text = f"{self.queue.title} has crashed: {again}; what was not confirmed is lost"
+        self.broker.world.log.write("error", text)
 
     def unmade(self) -> list[object]:
         """Effects that nobody has heard of."""
@@ -230,8 +287,20 @@ class Crash:
             self.broker.file_id,
             checkpoints.states.get(self.queue.id),
             checkpoints.saved_cut,
+            self.wanted,
+            self.queue.prefix_bytes,
+            self.known(),
         )
         self.broker.world.disk.submit(self.job, self.queue, self.queue.lane)
+
+    def known(self) -> dict[str, Any]:
+        """What is kept with a message that is set aside."""
+        return {
+            "vhost": self.queue.vhost.name,
+            "queue_name": self.queue.name,
+            "time_ms": self.broker.world.clock.wall_ms(),
+            "fault": self.fault,
+        }
 
     def was_read(self, job: QueueRecovery) -> None:
         """It can go on, or stay as it is."""
@@ -253,14 +322,41 @@ class Crash:
             if job.failure is not None:  # it may have been a sync
                 self.broker.store.seal(str(job.failure))
             return
+        if job.not_kept:
+            self.state = CRASHED
+            text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
+            log.write("error", f"{text}: {job.not_kept}")
         if self.state == CRASHED:
             self.broker.store.checkpoints.keep(queue, job.found)
             self.release()
             return
         queue.vhost.replace(queue, job.found)
+        self.let_go(job)
         self.release()
         count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
         log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
+
+    def let_go(self, job: QueueRecovery) -> None:
+        """What was set aside has left the queue; the journal is to know that."""
+        fresh = self.queue.successor
+        if not job.kept or not isinstance(fresh, type(self.queue)):
+            return
+        removed = StoreRemove(fresh, fresh.machine.backing.delivered)
+        removed.indexed = [poison.run.positions for poison in job.kept]
+        removed.persistent = job.ids
+        self.broker.store.post(removed)
+        for poison in job.kept:
+            self.say_set_aside(poison)
+
+    def say_set_aside(self, poison: Poison) -> None:
+        """In the log."""
+        exchange, key = map(text_of, names_of(poison.run.address))
+        self.broker.world.log.write(
+            "error",
+            f"{self.queue.title} cannot handle its message at position {poison.run.first},"
+            f" published to exchange '{exchange}' with routing key '{key}'"
+            f" ({len(poison.content)} bytes): it is set aside in {poison.path}",
+        )
 
     def release(self) -> None:
         """A checkpoint waits for it no longer; nor does who wants it deleted."""

@@ -27,6 +27,7 @@ from sluicemq.amqp.types import decode_label, encode_value
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.kinds import kind_of, properties_of, with_properties
 from sluicemq.chain.letters import Letter, Republish, SourceGone
+from sluicemq.chain.poison import PLAIN, Place, unmanageable
 from sluicemq.chain.queue import ClassicShell, Enqueue
 from sluicemq.chain.republishing import Republisher
 from sluicemq.flow.gate import GateKeeper
@@ -76,6 +77,7 @@ class HoldingQueue(ClassicShell):
     """The messages of one exchange that are not due yet. No policy is about it."""
 
     takes_addressed = False
+    prefix_bytes = DUE.size
 
     def __init__(
         self,
@@ -92,6 +94,9 @@ class HoldingQueue(ClassicShell):
 
     def configure(self, policy: EffectivePolicy | None) -> None:
         super().configure(None)
+
+    def suspected(self) -> list[Place]:
+        return [*super().suspected(), *self.delayer.suspected()]
 
     def receive(self, message: object) -> None:
         """As any queue, but publishes are dated before they are stored."""
@@ -159,6 +164,8 @@ class Delayer(FlowActor):
         self.gave_back_ms = 0
         self.due: list[Due] = []
         self.due_cost = 0
+        self.republishing: list[Due] = []
+        """What is being handed to the republisher."""
         self.serial = 0
         self.looks_at_ms = 0
         """When the next Look comes; 0: there is none under way. Later ones count no more."""
@@ -239,7 +246,7 @@ class Delayer(FlowActor):
 
     def republish(self) -> None:
         """In order of time. Those in a row that are of one kind go together."""
-        due = sorted(self.due)
+        due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
         for (persistent, ttl_ms, number), some in groupby(due, key=kind_and_number):
@@ -249,6 +256,16 @@ class Delayer(FlowActor):
             self.republisher.post(
                 Republish(self.exchange, letters, number, persistent, safe, ttl_ms)
             )
+        self.republishing = []
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages of which no letters can be made, or that cannot be routed."""
+        found = self.republisher.suspected()
+        due = self.republishing
+        if due:
+            plain = due[0]._replace(content=DUE.pack(0) + PLAIN)
+            found += [due[each].part[:2] for each in unmanageable(lettered, due, plain)]
+        return found
 
     def faulted(self, error: Exception) -> None:
         """As one in its queue."""
@@ -269,6 +286,11 @@ def kind_and_number(due: Due) -> tuple[bool, int | None, int]:
     """What messages must have in common to be republished together."""
     kind = kind_of(properties_of(due.content[DUE.size :]), None)
     return kind.persistent, kind.ttl_ms, due.deliver.number
+
+
+def lettered(due: Due) -> object:
+    """All that is done with a message that is due."""
+    return kind_and_number(due), letter_of(due)
 
 
 def letter_of(due: Due) -> Letter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 
 class Letter:
@@ -24,6 +25,14 @@ class Letter:
         self.priority = priority
 
 
+class Done(Protocol):
+    """What the source hears in the end."""
+
+    @property
+    def parts(self) -> Sequence[tuple[int, int, int]]:
+        """The messages that the letters are made of, in order, as in Settle: lot, start, end."""
+
+
 class Republish:
     """Letters for an exchange; `done` is posted to the source when all of them are safe, None: it
     does not want to know. `number`, `persistent` and `ttl_ms` as Batch has them."""
@@ -36,7 +45,7 @@ class Republish:
         letters: Sequence[Letter],
         number: int,
         persistent: bool,
-        done: object,
+        done: Done | None,
         ttl_ms: int | None = None,
     ) -> None:
         self.exchange = exchange

@@ -19,6 +19,7 @@ from sluicemq.chain.message_store import (
     StoreWrite,
 )
 from sluicemq.chain.pacer import Pace
+from sluicemq.chain.poison import at_hand
 from sluicemq.chain.upkeep import HeadDue, LookUnused, Upkeep
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate, GateKeeper
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.crashing import Crash
+    from sluicemq.chain.poison import Place
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
@@ -190,6 +192,8 @@ class ClassicShell(Queue):
     """The shell around a classic queue: credit, the store, the disk, and making effects real."""
 
     machine: ClassicQueue
+    prefix_bytes = 0
+    """What it has put before each content."""
 
     def __init__(
         self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int, index: QueueIndex
@@ -267,9 +271,16 @@ class ClassicShell(Queue):
     def faulted(self, error: Exception) -> None:
         """This queue is stopped, and read back from the disk."""
         if self.crash is None:
-            self.vhost.crashed(self)
+            self.vhost.crashed(self, error)
         else:
             self.crash.failed()
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages that it, or who works for it, cannot handle."""
+        found = at_hand(self)
+        if self.upkeep.republisher is not None:
+            found += self.upkeep.republisher.suspected()
+        return found
 
     def work_off(self, command: Command | None) -> Iterator[int]:
         """The rest of a command that takes long, and what follows from it."""

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.kinds import properties_of
-from sluicemq.chain.letters import Republish, SourceGone
+from sluicemq.chain.letters import Letter, Republish, SourceGone
+from sluicemq.chain.poison import PLAIN, places_in, unmanageable
 from sluicemq.chain.queue import Enqueue, QueueGone
 from sluicemq.chain.severing import take
 from sluicemq.limits import RETRY_REFUSED_MS
@@ -31,7 +32,7 @@ from sluicemq.routing.message import Message
 from sluicemq.text import cut
 
 if TYPE_CHECKING:
-    from sluicemq.chain.letters import Letter
+    from sluicemq.chain.poison import Place
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow, Outflow
@@ -81,6 +82,8 @@ class Republisher(FlowActor):
         self.refused: list[Sent] = []
         self.next_seq = 1
         self.ending = False
+        self.publishing: Republish | None = None
+        """What is being published."""
 
     def receive(self, message: object) -> None:
         """Messages from the source; answers of queues; grants."""
@@ -112,11 +115,13 @@ class Republisher(FlowActor):
     def publish(self, republish: Republish) -> None:
         """Route each message; those in a row that go the same way by the same key are a batch."""
         republish.open += 1
+        self.publishing = republish
         way_of = partial(self.way, republish.exchange)
         for (names, key, priority, large), some in groupby(republish.letters, way_of):
             contents = [letter.content for letter in some]
             if names:
                 self.send(republish, names, key, priority, large, contents)
+        self.publishing = None
         self.settled(republish)
 
     def way(self, exchange: str, letter: Letter) -> Way:
@@ -189,6 +194,16 @@ class Republisher(FlowActor):
         self.go_deaf()
         take(self, [self.close])
         self.source.faulted(error)
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages of the source that cannot be routed."""
+        republish = self.publishing
+        if republish is None or republish.done is None:
+            return []
+        way_of = partial(self.way, republish.exchange)
+        places = places_in(republish.done.parts)
+        found = unmanageable(way_of, republish.letters, Letter(PLAIN, ("",)))
+        return [places[each] for each in found]
 
     # -- answers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.crashing import Crash
+from sluicemq.chain.crashing import Crash, Faults
 from sluicemq.chain.declarations import exchanges_gone, unbind_some
 from sluicemq.chain.delaying import HoldingQueue
 from sluicemq.chain.message_store import StoreDefinition
@@ -58,8 +58,8 @@ class VirtualHost:
         self.policies = self.topology.policies
         self.queues = Queues()
         self.exclusive: dict[str, dict[str, Queue]] = {}
-        self.crashes: dict[str, int] = {}
-        """When queues had their last fault, by name."""
+        self.crashes: dict[str, Faults] = {}
+        """Of queues that have had faults, by name."""
         self.connections = 0
         """Open in it."""
         self.listener: Actor | None = None
@@ -173,9 +173,9 @@ class VirtualHost:
 
     # -- queues that have had a fault
 
-    def crashed(self, queue: ClassicShell) -> None:
+    def crashed(self, queue: ClassicShell, error: Exception) -> None:
         """Stop it, and have it read back."""
-        Crash(queue).begin()
+        Crash(queue, error).begin()
 
     def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
         """In its place one with what was read back; None: it has nothing on the disk."""

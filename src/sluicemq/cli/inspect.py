@@ -34,8 +34,8 @@ def inspect(file: Path, formatter: str) -> None:
     """Print the header and the records of FILE, and what of it is damaged.
 
     FILE is a journal (.jif), segment (.idx), message (.rdq), checkpoint (.ckp) or stream (.stream)
-    file; it is only read. The exit code is 1 when something is damaged. A torn tail, the rest of a
-    write that was cut off, is not damage.
+    file, or a message that was set aside (.poison); it is only read. The exit code is 1 when
+    something is damaged. A torn tail, the rest of a write that was cut off, is not damage.
     """
     try:
         found = look(file.read_bytes())

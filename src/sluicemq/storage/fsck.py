@@ -43,6 +43,7 @@ from sluicemq.storage.manifest import read_manifest
 from sluicemq.storage.message_file import decode_directory, number_in
 from sluicemq.storage.message_files import PERSISTENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex
+from sluicemq.storage.quarantine import EXTENSION, told
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.records import (
     DIRECTORY,
@@ -215,9 +216,21 @@ class Check:
                 known = self.streams.get(key)
                 StreamCheck(self.files, key, self.finding, self.note, self.count, known).run()
         for name in self.files.names(QUARANTINE):
-            self.note(f"{QUARANTINE}/{name}", "was put aside because it was damaged")
+            self.put_aside(f"{QUARANTINE}/{name}")
         self.ask_the_start()
         return self.verdict
+
+    def put_aside(self, path: str) -> None:
+        """Something in the quarantine. The file of a message may have been cut off: then the
+        message is in its queue."""
+        if not path.endswith(EXTENSION):
+            self.note(path, "was put aside because it was damaged")
+            return
+        data = self.all_of(path) or b""
+        try:
+            self.note(path, told(data))
+        except Corrupt as error:
+            self.note(path, f"a message that was to be set aside cannot be read there: {error}")
 
     def ask_the_start(self) -> None:
         """What it would miss, and what else it would say."""

@@ -6,6 +6,9 @@ import json
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sluicemq.amqp.frames import content_body, content_header
+from sluicemq.amqp.properties import PROPERTIES, BasicProperties
+from sluicemq.amqp.types import Malformed
 from sluicemq.errors import Corrupt
 from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, decode_checkpoint
@@ -20,6 +23,7 @@ from sluicemq.storage.entries import (
 )
 from sluicemq.storage.manifest import PAYLOAD, decode_manifest
 from sluicemq.storage.message_file import decode_directory
+from sluicemq.storage.quarantine import decode_poison
 from sluicemq.storage.records import (
     BLOCK,
     CHECKPOINT,
@@ -30,6 +34,7 @@ from sluicemq.storage.records import (
     MANIFEST,
     MESSAGE,
     PLACES,
+    POISON,
     SEAL,
     TYPE_NAMES,
     any_header,
@@ -51,8 +56,15 @@ EXPECTED: Final = {
     "checkpoint": (CHECKPOINT,),
     "stream": (CHUNK, PLACES, CLOSED),
     "manifest": (MANIFEST,),
+    "poison": (POISON,),
 }
 """Which types of records a file of a kind has."""
+
+ESCAPED: Final = "backslashreplace"
+"""How bytes that are no text are shown."""
+
+BODY_SHOWN: Final = 1000
+"""Bytes of the body of a message that was set aside."""
 
 
 class Described(NamedTuple):
@@ -101,7 +113,7 @@ def inspect(data: bytes) -> Inspection:
         contents: list[Description] = []
         try:
             contents = contents_of(record, header)
-        except (Corrupt, struct.error) as error:
+        except (Corrupt, Malformed, struct.error) as error:
             problems.append(f"record at {record.offset}: {error}")
         kind = TYPE_NAMES.get(record.type, str(record.type))
         size = record.end - record.offset
@@ -131,10 +143,37 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
         return [described_stream(record)]
     if record.type == MANIFEST:
         return [described_manifest(record)]
+    if record.type == POISON:
+        return described_poison(record)
     if record.type == DIRECTORY:
         directory = decode_directory(record.payload, record.sequence)
         return [{"entry": "directory", "messages": len(directory.ids)}]
     return []
+
+
+def described_poison(record: Record) -> list[Description]:
+    """A message that was set aside: what is known of it, the message, its properties, its body.
+    Corrupt, struct.error; Malformed when what it holds are no frames."""
+    known, run = decode_poison(bytes(record.payload))
+    assert run.contents is not None
+    [content] = run.contents
+    body = content_body(content)
+    return [
+        {"entry": "set aside", **known},
+        described_run(run),
+        {"entry": "properties", **properties_told(content_header(content).properties)},
+        {"entry": "body", "bytes": len(body), "begins": body[:BODY_SHOWN].decode(errors=ESCAPED)},
+    ]
+
+
+def properties_told(raw: bytes) -> Description:
+    """Those that are set; of some that nobody can read, the bytes."""
+    try:
+        properties = BasicProperties.decode(raw)
+    except Malformed:
+        return {"unreadable": raw.hex()}
+    values = ((name, getattr(properties, name)) for name, _ in PROPERTIES)
+    return {name: str(value) for name, value in values if value is not None}
 
 
 def described_manifest(record: Record) -> Description:

@@ -8,14 +8,15 @@ no checkpoint may be made without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sluicemq.errors import DiskFailed
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.checkpoint import decode_queue_state, read_newest
 from sluicemq.storage.entries import Ack, Delivered, Run
 from sluicemq.storage.journal import Replay, journal_numbers
+from sluicemq.storage.quarantine import NotKept, Poison, Quarantine, Wanted
 from sluicemq.storage.records import FORMAT
 from sluicemq.storage.recovered_queue import RecoveredQueue
 from sluicemq.storage.recovery import Recovery
@@ -65,7 +66,9 @@ class OneQueue(Recovery):
 class QueueRecovery(DiskJob):
     """`state`: the queue as of the last snapshot, encoded, None: as the newest checkpoint has it.
     `first`: the journal's file from which on it counts. `found` is set at the end, unless `fault`
-    is: a fault in here is that queue's."""
+    is: a fault in here is that queue's. `wanted` are to be set aside, see Quarantine for `prefix`
+    and `known`: then `kept` has those that were and `ids` their bodies in the message store; or
+    `not_kept` why none was."""
 
     def __init__(
         self,
@@ -74,12 +77,21 @@ class QueueRecovery(DiskJob):
         new_file_id: Callable[[], bytes],
         state: bytes | None,
         first: int,
+        wanted: Sequence[Wanted] = (),
+        prefix: int = 0,
+        known: dict[str, Any] | None = None,
     ) -> None:
         self.queue_id = queue_id
         self.entry_count = entry_count
         self.new_file_id = new_file_id
         self.state = state
         self.first = first
+        self.wanted = wanted
+        self.prefix = prefix
+        self.known = known or {}
+        self.kept: list[Poison] = []
+        self.ids: list[range] = []
+        self.not_kept = ""
         self.said: list[tuple[str, str]] = []
         self.found: RecoveredQueue | None = None
         self.fault: Exception | None = None
@@ -88,13 +100,28 @@ class QueueRecovery(DiskJob):
         self.said.clear()
         one = OneQueue(files, self.queue_id, self.entry_count, self.new_file_id, self.say)
         try:
-            self.found = one.run_one(self.known(files), self.first)
+            found = one.run_one(self.state_in(files), self.first)
+            if self.wanted:
+                self.set_aside(files, found)
+            self.found = found
         except DiskFailed:
             raise
         except Exception as error:
             self.fault = error
 
-    def known(self, files: Files) -> QueueState | None:
+    def set_aside(self, files: Files, found: RecoveredQueue) -> None:
+        """Take out of the queue what makes it fault, if there is room for it."""
+        quarantine = Quarantine(files, found.index, self.new_file_id, self.prefix, self.known)
+        try:
+            self.kept, runs = quarantine.set_aside(self.wanted)
+        except NotKept as why:
+            self.not_kept = str(why)
+            return
+        for run in runs:
+            found.unweigh(run)
+        self.ids = [range(run.first_id, run.first_id + 1) for run in runs if run.first_id]
+
+    def state_in(self, files: Files) -> QueueState | None:
         """The state to begin with."""
         if self.state is not None:
             return decode_queue_state(self.state, 0, FORMAT)[0]

@@ -34,7 +34,7 @@ RECORD_HEAD_SIZE: Final = 24
 ALIGNMENT: Final = 8
 FILE_ID_SIZE: Final = 16
 
-KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream", "manifest")
+KINDS: Final = ("journal", "segment", "messages", "checkpoint", "stream", "manifest", "poison")
 """A kind's number in the header is its place here, from 1 on."""
 
 GROUP: Final = 1
@@ -47,6 +47,7 @@ PLACES: Final = 7
 CLOSED: Final = 8
 SEAL: Final = 9
 MANIFEST: Final = 10
+POISON: Final = 11
 TYPE_NAMES: Final = {
     GROUP: "group",
     BLOCK: "block",
@@ -58,6 +59,7 @@ TYPE_NAMES: Final = {
     CLOSED: "closed",
     SEAL: "seal",
     MANIFEST: "manifest",
+    POISON: "poison",
 }
 
 FILE_MAGIC: Final = b"\x89SLUICE\n"

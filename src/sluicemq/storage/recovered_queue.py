@@ -53,6 +53,14 @@ class RecoveredQueue:
         if mark is not None:
             self.higher[mark.priority] = mark._replace(size=mark.size + size)
 
+    def unweigh(self, run: Run) -> None:
+        """They count no more."""
+        size = sum(run.sizes)
+        self.size = max(0, self.size - size)
+        mark = self.higher.get(priority_at(run.first))
+        if mark is not None:
+            self.higher[mark.priority] = mark._replace(size=max(0, mark.size - size))
+
     def marks(self) -> list[Mark]:
         """That of priority 0 first."""
         higher = [*self.higher.values()]

@@ -1,0 +1,194 @@
+"""Messages that were set aside because the queue had a fault whenever it handled them.
+
+Each is a file of its own in the quarantine: its name has the queue's id and the position, which no
+other message ever has, so that setting aside what was cut off before is the same file again. It
+holds one record: what is known of the message (JSON), and the message as a run with its content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from sluicemq.amqp.types import encode_shortstr
+from sluicemq.errors import Corrupt
+from sluicemq.kernel.disk import Files
+from sluicemq.limits import QUARANTINE_BYTES_MAX, QUARANTINE_MESSAGES_MAX
+from sluicemq.model.batch import ADDRESSED, names_of, separate
+from sluicemq.storage.compaction import QUARANTINE
+from sluicemq.storage.entries import Run, decode_entries, encode_run
+from sluicemq.storage.queue_index import IndexRead, QueueIndex, picked
+from sluicemq.storage.records import (
+    FILE_HEADER_SIZE,
+    POISON,
+    U32,
+    FileHeader,
+    decode_header,
+    encode_record,
+    read_record,
+)
+
+EXTENSION: Final = ".poison"
+KIND: Final = "poison"
+NO_ADDRESS: Final = encode_shortstr("") * 2
+
+
+class Wanted(NamedTuple):
+    """A message that is to be set aside: its position, and its content as the queue had it in RAM,
+    for one whose body is in the message store."""
+
+    position: int
+    content: bytes
+
+
+class Poison(NamedTuple):
+    """A message as it is kept. `known`: in words, for people. `run` has it as the queue had it, but
+    for its content, which is without what the queue itself had put before it."""
+
+    known: dict[str, Any]
+    run: Run
+
+    @property
+    def content(self) -> bytes:
+        """Its frames."""
+        assert self.run.contents is not None
+        return self.run.contents[0]
+
+    @property
+    def path(self) -> str:
+        """Where it is kept."""
+        return f"{QUARANTINE}/{self.run.queue}-{self.run.first}{EXTENSION}"
+
+
+class NotKept(Exception):
+    """A message cannot be set aside; the words say why."""
+
+
+def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
+    """Of a run of one message with its content, before which the queue has put `prefix` bytes."""
+    assert run.contents is not None and run.count == 1
+    [content] = run.contents
+    address = run.address
+    if address == ADDRESSED:
+        address, content = separate(content)
+    before, content = content[:prefix], content[prefix:]
+    if before:
+        known = {**known, "delayed_until_ms": int.from_bytes(before)}
+    kept = run.part(0, 1)
+    kept.address, kept.contents, kept.sizes, kept.first_id = address, [content], [len(content)], 0
+    return Poison(known, kept)
+
+
+def encode_poison(poison: Poison, file_id: bytes) -> bytes:
+    """The whole file."""
+    run = poison.run
+    known = json.dumps(poison.known).encode()
+    parts = [U32.pack(len(known)), known]
+    encode_run(parts, run)
+    header = FileHeader(KIND, file_id, run.first, run.queue).encode()
+    return header + encode_record(file_id, FILE_HEADER_SIZE, POISON, 1, parts)
+
+
+def decode_poison(payload: bytes) -> Poison:
+    """What is in its record. Corrupt."""
+    if len(payload) < U32.size:
+        raise Corrupt("the record is cut off")
+    end = U32.size + int(U32.unpack_from(payload)[0])
+    try:
+        known = json.loads(payload[U32.size : end])
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f"what is known of the message does not parse: {error}") from error
+    entries = decode_entries(payload[end:])
+    if len(entries) != 1 or not isinstance(entries[0], Run) or not isinstance(known, dict):
+        raise Corrupt("it holds no message")
+    run = entries[0]
+    if run.contents is None or run.count != 1:
+        raise Corrupt("it holds no content")
+    return Poison(known, run)
+
+
+def told(data: bytes) -> str:
+    """In words, what a whole file of that kind holds. Corrupt."""
+    header = decode_header(data, KIND)
+    record = read_record(data, FILE_HEADER_SIZE, header.file_id)
+    if record is None:
+        raise Corrupt("its record is damaged")
+    known, run = poison = decode_poison(bytes(record.payload))
+    exchange, key = (name.decode(errors="replace") for name in names_of(run.address))
+    queue = f"queue '{known.get('queue_name')}' in vhost '{known.get('vhost')}'"
+    return (
+        f"is a message that {queue} cannot handle: position {run.first}, exchange '{exchange}',"
+        f" routing key '{key}', {len(poison.content)} bytes"
+    )
+
+
+class Quarantine:
+    """What is set aside of one queue, in a job on the disk: `prefix` and `known` as for
+    `poison_of`."""
+
+    def __init__(
+        self,
+        files: Files,
+        index: QueueIndex,
+        new_file_id: Callable[[], bytes],
+        prefix: int,
+        known: dict[str, Any],
+    ) -> None:
+        self.files = files
+        self.index = index
+        self.new_file_id = new_file_id
+        self.prefix = prefix
+        self.known = known
+
+    def set_aside(self, wanted: Sequence[Wanted]) -> tuple[list[Poison], list[Run]]:
+        """Make these durable here, those of them that are still in the queue; then they are not in
+        its index any more. Returns them, and as what they were there. NotKept, and all of them stay
+        in the queue: there is no room, or one cannot be read. DiskFailed."""
+        runs = [run for run in map(self.read, wanted) if run is not None]
+        kept = [poison_of(run, self.prefix, self.known) for run in runs]
+        self.check_room(kept)
+        for poison in kept:
+            self.write(poison)
+        for poison in kept:
+            self.index.acknowledge(poison.run.positions)
+        return kept, runs
+
+    def read(self, wanted: Wanted) -> Run | None:
+        """The message as the disk has it; None when it is not there any more."""
+        position = wanted.position
+        number = position // self.index.entry_count
+        segment = self.index.segments.get(number)
+        base = number * self.index.entry_count
+        if segment is None or not segment.live >> (position - base) & 1:
+            return None
+        job = IndexRead(segment, position, position + 1, 1, keep_bodies=True)
+        job.run(self.files)
+        for run in picked(job.runs, 1 << (position - base), base):
+            if run.contents is None:
+                if run.sizes != [len(wanted.content)]:
+                    raise NotKept(f"the body of the one at position {position} is not in RAM")
+                run.contents = [wanted.content]
+            return run
+        raise NotKept(f"the one at position {position} cannot be read")
+
+    def check_room(self, kept: list[Poison]) -> None:
+        """Is there room for these besides what is there? What comes again counts once."""
+        again = {poison.path for poison in kept}
+        names = [name for name in self.files.names(QUARANTINE) if name.endswith(EXTENSION)]
+        paths = [path for name in names if (path := f"{QUARANTINE}/{name}") not in again]
+        used = sum(map(self.files.size, paths))
+        size = used + sum(len(poison.content) for poison in kept)
+        if len(paths) + len(kept) > QUARANTINE_MESSAGES_MAX or size > QUARANTINE_BYTES_MAX:
+            have = f"{len(paths)} messages of {used} bytes"
+            raise NotKept(f"the quarantine has no room besides its {have}")
+
+    def write(self, poison: Poison) -> None:
+        """Durably. One that a crash has cut off is written anew: the queue still has that message,
+        else it were not here."""
+        files = self.files
+        files.make_directory(QUARANTINE)
+        files.delete(poison.path)
+        files.write(poison.path, 0, encode_poison(poison, self.new_file_id()))
+        files.sync(poison.path)
+        files.sync_directory(QUARANTINE)
