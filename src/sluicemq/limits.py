@@ -321,10 +321,6 @@ UNFINISHED_PATIENCE_NS: Final = 10_000_000_000
 OVERRUN_RATIO: Final = 1.1
 """Memory in use beyond this much of its limit is freed at once, where it is such parts."""
 
-COLLECT_CONNECTIONS: Final = 50
-"""So many connections must have gone before it is worth some ten milliseconds to free what they
-have left."""
-
 TRIM_ABOVE_BYTES: Final = 128 << 20
 """Resident memory that no message accounts for, above which freed memory is given back to the
 system: well above what the code, its buffers and the allocator's slack take."""

@@ -102,9 +102,6 @@ class FakeMemory(Memory):
     def resident_bytes(self) -> int:
         return 1 << 26
 
-    def collect(self) -> None:
-        """There is nothing."""
-
     def trim(self) -> None:
         """Nothing is freed."""
 

@@ -16,7 +16,6 @@ from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, DiskAlarm, MemoryAlarm
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import (
-    COLLECT_CONNECTIONS,
     DISK_FILL_BYTES_MS,
     DISK_LOOK_MAX_MS,
     DISK_LOOK_MIN_MS,
@@ -69,9 +68,6 @@ class Monitor(Actor):
         self.peak_bytes = 0
         self.looks = 0
         self.trimmed_at = 0
-        self.collected_at = 0
-        self.gone_then = 0
-        """Connections that had gone then."""
         self.disk_look = LookAtDisk()
         self.retargeting = Retargeting(broker, self.config, self.alarm)
         self.post(Look())
@@ -159,8 +155,7 @@ class Monitor(Actor):
         much = fallen > max(TRIM_FALL_BYTES, self.peak_bytes // 8)
         near = self.resident_bytes >= self.config.clear_ratio * self.alarm.limit_bytes
         if (
-            self.collect()
-            or self.alarm.raised
+            self.alarm.raised
             or (since >= TRIM_FALL_LOOKS and (much or near))
             or (since >= TRIM_LOOKS and idle > TRIM_ABOVE_BYTES)
         ):
@@ -168,23 +163,6 @@ class Monitor(Actor):
             self.look_at_memory()
             self.trimmed_at = self.looks
             self.peak_bytes = accounted
-
-    def collect(self) -> bool:
-        """Free what connections that are gone have left in circles: when they are many, more than
-        there are, and there is not much else to go through."""
-        broker = self.broker
-        there = len(broker.connections)
-        gone = broker.counters.connections_opened - there - self.gone_then
-        if (
-            gone < max(there, COLLECT_CONNECTIONS)
-            or broker.accounted_bytes > TRIM_FALL_BYTES
-            or self.looks - self.collected_at < TRIM_LOOKS
-        ):
-            return False
-        self.memory.collect()
-        self.gone_then += gone
-        self.collected_at = self.looks
-        return True
 
     # disk
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 from pathlib import Path
 
@@ -49,11 +48,6 @@ class HostMemory(Memory):
 
     def resident_bytes(self) -> int:
         return int(os.pread(self.statm, 128, 0).split()[1]) * PAGE_BYTES
-
-    def collect(self) -> None:
-        """Connections that are gone hold themselves in circles, all over the heap: each keeps a
-        mebibyte of Python's allocator from being given back."""
-        gc.collect()
 
     def trim(self) -> None:
         if self.trimmer is not None:

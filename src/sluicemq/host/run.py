@@ -19,6 +19,7 @@ from sluicemq.host.control import ControlServer
 from sluicemq.host.descriptors import limit, raise_limit, shares
 from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
+from sluicemq.host.garbage import Collector, leave_old_ones
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
@@ -29,6 +30,7 @@ from sluicemq.host.tls import TlsSettings
 from sluicemq.host.watchdog import Watchdog
 from sluicemq.kernel.containment import objects_at, told
 from sluicemq.kernel.world import World
+from sluicemq.limits import TIGHT_RATIO
 from sluicemq.node import Node, in_memory
 
 if TYPE_CHECKING:
@@ -66,13 +68,6 @@ flood of 1 KiB messages, for 64 KiB and fdatasync, from asking to knowing (p50, 
 3.9 and 9.2 ms, 418 000. What throughput it costs are the commits, of which there are four times as
 many; below 0.5 ms nothing is gained. Writing in the loop and only syncing in the thread saves one
 of the three: 4 ms at 5 ms, nothing at 0.5 ms, and the loop would stand still in a slow write."""
-
-COLLECT_AFTER: Final = (10_000, 10, 20)
-"""After so many new objects Python looks for garbage among them, after so many looks among those
-that are left of all these, and so on. Queues, channels and connections refer to one another, so it
-is what frees them; and everybody waits meanwhile, 0.3 us an object: 3 ms for the youngest, 30 ms
-for the next, a third of a second for a million. (With 50,000 and 20 that third of a second came
-each time a client had declared 50,000 queues.)"""
 
 CLOSE_SECONDS_MAX: Final = 40.0
 """How long closing the storage may take in all, disk busy or not."""
@@ -112,6 +107,7 @@ class Host:
         self.net.node = self.node
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
+        self.collector = Collector(self.is_memory_short)
         self.servers: list[asyncio.Server] = []
         self.control: ControlServer
         self.port = 0
@@ -129,6 +125,7 @@ class Host:
     def run(self) -> None:
         """Turns for a bounded time; then the sockets get their chance. What the disk has done is
         fetched in between: a busy node would hear of it only after the sockets."""
+        self.collector.rounds += 1
         now = now_us()
         end = now + ROUND_US
         look = now + LOOK_US
@@ -154,6 +151,10 @@ class Host:
         self.control = ControlServer(self.node, self.port)
         await self.control.start()
         self.log.write("info", f"data directory {self.disk.files.root}")
+
+    def is_memory_short(self) -> bool:
+        """Is an alarm near, or raised?"""
+        return self.node.broker.memory_pressure >= TIGHT_RATIO
 
     async def listen(self, scheme: str, kind: type[Connection], host: str, port: int) -> None:
         """One listener."""
@@ -276,6 +277,7 @@ async def run_until_signal(
     except Corrupt as error:
         raise Refused(f"data_dir {directory}: cannot start on it: {error}") from error
     await host.start()
+    host.collector.begin(host.loop)
     for number in (signal.SIGTERM, signal.SIGINT):
         host.loop.add_signal_handler(number, host.stopped.set)
     host.loop.add_signal_handler(signal.SIGHUP, host.reload, read)
@@ -311,7 +313,7 @@ def serve(
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    leave_old_ones()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         code = runner.run(run_until_signal(config, directory, read, accept_loss))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one while Python ends is no reason

@@ -91,10 +91,6 @@ class Memory:
         """RSS now."""
         raise NotImplementedError
 
-    def collect(self) -> None:
-        """Free what is in circles: it takes the longer the more there is in memory."""
-        raise NotImplementedError
-
     def trim(self) -> None:
         """Give freed memory back to the system, so that RSS tells the truth."""
         raise NotImplementedError

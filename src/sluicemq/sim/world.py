@@ -78,9 +78,6 @@ class SimMemory(Memory):
     def resident_bytes(self) -> int:
         return self.resident
 
-    def collect(self) -> None:
-        """There is nothing to free."""
-
     def trim(self) -> None:
         self.trims += 1
 

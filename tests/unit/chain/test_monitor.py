@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sluicemq.chain.broker import Counters
 from sluicemq.chain.monitor import LookAtDisk, Monitor
 from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.retargeting import LOOKED_AT_MAX, TOLD_MAX
@@ -44,16 +43,12 @@ class Gauge(Memory):
     def __init__(self) -> None:
         self.resident = 0
         self.trims = 0
-        self.collections = 0
 
     def total_bytes(self) -> int:
         return 1000 * MIB
 
     def resident_bytes(self) -> int:
         return self.resident
-
-    def collect(self) -> None:
-        self.collections += 1
 
     def trim(self) -> None:
         self.trims += 1
@@ -153,7 +148,6 @@ class FakeBroker:
         self.queues: dict[str, FakeQueue] = {}
         self.store = FakeStore()
         self.budget = None
-        self.counters = Counters()
         self.pacer = None
         self.connections: dict[int, Reader] = {}
         self.accounted_bytes = 0
@@ -506,28 +500,6 @@ def test_memory_nobody_accounts_for_is_given_back_now_and_then() -> None:
     memory.resident = 200 * MIB
     bench.wait(30_000)
     assert memory.trims == 3
-
-
-def test_what_connections_leave_is_freed_when_many_have_gone(bench: Bench) -> None:
-    broker = bench.broker
-    memory = broker.world.memory
-    broker.counters.connections_opened = 49
-    bench.wait(30_000)
-    assert memory.collections == 0, "too few for the trouble"
-    broker.counters.connections_opened = 100
-    broker.accounted_bytes = 20 * MIB
-    bench.wait(30_000)
-    assert memory.collections == 0, "there is much to go through"
-    broker.accounted_bytes = 0
-    bench.wait(2_000)
-    assert (memory.collections, memory.trims) == (1, 1)
-    broker.counters.connections_opened = 300
-    bench.wait(2_000)
-    assert memory.collections == 1, "not as often as that"
-    bench.wait(20_000)
-    assert memory.collections == 2
-    bench.wait(60_000)
-    assert memory.collections == 2, "none has gone since"
 
 
 def test_near_the_limit_memory_is_given_back_before_there_is_an_alarm(bench: Bench) -> None:

@@ -86,9 +86,6 @@ class Roomy(Memory):
     def resident_bytes(self) -> int:
         return 1 << 20
 
-    def collect(self) -> None:
-        """There is nothing to free."""
-
     def trim(self) -> None:
         """Nothing to give back."""
 

@@ -1,0 +1,111 @@
+"""When Python looks for garbage in circles, which it does with the whole process standing still.
+
+What this broker makes and ends is freed without that, by counts of references: connections,
+channels and queues leave no circles. So looking through all objects there are finds next to
+nothing, and with a hundred thousand queues it takes half a second, for everybody. Young objects are
+looked through as they come, which is short. All of them are looked through
+
+    when that is cheap    by what it took last time and what has come since
+    when nobody notices   the node is idle
+    when memory is short  a circle that nobody knows of must not keep an alarm up
+"""
+
+from __future__ import annotations
+
+import gc
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+YOUNG: Final = 10_000
+"""Python looks through its youngest objects when there are so many more: 2 ms."""
+YOUNG_LOOKS: Final = 2
+"""After so many looks it looks through what they have left, too, 5 ms; what is left then is old.
+(With its default, 10, those were 25 ms.)"""
+NEVER: Final = 1 << 30
+"""So many looks before Python would look through the old ones by itself."""
+
+LOOK_SECONDS: Final = 1.0
+"""How often it is asked whether all are to be looked through."""
+DUE: Final = 20
+"""After so many times that some have become old there may be something to find."""
+CHEAP_SECONDS: Final = 0.02
+"""Nobody minds so much."""
+IDLE_ROUNDS: Final = 10
+"""Rounds of the actors between two looks, with no more than which the node is idle: its own timers
+make a few."""
+GROWN: Final = 4
+"""When memory is short, one part in so many must be new: else every look would cost the same for
+the same nothing."""
+
+
+def leave_old_ones() -> None:
+    """From now on Python looks through young objects only."""
+    gc.set_threshold(YOUNG, YOUNG_LOOKS, NEVER)
+
+
+class Collector:
+    """Decides when all objects are looked through. Times are seconds."""
+
+    def __init__(
+        self,
+        is_short: Callable[[], bool],
+        now: Callable[[], float] = perf_counter,
+        collect: Callable[[], object] = gc.collect,
+    ) -> None:
+        self.is_short = is_short
+        """Is memory so short that it may take its time?"""
+        self.now = now
+        self.collect = collect
+        self.rounds = 0
+        """Counted by whoever runs the actors, since the last look."""
+        self.began = 0.0
+        self.whole = 0.0
+        """What it took last time to look through all of them."""
+        self.grown = 0.0
+        """What it took to look through those that have become old since."""
+        self.times = 0
+        """How often some have become old since."""
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on it is decided here."""
+        gc.callbacks.append(self.noticed)
+        self.again(loop)
+
+    def again(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look, now and at regular times."""
+        self.look()
+        loop.call_later(LOOK_SECONDS, self.again, loop)
+
+    def noticed(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
+        """Python begins to look through a generation, or has done so."""
+        generation = info["generation"]
+        if phase == "start":
+            self.began = self.now()
+        elif generation == 1:
+            self.grown += self.now() - self.began
+            self.times += 1
+        elif generation == 2:
+            self.whole = self.now() - self.began
+            self.grown = 0.0
+            self.times = 0
+
+    def look(self) -> None:
+        """Look through all of them if it is time."""
+        is_idle = self.rounds <= IDLE_ROUNDS
+        self.rounds = 0
+        if self.times >= DUE and (self.is_cheap or is_idle or self.is_wanted):
+            self.collect()
+
+    @property
+    def is_cheap(self) -> bool:
+        """Would it take so little that nobody minds? What has gone meanwhile is counted too."""
+        return self.whole + self.grown <= CHEAP_SECONDS
+
+    @property
+    def is_wanted(self) -> bool:
+        """Is memory short, and would it be for something?"""
+        return self.is_short() and self.grown * GROWN >= self.whole
