@@ -289,7 +289,9 @@ class Channel(FlowActor):
         yield from self.publishing.spread()
         while done < len(run.contents):
             yield 0  # what came before it may have been the work of a turn
-            run = split(run, done)[1]
+            yield from self.publishing.search()
+            if done:
+                run = split(run, done)[1]
             done = self.publish_some(run)
             yield from self.publishing.spread()
 

@@ -35,20 +35,23 @@ from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.queues.commands import Publish
-from sluicemq.routing.message import Message
+from sluicemq.routing.exchange import PIECE
+from sluicemq.routing.message import Message, TakesLong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
     from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
+    from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.queues.effects import Rejected
 
 Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
 Targets: TypeAlias = "list[Target]"
+Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
 
 
 TARGETS_MAX: Final = 20
@@ -65,6 +68,44 @@ T = TypeVar("T")
 
 class Spent(Exception):
     """The turn has no work left to find out more."""
+
+
+class Search:
+    """For the queues that one message goes to, in pieces. What comes of it holds for it, whatever
+    has changed meanwhile; for others only while the topology's epoch is `epoch`."""
+
+    __slots__ = ("epoch", "exchange", "message", "names", "targets")
+
+    def __init__(self, exchange: str, message: Message, epoch: int) -> None:
+        self.exchange = exchange
+        self.message = message
+        self.epoch = epoch
+        self.names: tuple[str, ...] = ()
+        self.targets: Targets = []
+
+    def pieces(self, vhost: VirtualHost) -> Iterator[int]:
+        """Find them. Queues that have gone meanwhile are left out."""
+        names = yield from vhost.topology.search(self.exchange, self.message)
+        there: list[str] = []
+        for at in range(0, len(names), PIECE):
+            yield PIECE // 4
+            for name in names[at : at + PIECE]:
+                queue = vhost.queues.get(name) or vhost.queues.holding.get(name)
+                if queue is not None:
+                    there.append(name)
+                    self.targets.append(cast("Target", (queue, None, None)))
+        self.names = tuple(there)
+
+    def linked(self, link: Callable[[Queue], tuple[Outflow, Inflow]]) -> Targets:
+        """Its targets, with their links if they are few; `spread` makes those of many."""
+        if len(self.targets) > TARGETS_MAX:
+            return self.targets
+        return [(queue, *link(queue)) for queue, _, _ in self.targets]
+
+
+def asked(exchange: str, message: Message) -> Asked:
+    """What messages have in common that go the same way, unless chance decides."""
+    return exchange, message.keys, message.raw
 
 
 class Route:
@@ -115,15 +156,37 @@ class Publishing:
         pieces (`spread`); each with its first number for confirms, 0 if there are none."""
         self.gathered: Sequence[object] = ()
         """See `gather`."""
+        self.wanted: Search | None = None
+        """What the next message cannot go out without."""
+        self.found: dict[Asked, Search] = {}
+        """What was; it is forgotten when the message is out."""
         self.published = 0
 
     def publish_any(self, event: AnyPublishes) -> int:
         """Route a run of either kind. Returns how many of it went out: the others are left when it
-        was the work of a turn to find the ways of these."""
-        if isinstance(event, Publishes):
-            return self.publish(event)
-        assert isinstance(event, VariedPublishes)
-        return self.publish_varied(event)
+        was the work of a turn to find the ways of these; all of them when there is something
+        `wanted` for the first (`search`)."""
+        try:
+            if isinstance(event, Publishes):
+                done = self.publish(event)
+            else:
+                assert isinstance(event, VariedPublishes)
+                done = self.publish_varied(event)
+        except Spent:
+            return 0  # what was to be found out was for the first
+        if self.found and done:
+            self.found.clear()
+        return done
+
+    def search(self) -> Iterator[int]:
+        """Find out what is wanted for the next message."""
+        search, self.wanted = self.wanted, None
+        if search is not None:
+            try:
+                yield from search.pieces(self.vhost)
+            except Malformed as error:
+                raise undecodable(error) from error
+            self.found[asked(search.exchange, search.message)] = search
 
     def publish(self, event: Publishes) -> int:
         """Route a run. A message that is refused closes the channel; those before it went out."""
@@ -195,7 +258,10 @@ class Publishing:
             for done, (route, content) in enumerate(zip(routes, event.contents, strict=False)):
                 if done and scheduler.work <= 0:
                     return done
-                self.send_alike(route, kind, [content])
+                try:
+                    self.send_alike(route, kind, [content])
+                except Spent:
+                    return done
         elif routes:
             self.send_divided(by_target, len(routes), kind)
         if refusal is not None:
@@ -376,33 +442,55 @@ class Publishing:
         targets: Targets | None = self.targets_of(method, message)
         if message.read_content or message.by_chance:
             targets = None
-        route = Route(raw_method, method, topology.epoch, targets)
+        found = self.found_for(method.exchange, message)
+        epoch = topology.epoch if found is None else found.epoch
+        route = Route(raw_method, method, epoch, targets)
         self.routes[raw_method] = route
         return route
 
     def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
         """What exchanges may know of one message."""
-        return Message((method.routing_key, *copies), properties, self.broker.world.dice.below)
+        message = Message((method.routing_key, *copies), properties, self.broker.world.dice.below)
+        message.is_hasty = True
+        return message
 
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
         """Ask the topology, make the links that are missing. Equal answers are one list."""
-        self.look_up()
-        try:
-            names = self.topology.route_message(method.exchange, message)
-        except Malformed as error:
-            raise undecodable(error) from error
+        found = self.found_for(method.exchange, message)
+        if found is None:
+            self.look_up()
+            try:
+                names = self.topology.route_message(method.exchange, message)
+            except TakesLong:
+                self.wanted = Search(method.exchange, message, self.topology.epoch)
+                raise Spent from None
+            except Malformed as error:
+                raise undecodable(error) from error
+        else:
+            message.read_content = found.message.read_content
+            message.by_chance = found.message.by_chance
+            if found.epoch != self.topology.epoch:
+                message.by_chance = True  # others like it may go elsewhere
+                return found.linked(self.link)
+            names = found.names
         targets = self.destinations.get(names)
         if targets is None:
             if len(self.destinations) >= CHOICES_MAX:
                 self.destinations.clear()
             queues = self.vhost.queues
-            if len(names) > TARGETS_MAX:  # `spread` makes their links, some at a time
+            if found is not None:
+                targets = found.linked(self.link)
+            elif len(names) > TARGETS_MAX:  # `spread` makes their links, some at a time
                 targets = cast("Targets", [(queues[name], None, None) for name in names])
             else:
                 targets = [(queues[name], *self.link(queues[name])) for name in names]
             self.destinations[names] = targets
         self.channel.spend(len(names) + len(message.keys) + message.work)
         return targets
+
+    def found_for(self, exchange: str, message: Message) -> Search | None:
+        """What has come of a search for that message's way; None: there was none."""
+        return self.found.get(asked(exchange, message)) if self.found else None
 
     def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
         """Where one message goes, and whether others like it go there too."""

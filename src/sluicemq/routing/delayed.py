@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import QUEUE, Destination
-from sluicemq.routing.exchange import Exchange
+from sluicemq.routing.exchange import Exchange, Search
 from sluicemq.routing.types import PLAIN_TYPES
 
 if TYPE_CHECKING:
@@ -75,6 +75,16 @@ class DelayedExchange(Exchange):
         if delay_ms(message.properties.headers):
             return self.holding
         return self.inner.find(message)
+
+    @property
+    def is_vast(self) -> bool:
+        return self.inner.is_vast
+
+    def search(self, message: Message) -> Search:
+        if delay_ms(message.properties.headers):
+            yield 0
+            return self.holding
+        return (yield from self.inner.search(message))
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
         self.inner.add(binding)

@@ -7,10 +7,20 @@ and taking a binding away is one `pop`.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import Final
+
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition, Identity
 from sluicemq.routing.message import Message
 
 Targets = dict[int, Destination]
+Search = Generator[int, None, list[Destination]]
+"""Finds destinations in pieces; says after each the units of work that it has cost."""
+
+VAST: Final = 1000
+"""More bindings than this are not looked at in one go, where it can be in pieces."""
+PIECE: Final = 500
+"""So many are in a piece."""
 
 
 class Exchange:
@@ -33,6 +43,11 @@ class Exchange:
     @property
     def is_empty(self) -> bool:
         return not self.bindings
+
+    @property
+    def is_vast(self) -> bool:
+        """May each message have so many bindings to look at that `search` is better than `find`?"""
+        return False
 
     def add(self, binding: BindingDefinition) -> bool:
         """True when the binding is new."""
@@ -64,6 +79,13 @@ class Exchange:
             return self.match(keys[0])
         return list(dict.fromkeys(found for key in keys for found in self.match(key)))
 
+    def search(self, message: Message) -> Search:
+        """The same as `find`, in pieces where there are any. Bindings that come or go meanwhile may
+        be among those it finds, or not."""
+        found = self.find(message)
+        yield len(found) // 4
+        return found
+
     def match(self, key: str) -> list[Destination]:
         """Destinations for `key`, in order of binding, none twice."""
         raise NotImplementedError
@@ -80,3 +102,13 @@ def distinct(targets: Targets) -> list[Destination]:
     if len(targets) == 1:
         return [*targets.values()]
     return list(dict.fromkeys(targets.values()))
+
+
+def distinct_in_pieces(targets: Targets) -> Search:
+    """The same, some at a time."""
+    found: dict[Destination, None] = {}
+    values = [*targets.values()]
+    for at in range(0, len(values), PIECE):
+        found.update(dict.fromkeys(values[at : at + PIECE]))
+        yield PIECE // 4
+    return [*found]

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sluicemq.model.definitions import BindingDefinition, Destination, ExchangeDefinition
-from sluicemq.routing.exchange import Exchange, Targets, distinct
+from sluicemq.routing.exchange import (
+    VAST,
+    Exchange,
+    Search,
+    Targets,
+    distinct,
+    distinct_in_pieces,
+)
+from sluicemq.routing.message import Message
 
 
 class FanoutExchange(Exchange):
@@ -14,6 +22,13 @@ class FanoutExchange(Exchange):
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)
         self.targets: Targets = {}
+
+    @property
+    def is_vast(self) -> bool:
+        return len(self.targets) > VAST
+
+    def search(self, message: Message) -> Search:
+        return distinct_in_pieces(self.targets)
 
     def match(self, key: str) -> list[Destination]:
         return distinct(self.targets)

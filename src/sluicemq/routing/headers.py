@@ -12,7 +12,7 @@ each binding that is found by one.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 from typing import Final
 
@@ -26,7 +26,15 @@ from sluicemq.model.definitions import (
     canonical,
 )
 from sluicemq.model.terms import term
-from sluicemq.routing.exchange import Exchange, Targets, distinct
+from sluicemq.routing.exchange import (
+    PIECE,
+    VAST,
+    Exchange,
+    Search,
+    Targets,
+    distinct,
+    distinct_in_pieces,
+)
 from sluicemq.routing.message import Message
 from sluicemq.text import text_of
 
@@ -78,19 +86,30 @@ class HeadersExchange(Exchange):
             return
         raise ChannelViolation(406, f"Invalid x-match field {flaw}")
 
+    @property
+    def is_vast(self) -> bool:
+        return len(self.bindings) > VAST
+
     def find(self, message: Message) -> list[Destination]:
-        headers = message.properties.headers or {}
-        pairs: list[Pair] = [(name, comparable(value)) for name, value in headers.items()]
-        pairs += [(name, PRESENT) for name in headers]
+        pairs = offered_by(message)
         offered = set(pairs)
         found = dict(self.undemanding)
         for pair in pairs:
             filed = self.files.get(pair, NOTHING)
             message.work += len(filed)
-            for number, pattern in filed.items():
-                if pattern.required <= offered:
-                    found[number] = pattern.target
+            compare(filed.items(), offered, found)
         return distinct(dict(sorted(found.items())))
+
+    def search(self, message: Message) -> Search:
+        pairs = offered_by(message)
+        offered = set(pairs)
+        found = dict(self.undemanding)
+        for pair in pairs:
+            filed = [*self.files.get(pair, NOTHING).items()]
+            for at in range(0, len(filed), PIECE):
+                compare(filed[at : at + PIECE], offered, found)
+                yield PIECE
+        return (yield from distinct_in_pieces(dict(sorted(found.items()))))
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
         pattern = Pattern(binding)
@@ -111,6 +130,20 @@ class HeadersExchange(Exchange):
                 del filed[number]
                 if not filed:
                     del self.files[pair]
+
+
+def offered_by(message: Message) -> list[Pair]:
+    """The pairs that a message has: each header with its value, and each without."""
+    headers = message.properties.headers or {}
+    pairs: list[Pair] = [(name, comparable(value)) for name, value in headers.items()]
+    return pairs + [(name, PRESENT) for name in headers]
+
+
+def compare(filed: Iterable[tuple[int, Pattern]], offered: set[Pair], found: Targets) -> None:
+    """Add to `found` where those lead whose demands are met."""
+    for number, pattern in filed:
+        if pattern.required <= offered:
+            found[number] = pattern.target
 
 
 def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:

@@ -14,6 +14,11 @@ from typing import Final
 from sluicemq.amqp.properties import NO_PROPERTIES, BasicProperties
 
 
+class TakesLong(Exception):
+    """The way of a message that is `hasty` leads by so many bindings that it has to be found in
+    pieces."""
+
+
 def no_chance(_: int) -> int:
     """The dice of whoever has none: always the first."""
     return 0
@@ -22,7 +27,16 @@ def no_chance(_: int) -> int:
 class Message:
     """`keys` is the routing key, then those of the headers CC and BCC; `properties` are raw."""
 
-    __slots__ = ("_below", "_decoded", "_raw", "by_chance", "keys", "read_content", "work")
+    __slots__ = (
+        "_below",
+        "_decoded",
+        "by_chance",
+        "is_hasty",
+        "keys",
+        "raw",
+        "read_content",
+        "work",
+    )
 
     def __init__(
         self,
@@ -33,10 +47,12 @@ class Message:
         self.keys: Final = keys
         self.read_content = False
         self.by_chance = False
+        self.is_hasty = False
+        """Is its way to be found at once, or else in pieces (`TakesLong`)?"""
         self.work = 0
         """What was looked at, one by one, to find its way: bindings of headers exchanges with which
         it was compared; where exchanges send it, unless the first sends it to a single queue."""
-        self._raw = properties
+        self.raw: Final = properties
         self._below = below
         self._decoded: BasicProperties | None = None
 
@@ -45,7 +61,7 @@ class Message:
         """`Malformed` when there is a headers table in them that is none."""
         self.read_content = True
         if self._decoded is None:
-            self._decoded = BasicProperties.decode(self._raw)
+            self._decoded = BasicProperties.decode(self.raw)
         return self._decoded
 
     def below(self, limit: int) -> int:

@@ -6,6 +6,7 @@ whoever remembers routes knows when to ask again.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from itertools import islice
 from typing import Final
 
@@ -25,8 +26,8 @@ from sluicemq.model.definitions import (
 )
 from sluicemq.model.policies import Policies
 from sluicemq.routing.delayed import DELAYED, DelayedExchange
-from sluicemq.routing.exchange import Exchange
-from sluicemq.routing.message import Message
+from sluicemq.routing.exchange import PIECE, VAST, Exchange
+from sluicemq.routing.message import Message, TakesLong
 from sluicemq.routing.types import PLAIN_TYPES
 
 DEFAULT: Final = ""
@@ -64,7 +65,8 @@ class Topology:
         return self.route_message(exchange_name, Message((routing_key,)))
 
     def route_message(self, exchange_name: str, message: Message) -> tuple[str, ...]:
-        """The queues a message goes to, each once, in order of binding."""
+        """The queues a message goes to, each once, in order of binding. `TakesLong` for one that is
+        hasty, where there are very many bindings on its way: `search` finds it then."""
         if exchange_name == DEFAULT:
             return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
         found = self._found(self.existing(exchange_name), message)
@@ -85,9 +87,37 @@ class Topology:
 
     def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
         """Where an exchange sends a message; when it finds nothing, its alternate gets it."""
+        if message.is_hasty and exchange.is_vast:
+            raise TakesLong
         found = exchange.find(message)
-        if found:
-            return found
+        if message.is_hasty and len(found) > VAST:
+            raise TakesLong
+        return found or self._found_by_alternate(exchange, message)
+
+    def search(self, exchange_name: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
+        """The same as `route_message`, in pieces; after each come the units of work that it has
+        cost. What changes meanwhile may count, or not; what is gone then is passed over."""
+        visited = {exchange_name: None}
+        queues: dict[str, None] = {}
+        ahead = [exchange_name]
+        for passed in ahead:
+            exchange = self.exchanges.get(passed)
+            if exchange is None:
+                continue
+            found = yield from exchange.search(message)
+            found = found or self._found_by_alternate(exchange, message)
+            for at in range(0, len(found), PIECE):
+                for kind, name in found[at : at + PIECE]:
+                    if kind == QUEUE:
+                        queues[name] = None
+                    elif name not in visited:
+                        visited[name] = None
+                        ahead.append(name)
+                yield PIECE // 4
+        return tuple(queues)
+
+    def _found_by_alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
+        """Where a message goes for which the exchange has found nothing."""
         alternate = exchange.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]

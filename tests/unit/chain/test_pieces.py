@@ -5,6 +5,7 @@ very little is asked for large things; others ask, publish and leave while they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,8 @@ from sluicemq.chain.declarations import BINDINGS_MAX
 from sluicemq.chain.publishing import TARGETS_MAX
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
+from sluicemq.routing import fanout, headers
+from sluicemq.routing.exchange import PIECE, VAST
 from sluicemq.routing.topology import Topology
 
 from .client import NO_PROPERTIES, Broker, Client
@@ -285,17 +288,17 @@ CHEAP_FIRST = [{}, *OTHERS[1:]]
 KEYS = [f"{each}" for each in range(SENT)]
 
 
-def run_of(keys: Sequence[str], headers: Sequence[Table]) -> bytes:
+def run_of(keys: Sequence[str], tables: Sequence[Table]) -> bytes:
     """Messages to the exchange, which the parser finds in one run."""
     return b"".join(
         m.BasicPublish(exchange="e", routing_key=key).frame(1)
         + content_frames(1, BasicProperties(headers=table).encode(), b"x", 131072)
-        for key, table in zip(keys, headers, strict=True)
+        for key, table in zip(keys, tables, strict=True)
     )
 
 
 @pytest.mark.parametrize(
-    ("way", "keys", "headers"),
+    ("way", "keys", "tables"),
     [
         (compared_with_many, [""] * SENT, OTHERS),
         (compared_with_many, [""] * SENT, CHEAP_FIRST),
@@ -304,20 +307,20 @@ def run_of(keys: Sequence[str], headers: Sequence[Table]) -> bytes:
     ],
 )
 def test_ways_that_take_long_to_find_are_found_one_in_a_turn(
-    broker: Broker, way: Callable[[Client], None], keys: list[str], headers: list[Table]
+    broker: Broker, way: Callable[[Client], None], keys: list[str], tables: list[Table]
 ) -> None:
     client = with_channel(broker)
     client.call(1, m.QueueDeclare(queue="q"))
     way(client)
-    bound = 2 if headers is CHEAP_FIRST else 1
+    bound = 2 if tables is CHEAP_FIRST else 1
     client.call(1, m.ConfirmSelect())
-    client.post_bytes(run_of(keys, headers))
+    client.post_bytes(run_of(keys, tables))
     publishing = client.reader.channels[1].publishing
     assert most_in_a_turn(broker, lambda: -publishing.published) <= bound
     assert publishing.published == SENT
     assert publishing.unconfirmed.count == 0
     client.events()
-    routed = SENT - headers.count({})
+    routed = SENT - tables.count({})
     got = [event for _ in range(SENT) for event in client.call(1, m.BasicGet(queue="q"))]
     keys_got = [answer.routing_key for answer in got if isinstance(answer, m.BasicGetOk)]
     assert keys_got == keys[SENT - routed :]
@@ -346,6 +349,115 @@ def test_a_refusal_in_a_run_comes_behind_the_messages_before_it(broker: Broker) 
     assert close.reply_code == 406
     other = with_channel(broker)
     assert ready(other) == 10
+
+
+def vast(client: Client, kind: str) -> None:
+    """An exchange with very many bindings that each message has to do with, to three queues."""
+    client.call(1, m.ExchangeDeclare(exchange="e", exchange_type=kind))
+    for queue in "abc":
+        client.call(1, m.QueueDeclare(queue=queue))
+    binds = [
+        m.QueueBind(
+            queue="abc"[each % 3],
+            exchange="e",
+            routing_key=f"{each}",
+            arguments={"x-match": "any", "a": 1, "n": each},
+            nowait=True,
+        )
+        for each in range(VAST + 1)
+    ]
+    client.send(1, *binds)
+    assert client.events() == []
+
+
+@pytest.mark.parametrize("kind", ["fanout", "headers"])
+def test_very_many_bindings_are_gone_through_in_pieces(
+    broker: Broker, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[int] = []
+    plain = headers.compare
+
+    def compare(filed: Sequence[tuple[int, headers.Pattern]], *rest: Any) -> None:
+        compared.append(len(filed))
+        plain(filed, *rest)
+
+    monkeypatch.setattr(headers, "compare", compare)
+    for module in (headers, fanout):
+        monkeypatch.delattr(module, "distinct")
+    client = with_channel(broker)
+    vast(client, kind)
+    client.call(1, m.ConfirmSelect())
+    client.post_bytes(run_of([""] * SENT, OTHERS))
+    channel = client.reader.channels[1]
+    publishing = channel.publishing
+    turns = 0
+    while not publishing.published:
+        assert broker.node.run(1)
+        turns += channel.underway is not None
+    assert turns > VAST / PIECE
+    assert max(compared, default=0) <= PIECE
+    assert sum(compared) >= (VAST if kind == "headers" else 0)
+    broker.run()
+    assert publishing.published == SENT
+    assert publishing.unconfirmed.count == 0
+    assert publishing.found == {}
+    client.events()
+    for queue in "abc":
+        got = [event for _ in range(SENT) for event in client.call(1, m.BasicGet(queue=queue))]
+        assert [type(answer) for answer in got] == [m.BasicGetOk] * SENT
+
+
+@pytest.mark.parametrize("kind", ["fanout", "headers"])
+def test_what_changes_during_a_search_holds_for_the_next_message(broker: Broker, kind: str) -> None:
+    """All the time queues come; then one of those goes to which the message is on its way."""
+    client, other = with_channel(broker), with_channel(broker)
+    vast(client, kind)
+    publishing = client.reader.channels[1].publishing
+    client.post_bytes(run_of([""], HEADERS[:1]))
+    while client.reader.channels[1].underway is None:
+        assert broker.node.run(1)
+    other.post_bytes(m.QueueDelete(queue="b").frame(1))
+    for number in range(1000):
+        if publishing.published:
+            break
+        other.post_bytes(m.QueueDeclare(queue=f"new{number}", nowait=True).frame(1))
+        broker.node.run(5)
+    assert publishing.published == 1
+    broker.run()
+    other.events()
+    arguments = {"x-match": "any", "a": 1}
+    other.call(
+        1,
+        m.QueueDeclare(queue="b"),
+        m.QueueBind(queue="b", exchange="e", arguments=arguments),
+    )
+    client.send_bytes(run_of([""] * 2, HEADERS[:2]))
+    assert [ready_in(broker, queue) for queue in "abc"] == [3, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["fanout", "headers"])
+def test_a_way_that_is_old_when_it_is_found_is_not_remembered(broker: Broker, kind: str) -> None:
+    client, other = with_channel(broker), with_channel(broker)
+    vast(client, kind)
+    client.post_bytes(run_of([""], HEADERS[:1]))
+    while client.reader.channels[1].underway is None:
+        assert broker.node.run(1)
+    arguments = {"x-match": "any", "a": 1}
+    late = [
+        m.QueueDeclare(queue="d", nowait=True),
+        m.QueueBind(queue="d", exchange="e", arguments=arguments, nowait=True),
+    ]
+    other.post_bytes(b"".join(method.frame(1) for method in late))
+    broker.run()
+    assert [ready_in(broker, queue) for queue in "abcd"] == [1, 1, 1, 0]
+    client.send_bytes(run_of([""] * 2, HEADERS[:2]))
+    assert [ready_in(broker, queue) for queue in "abcd"] == [3, 3, 3, 2]
+    [route] = client.reader.channels[1].publishing.routes.values()
+    assert (route.targets is None) == (kind == "headers"), "one that is up to date is remembered"
+
+
+def ready_in(broker: Broker, queue: str) -> int:
+    return broker.node.broker.vhosts["/"].queues[queue].machine.depth.ready
 
 
 @pytest.mark.parametrize("ends", [False, True])

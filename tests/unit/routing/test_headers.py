@@ -15,6 +15,8 @@ from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, Id
 from sluicemq.routing.headers import HeadersExchange, comparable
 from sluicemq.routing.message import Message
 
+from .searching import result
+
 KINDS = ["all", "any", "all-with-x", "any-with-x", None]
 
 
@@ -32,7 +34,9 @@ def message(table: Table | None) -> Message:
 
 
 def matched(exchange: HeadersExchange, table: Table | None) -> list[str]:
-    return [destination.name for destination in exchange.find(message(table))]
+    found = exchange.find(message(table))
+    assert result(exchange.search(message(table))) == found
+    return [destination.name for destination in found]
 
 
 def does_match(kind: str | None, arguments: Table, table: Table | None) -> bool:

@@ -6,7 +6,11 @@ import pytest
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.model.definitions import EXCHANGE, BindingDefinition, ExchangeDefinition
+from sluicemq.routing.exchange import VAST
+from sluicemq.routing.message import Message, TakesLong
 from sluicemq.routing.topology import PREDECLARED, Topology
+
+from .searching import result
 
 
 def make(*queues: str) -> Topology:
@@ -36,6 +40,20 @@ def refusal(action: Callable[[], object]) -> str:
     strength = "channel" if isinstance(caught.value, ChannelViolation) else "connection"
     assert isinstance(caught.value, ChannelViolation | ConnectionViolation)
     return f"{strength} {caught.value.code} {caught.value.reply_text}"
+
+
+@pytest.fixture(autouse=True)
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search in pieces finds the same as one in one go."""
+    at_once = Topology.route
+
+    def route(topology: Topology, exchange: str, key: str) -> tuple[str, ...]:
+        found = at_once(topology, exchange, key)
+        if exchange:
+            assert result(topology.search(exchange, Message((key,)))) == found
+        return found
+
+    monkeypatch.setattr(Topology, "route", route)
 
 
 NOT_ON_DEFAULT = "channel 403 ACCESS_REFUSED - operation not permitted on the default exchange"
@@ -156,6 +174,29 @@ def test_routes_through_exchanges_each_queue_once_in_order() -> None:
     topology.bind(to_queue("x", "b"))
     assert topology.route("amq.topic", "k.1") == ("b", "a", "c")
     assert topology.route("amq.topic", "other") == ("a",)
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "headers", "topic"])
+def test_among_very_many_bindings_only_who_has_time_finds_a_way(kind: str) -> None:
+    topology = make("last")
+    declare(topology, "vast", kind)
+    declare(topology, "x", "fanout")
+    topology.bind(to_exchange("x", "vast"))
+    for number in range(VAST + 1):
+        topology.add_queue(f"q{number}")
+        topology.bind(to_queue("vast", f"q{number}"))
+    topology.bind(to_queue("x", "last"))
+    hasty = Message(("",))
+    hasty.is_hasty = True
+    for exchange in ("x", "vast"):
+        with pytest.raises(TakesLong):
+            topology.route_message(exchange, hasty)
+    assert topology.route("vast", "") == tuple(f"q{number}" for number in range(VAST + 1))
+    assert topology.route("x", "")[0] == "last"
+    pieces = topology.search("x", Message(("",)))
+    next(pieces)
+    topology.delete_exchange("vast", False)
+    assert result(pieces) == ("last",)
 
 
 def test_a_ring_of_exchanges_ends() -> None:
