@@ -53,6 +53,17 @@ def queue(channel: Channel) -> None:
     shell.schedule()
 
 
+def stream(channel: Channel) -> None:
+    """In another client's stream, in its next turn."""
+    shell = channel.vhost.queues["log"]
+
+    def mistaken(*_: object) -> None:
+        raise Mistake
+
+    shell.machine.apply = mistaken  # type: ignore[method-assign]
+    shell.schedule()
+
+
 def store(channel: Channel) -> None:
     channel.broker.store.post("what it does not know")
 
@@ -78,7 +89,7 @@ def flood(channel: Channel) -> None:
 
 FAULTS: Final[dict[str, Callable[[Channel], None]]] = {
     f"fault-{each.__name__}": each
-    for each in (channel, memory, deep, queue, store, stall, spin, flood)
+    for each in (channel, memory, deep, queue, stream, store, stall, spin, flood)
 }
 
 

@@ -121,6 +121,30 @@ def test_a_queue_is_read_back_after_a_fault_and_stays_down_after_two(bench: Benc
     assert stop(again.process) == 0
 
 
+def test_a_stream_is_read_back_after_a_fault_and_stays_down_after_two(bench: Bench) -> None:
+    peer = bench.client()
+    arguments = {"x-queue-type": "stream"}
+    declare = commands.Queue.Declare(queue="log", durable=True, arguments=arguments)
+    peer.send(call(declare)).expect("Queue.DeclareOk")
+    peer.send(call(commands.Confirm.Select())).expect("Confirm.SelectOk")
+    peer.send(publish("log")).expect("Basic.Ack")
+    for state in ("running", "crashed"):
+        bench.call_for("fault-stream").expect("Queue.DeclareOk")
+        deadline = time.monotonic() + 60
+        while f"log\t{state}" not in bench.ctl("list_queues", "-s", "name", "state"):
+            assert time.monotonic() < deadline
+        if state == "running":
+            assert "goes on at offset 1" in bench.said()
+            peer.send(publish("log")).expect("Basic.Ack")
+    peer.send(publish("log")).expect("Basic.Nack")
+    bench.work()
+    assert stop(bench.process) == 0
+    again = Bench(bench.directory)
+    counts = dict(line.split() for line in again.ctl("list_queues", "-s").splitlines())
+    assert counts["log"] == "2"
+    assert stop(again.process) == 0
+
+
 def test_a_message_that_a_queue_cannot_handle_is_set_aside_for_good(bench: Bench) -> None:
     to_work = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "work"}
     peer = bench.client()

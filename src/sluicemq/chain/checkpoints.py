@@ -96,7 +96,7 @@ class Checkpoints:
         self.syncing = 0
         self.touched: dict[ClassicShell, None] = {}
         """Queues that have changed since the last snapshot."""
-        self.held: dict[ClassicShell, None] = {}
+        self.held: dict[Queue, None] = {}
         """Queues that are being read back after a fault."""
         self.states: dict[int, bytes] = {}
         """Of all durable queues, as of the last snapshot."""
@@ -115,10 +115,9 @@ class Checkpoints:
         """It is deleted: the next one says nothing of it."""
         self.touched.pop(queue, None)
 
-    def hold(self, queue: ClassicShell) -> None:
+    def hold(self, queue: Queue) -> None:
         """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
         has been read back, but for one whose snapshot has been taken."""
-        self.touched.pop(queue, None)
         self.held[queue] = None
         if self.flushing:
             self.flushing[queue] = None
@@ -137,7 +136,7 @@ class Checkpoints:
             )
         )
 
-    def release(self, queue: ClassicShell) -> None:
+    def release(self, queue: Queue) -> None:
         """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
         self.held.pop(queue, None)
 

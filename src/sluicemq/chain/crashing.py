@@ -20,7 +20,7 @@ Nothing is trusted of the queue's own state but what to tell whom, and each such
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import (
@@ -31,7 +31,7 @@ from sluicemq.chain.message_store import (
     StoreRemove,
 )
 from sluicemq.chain.poison import suspects
-from sluicemq.chain.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
+from sluicemq.chain.queue import ClassicShell, Enqueue, FilesGone, Leaving, QueueGone, TryAgain
 from sluicemq.chain.severing import Step, take
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
@@ -39,11 +39,11 @@ from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL
 from sluicemq.model.batch import names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
-from sluicemq.storage.queue_recovery import QueueRecovery
+from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue import ClassicShell
+    from sluicemq.chain.queue import Queue
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.storage.quarantine import Poison, Wanted
@@ -77,10 +77,13 @@ class Faults:
         return RECOVERING, []
 
 
-class Crash:
+Q = TypeVar("Q", bound="Queue")
+
+
+class Crash(Generic[Q]):
     """Of one queue; from `begin` on it is what the queue's actor does."""
 
-    def __init__(self, queue: ClassicShell, error: Exception) -> None:
+    def __init__(self, queue: Q, error: Exception) -> None:
         self.queue = queue
         self.fault = f"{type(error).__name__}: {error}"[:FAULT_SAID_MAX]
         self.broker = queue.broker
@@ -89,7 +92,6 @@ class Crash:
         """Publishes that were told so."""
         self.wanted: list[Wanted] = []
         """Messages that are to be set aside."""
-        self.job: QueueRecovery | None = None
         self.is_safe = False
         """Checkpoints may go on without it."""
         self.deletions: list[c.Delete] = []
@@ -123,13 +125,11 @@ class Crash:
             change = self.broker.definitions.add_queue(queue.id, queue.definition)
             self.broker.store.post(StoreDefinition(change, queue))
         elif self.state == RECOVERING:
-            queue.vhost.replace(queue, None)
+            self.begin_empty()
 
     def cause(self) -> list[Wanted]:
         """Messages that cannot be handled; none where nobody can tell."""
-        found: list[Wanted] = []
-        take(self.queue, [lambda: found.extend(suspects(self.queue))])
-        return found
+        return []
 
     def say_crashed(self, found: list[Wanted]) -> None:
         """In the log."""
@@ -160,24 +160,32 @@ class Crash:
 
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
         """What has to be told and given back."""
-        queue = self.queue
-        machine = queue.machine
-        parked = [] if queue.deduplication is None else queue.deduplication.parked()
-        return [
-            self.mark_deleted,
-            *(partial(self.take_back, effect) for effect in (*effects, *parked)),
-            partial(self.receive, struck),
-            self.cancel_consumers,
-            *(partial(self.refuse, get.channel) for get in machine.waiting),
-            self.let_senders_go,
-            self.give_memory_back,
-            queue.to_store.detach,
-            queue.store_inflow.detach,
-            queue.paging.open,
-            *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
-            queue.upkeep.close,
-            queue.vhost.topology.has_changed,
-        ]
+        raise NotImplementedError
+
+    def begin_empty(self) -> None:
+        """It has nothing on the disk."""
+        raise NotImplementedError
+
+    def settled(self, message: c.Settle) -> None:
+        """A channel is done with messages of it."""
+        raise NotImplementedError
+
+    def recovery(self) -> ReadBack:
+        """The job that reads it back."""
+        raise NotImplementedError
+
+    def goes_on(self, job: Any) -> None:
+        """It was read back by its job: another takes its place, or it stays down after all."""
+        raise NotImplementedError
+
+    def stays_down(self, job: Any) -> None:
+        """It was read back by its job, for checkpoints only."""
+        raise NotImplementedError
+
+    @property
+    def directory(self) -> str:
+        """Of its files."""
+        raise NotImplementedError
 
     def mark_deleted(self) -> None:
         """For all who look whether the queue can still be used."""
@@ -237,7 +245,7 @@ class Crash:
             for receipt in message.receipts:
                 self.reject(receipt.sender, receipt.first_seq, receipt.count)
         elif isinstance(message, c.Settle):
-            take(self.queue, [partial(self.queue.machine.settle, message, [])])
+            self.settled(message)
         elif isinstance(message, c.Consume):
             self.refuse(message.consumer.channel)
         elif isinstance(message, c.Cancel):
@@ -259,16 +267,16 @@ class Crash:
             self.try_again(message.job)
         elif isinstance(message, Defined):
             self.read_back(message)
-        elif isinstance(message, QueueRecovery):
+        elif isinstance(message, ReadBack):
             self.was_read(message)
         elif isinstance(message, Forgotten):
             self.queue.forgotten = True
-            job = FilesGone([], self.queue.machine.backing.index.directory)
+            job = FilesGone([], self.directory)
             self.broker.world.disk.submit(job, self.queue, self.queue.lane)
 
     def try_again(self, job: DiskJob) -> None:
         """A job of the queue that has failed is not done any more."""
-        if isinstance(job, QueueRecovery):
+        if isinstance(job, ReadBack):
             self.broker.world.disk.submit(job, self.queue, self.queue.lane)
         else:
             self.broker.has_space(job)
@@ -280,29 +288,9 @@ class Crash:
         if message.failure:
             self.failed()
             return
-        checkpoints = self.broker.store.checkpoints
-        self.job = QueueRecovery(
-            self.queue.id,
-            self.broker.entry_count,
-            self.broker.file_id,
-            checkpoints.states.get(self.queue.id),
-            checkpoints.saved_cut,
-            self.wanted,
-            self.queue.prefix_bytes,
-            self.known(),
-        )
-        self.broker.world.disk.submit(self.job, self.queue, self.queue.lane)
+        self.broker.world.disk.submit(self.recovery(), self.queue, self.queue.lane)
 
-    def known(self) -> dict[str, Any]:
-        """What is kept with a message that is set aside."""
-        return {
-            "vhost": self.queue.vhost.name,
-            "queue_name": self.queue.name,
-            "time_ms": self.broker.world.clock.wall_ms(),
-            "fault": self.fault,
-        }
-
-    def was_read(self, job: QueueRecovery) -> None:
+    def was_read(self, job: ReadBack) -> None:
         """It can go on, or stay as it is."""
         queue, log = self.queue, self.broker.world.log
         for level, text in job.said:
@@ -314,7 +302,7 @@ class Crash:
             self.broker.world.clock.call_after(RETRY_FULL_MS, queue, again)
             return
         self.broker.has_space(job)
-        if job.found is None:
+        if not job.is_done:
             self.failed()
             why = str(job.failure) if job.fault is None else told(job.fault)
             text = f"{queue.title} cannot be read back; no checkpoint is made until a restart"
@@ -322,41 +310,11 @@ class Crash:
             if job.failure is not None:  # it may have been a sync
                 self.broker.store.seal(str(job.failure))
             return
-        if job.not_kept:
-            self.state = CRASHED
-            text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
-            log.write("error", f"{text}: {job.not_kept}")
-        if self.state == CRASHED:
-            self.broker.store.checkpoints.keep(queue, job.found)
-            self.release()
-            return
-        queue.vhost.replace(queue, job.found)
-        self.let_go(job)
+        if self.state == RECOVERING:
+            self.goes_on(job)
+        else:
+            self.stays_down(job)
         self.release()
-        count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
-        log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
-
-    def let_go(self, job: QueueRecovery) -> None:
-        """What was set aside has left the queue; the journal is to know that."""
-        fresh = self.queue.successor
-        if not job.kept or not isinstance(fresh, type(self.queue)):
-            return
-        removed = StoreRemove(fresh, fresh.machine.backing.delivered)
-        removed.indexed = [poison.run.positions for poison in job.kept]
-        removed.persistent = job.ids
-        self.broker.store.post(removed)
-        for poison in job.kept:
-            self.say_set_aside(poison)
-
-    def say_set_aside(self, poison: Poison) -> None:
-        """In the log."""
-        exchange, key = map(text_of, names_of(poison.run.address))
-        self.broker.world.log.write(
-            "error",
-            f"{self.queue.title} cannot handle its message at position {poison.run.first},"
-            f" published to exchange '{exchange}' with routing key '{key}'"
-            f" ({len(poison.content)} bytes): it is set aside in {poison.path}",
-        )
 
     def release(self) -> None:
         """A checkpoint waits for it no longer; nor does who wants it deleted."""
@@ -393,6 +351,108 @@ class Crash:
                 self.broker.store.post(StoreQueueDeleted(queue, answer))
             elif command.channel is not None:
                 command.channel.post(answer)
+
+
+class ClassicCrash(Crash[ClassicShell]):
+    """Of a classic queue."""
+
+    def cause(self) -> list[Wanted]:
+        found: list[Wanted] = []
+        take(self.queue, [lambda: found.extend(suspects(self.queue))])
+        return found
+
+    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+        queue = self.queue
+        machine = queue.machine
+        parked = [] if queue.deduplication is None else queue.deduplication.parked()
+        return [
+            self.mark_deleted,
+            *(partial(self.take_back, effect) for effect in (*effects, *parked)),
+            partial(self.receive, struck),
+            self.cancel_consumers,
+            *(partial(self.refuse, get.channel) for get in machine.waiting),
+            self.let_senders_go,
+            self.give_memory_back,
+            partial(self.broker.store.checkpoints.forget, queue),
+            queue.to_store.detach,
+            queue.store_inflow.detach,
+            queue.paging.open,
+            *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
+            queue.upkeep.close,
+            queue.vhost.topology.has_changed,
+        ]
+
+    def begin_empty(self) -> None:
+        self.queue.vhost.replace(self.queue, None)
+
+    def settled(self, message: c.Settle) -> None:
+        take(self.queue, [partial(self.queue.machine.settle, message, [])])
+
+    @property
+    def directory(self) -> str:
+        return self.queue.machine.backing.index.directory
+
+    def recovery(self) -> QueueRecovery:
+        checkpoints = self.broker.store.checkpoints
+        return QueueRecovery(
+            self.queue.id,
+            self.broker.entry_count,
+            self.broker.file_id,
+            checkpoints.states.get(self.queue.id),
+            checkpoints.saved_cut,
+            self.wanted,
+            self.queue.prefix_bytes,
+            self.known(),
+        )
+
+    def known(self) -> dict[str, Any]:
+        """What is kept with a message that is set aside."""
+        return {
+            "vhost": self.queue.vhost.name,
+            "queue_name": self.queue.name,
+            "time_ms": self.broker.world.clock.wall_ms(),
+            "fault": self.fault,
+        }
+
+    def goes_on(self, job: QueueRecovery) -> None:
+        queue, log = self.queue, self.broker.world.log
+        if job.not_kept:
+            self.state = CRASHED
+            text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
+            log.write("error", f"{text}: {job.not_kept}")
+            self.stays_down(job)
+            return
+        assert job.found is not None
+        queue.vhost.replace(queue, job.found)
+        self.let_go(job)
+        count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
+        log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
+
+    def stays_down(self, job: QueueRecovery) -> None:
+        assert job.found is not None
+        self.broker.store.checkpoints.keep(self.queue, job.found)
+
+    def let_go(self, job: QueueRecovery) -> None:
+        """What was set aside has left the queue; the journal is to know that."""
+        fresh = self.queue.successor
+        if not job.kept or not isinstance(fresh, type(self.queue)):
+            return
+        removed = StoreRemove(fresh, fresh.machine.backing.delivered)
+        removed.indexed = [poison.run.positions for poison in job.kept]
+        removed.persistent = job.ids
+        self.broker.store.post(removed)
+        for poison in job.kept:
+            self.say_set_aside(poison)
+
+    def say_set_aside(self, poison: Poison) -> None:
+        """In the log."""
+        exchange, key = map(text_of, names_of(poison.run.address))
+        self.broker.world.log.write(
+            "error",
+            f"{self.queue.title} cannot handle its message at position {poison.run.first},"
+            f" published to exchange '{exchange}' with routing key '{key}'"
+            f" ({len(poison.content)} bytes): it is set aside in {poison.path}",
+        )
 
 
 def nothing() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.declarations import BINDING_WORK, BINDINGS_MAX
@@ -145,7 +145,13 @@ class Queue(FlowActor):
         self.accounted = 0
         self.published = 0
         self.delivered = 0
-        self.crash: Crash | None = None
+        self.at: Effect | None = None
+        """The effect that is being made real."""
+        self.making: Iterator[Effect] = iter(())
+        """Those behind it."""
+        self.working: Command | None = None
+        """The command that is being worked off."""
+        self.crash: Crash[Any] | None = None
         """It has had a fault: what is left of it answers, and does nothing else."""
         self.successor: Queue | None = None
         """What has taken its place after that."""
@@ -183,6 +189,17 @@ class Queue(FlowActor):
         """Leave the broker's tables, and answer."""
         raise NotImplementedError
 
+    def faulted(self, error: Exception) -> None:
+        """This queue is stopped, and read back from the disk."""
+        if self.crash is None:
+            self.crashed(error)
+        else:
+            self.crash.failed()
+
+    def crashed(self, error: Exception) -> None:
+        """It has had its first fault."""
+        raise NotImplementedError
+
     def stream_files(self) -> StreamFiles | None:
         """What files of its own must be there after a restart; None: none, as most queues."""
         return None
@@ -216,12 +233,6 @@ class ClassicShell(Queue):
         """A checkpoint waits for what is below this position."""
         self.flush_from = 0
         """Of what waits in order, everything below this position has been looked at for it."""
-        self.working: Command | None = None
-        """The command that is being worked off."""
-        self.at: Effect | None = None
-        """The effect that is being made real."""
-        self.making: Iterator[Effect] = iter(())
-        """Those behind it."""
 
     def receive(self, message: object) -> None:
         """Publishes over a credited link; commands from channels and store."""
@@ -268,12 +279,8 @@ class ClassicShell(Queue):
         if machine.rest is not None and self.underway is None:
             self.begin(self.work_off(None))
 
-    def faulted(self, error: Exception) -> None:
-        """This queue is stopped, and read back from the disk."""
-        if self.crash is None:
-            self.vhost.crashed(self, error)
-        else:
-            self.crash.failed()
+    def crashed(self, error: Exception) -> None:
+        self.vhost.crashed(self, error)
 
     def suspected(self) -> list[Place]:
         """After a fault: the messages that it, or who works for it, cannot handle."""

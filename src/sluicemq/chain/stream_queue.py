@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import Forgotten, StoreQueueDeleted
 from sluicemq.chain.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
+from sluicemq.chain.stream_crashing import StreamCrash
 from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
@@ -96,11 +97,15 @@ class StreamShell(Queue):
     def recover(self, found: StreamRecovery) -> None:
         """At the start: what is in its files. Blocks."""
         found.settle()
-        self.log.recovered(found.segments, found.next_offset)
+        self.adopt(found)
         self.told_end = self.log.next_offset
+        self.retain()
+
+    def adopt(self, found: StreamRecovery) -> None:
+        """This is its log, and durable."""
+        self.log.recovered(found.segments, found.next_offset)
         self.machine.count()
         self.machine.cached_from = self.log.durable_end
-        self.retain()
 
     def configure(self, policy: EffectivePolicy | None) -> None:
         """What the arguments and this policy say holds from now on."""
@@ -193,11 +198,13 @@ class StreamShell(Queue):
         self.commit()
         for job in machine.next_reads():
             self.broker.world.disk.submit(job, self, self.read_lane)
-        effects = self.effects
-        if effects:
-            self.effects = []
-            for effect in effects:
+        if self.effects:
+            effects, self.effects = self.effects, []
+            self.making = iter(effects)
+            for effect in self.making:
+                self.at = effect
                 self.make_real(effect)
+            self.at = None
         if self.flushing and not self.log.unsynced_bytes:
             self.flushed()
         footprint = self.log.unsynced_bytes
@@ -216,6 +223,9 @@ class StreamShell(Queue):
         channel: Actor | None = effect.channel  # type: ignore[union-attr]
         if channel is not None:
             channel.post(effect)
+
+    def crashed(self, error: Exception) -> None:
+        self.vhost.stream_crashed(self, error)
 
     # -- the disk
 
@@ -277,6 +287,8 @@ class StreamShell(Queue):
 
     def stream_files(self) -> StreamFiles | None:
         """What must be there after a restart."""
+        if isinstance(self.crash, StreamCrash):
+            return self.crash.files
         log = self.log
         if not log.segments:
             return None

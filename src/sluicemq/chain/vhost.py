@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.crashing import Crash, Faults
+from sluicemq.chain.crashing import ClassicCrash, Faults
 from sluicemq.chain.declarations import exchanges_gone, unbind_some
 from sluicemq.chain.delaying import HoldingQueue
 from sluicemq.chain.message_store import StoreDefinition
 from sluicemq.chain.queue import ClassicShell, Queue
 from sluicemq.chain.republishing import Republisher
+from sluicemq.chain.stream_crashing import StreamCrash
+from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import QUEUE, STREAM, Destination, QueueDefinition
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition
     from sluicemq.storage.recovered_queue import RecoveredQueue
+    from sluicemq.storage.stream_recovery import StreamRecovery
 
 
 class VhostEmpty:
@@ -175,7 +178,23 @@ class VirtualHost:
 
     def crashed(self, queue: ClassicShell, error: Exception) -> None:
         """Stop it, and have it read back."""
-        Crash(queue, error).begin()
+        ClassicCrash(queue, error).begin()
+
+    def stream_crashed(self, stream: StreamShell, error: Exception) -> None:
+        """The same for a stream."""
+        StreamCrash(stream, error).begin()
+
+    def replace_stream(self, stream: StreamShell, found: StreamRecovery) -> None:
+        """In its place one with what was read back."""
+        fresh = StreamShell(self, stream.definition, stream.id)
+        fresh.adopt(found)
+        self.queues[stream.name] = fresh
+        stream.successor = fresh
+        self.broker.durable_queues[stream.id] = fresh
+        self.topology.has_changed()
+        files = fresh.stream_files()
+        if files is not None:  # a file that the journal has not heard of may be among them
+            self.broker.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
 
     def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
         """In its place one with what was read back; None: it has nothing on the disk."""

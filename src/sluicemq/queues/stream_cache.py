@@ -58,6 +58,9 @@ class ChunkCache:
     """Over all streams of a node, at most `limit` bytes; who was asked for longest ago goes first.
     `account` hears what chunks take more or less of RAM, those that only a consumer holds too."""
 
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
     def __init__(self, limit: int, account: Callable[[int], None]) -> None:
         self.limit = limit
         self.account = account

@@ -63,10 +63,38 @@ class OneQueue(Recovery):
         return queue
 
 
-class QueueRecovery(DiskJob):
+class ReadBack(DiskJob):
+    """One queue is read back. A fault in here is that queue's: then it is `fault`, and what the job
+    was for is not there."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+        self.fault: Exception | None = None
+        self.is_done = False
+
+    def run(self, files: Files) -> None:
+        self.said.clear()
+        try:
+            self.read(files)
+            self.is_done = True
+        except DiskFailed:
+            raise
+        except Exception as error:
+            self.fault = error
+
+    def read(self, files: Files) -> None:
+        """All of it; may be done again after a failure. DiskFailed."""
+        raise NotImplementedError
+
+    def say(self, level: str, text: str) -> None:
+        """For the log, later."""
+        self.said.append((level, text))
+
+
+class QueueRecovery(ReadBack):
     """`state`: the queue as of the last snapshot, encoded, None: as the newest checkpoint has it.
-    `first`: the journal's file from which on it counts. `found` is set at the end, unless `fault`
-    is: a fault in here is that queue's. `wanted` are to be set aside, see Quarantine for `prefix`
+    `first`: the journal's file from which on it counts. `found` is the queue when it is done.
+    `wanted` are to be set aside, see Quarantine for `prefix`
     and `known`: then `kept` has those that were and `ids` their bodies in the message store; or
     `not_kept` why none was."""
 
@@ -81,6 +109,7 @@ class QueueRecovery(DiskJob):
         prefix: int = 0,
         known: dict[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self.queue_id = queue_id
         self.entry_count = entry_count
         self.new_file_id = new_file_id
@@ -92,22 +121,14 @@ class QueueRecovery(DiskJob):
         self.kept: list[Poison] = []
         self.ids: list[range] = []
         self.not_kept = ""
-        self.said: list[tuple[str, str]] = []
         self.found: RecoveredQueue | None = None
-        self.fault: Exception | None = None
 
-    def run(self, files: Files) -> None:
-        self.said.clear()
+    def read(self, files: Files) -> None:
         one = OneQueue(files, self.queue_id, self.entry_count, self.new_file_id, self.say)
-        try:
-            found = one.run_one(self.state_in(files), self.first)
-            if self.wanted:
-                self.set_aside(files, found)
-            self.found = found
-        except DiskFailed:
-            raise
-        except Exception as error:
-            self.fault = error
+        found = one.run_one(self.state_in(files), self.first)
+        if self.wanted:
+            self.set_aside(files, found)
+        self.found = found
 
     def set_aside(self, files: Files, found: RecoveredQueue) -> None:
         """Take out of the queue what makes it fault, if there is room for it."""
@@ -128,7 +149,3 @@ class QueueRecovery(DiskJob):
         checkpoint, _ = read_newest(files)
         states = [] if checkpoint is None else checkpoint.queues
         return next((state for state in states if state.id == self.queue_id), None)
-
-    def say(self, level: str, text: str) -> None:
-        """For the log, later."""
-        self.said.append((level, text))

@@ -1,0 +1,48 @@
+"""One stream as it would be after a restart, while the broker runs.
+
+The job runs behind the stream's own writes, in their lane. What must be there is what the newest
+checkpoint and the journal behind it say; before it runs, everything said of the stream must be
+durable.
+"""
+
+from __future__ import annotations
+
+from sluicemq.kernel.disk import Files
+from sluicemq.storage.checkpoint import read_newest
+from sluicemq.storage.entries import StreamFiles
+from sluicemq.storage.journal import Replay, journal_numbers
+from sluicemq.storage.queue_recovery import ReadBack
+from sluicemq.storage.stream_recovery import StreamRecovery
+
+
+class StreamReadBack(ReadBack):
+    """`first`: the journal's file from which on it counts. `found` is the stream when it is done,
+    settled. What is lost of it is said."""
+
+    def __init__(self, queue_id: int, first: int) -> None:
+        super().__init__()
+        self.queue_id = queue_id
+        self.first = first
+        self.found: StreamRecovery | None = None
+
+    def read(self, files: Files) -> None:
+        found = StreamRecovery(files, self.queue_id, "it", self.say, self.known(files))
+        found.look()
+        for loss in found.losses:
+            self.say("error", str(loss))
+        found.settle()
+        self.found = found
+
+    def known(self, files: Files) -> StreamFiles | None:
+        """What must be there of its files; None: nothing is said of them."""
+        checkpoint, _ = read_newest(files)
+        said = [] if checkpoint is None else [*checkpoint.streams]
+        for number in journal_numbers(files):
+            if number >= self.first:
+                entries = Replay(files, number).entries
+                said += [entry for entry in entries if isinstance(entry, StreamFiles)]
+        known: StreamFiles | None = None
+        for each in said:
+            if each.queue == self.queue_id:
+                known = each if known is None else each.after(known)
+        return known
