@@ -122,7 +122,8 @@ class Connection(asyncio.BufferedProtocol):
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
             self.clamped = size
             plain = self.transport.get_extra_info("socket")
-            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+            linux_doubles_it = size // 2
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     def taken(self) -> None:
         """The reader has done with what was read."""

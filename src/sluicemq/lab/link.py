@@ -43,6 +43,7 @@ class Link:
         "_last_sent_ns",
         "_poller",
         "fd",
+        "is_full",
         "is_ready",
         "session",
         "socket",
@@ -56,6 +57,8 @@ class Link:
         self.session = ClientSession(target.address, name)
         self.is_ready = False
         self.unsent = b""
+        self.is_full = False
+        """It is called when the socket has room, and writes nothing new before."""
         self._closing = False
         self._poller = poller
         self._heartbeat_ns = 0
@@ -162,15 +165,23 @@ class Link:
             raise BrokerError(f"the connection to the broker was lost: {error}") from error
         if sent < len(data):
             self.unsent = data[sent:]
+            self.await_room()
+
+    def await_room(self) -> None:
+        """`on_writable` is called when the socket has room in the kernel's judgement. `send` takes
+        more than that: what is appended to a segment that has not gone yet is never refused."""
+        if not self.is_full:
+            self.is_full = True
             self._poller.want_writable(self, True)
 
     def resume(self) -> None:
         """The socket is writable: write on."""
+        self.is_full = False
         data = self.unsent
         self.unsent = b""
         if data:
             self.write(data)
-        if not self.unsent:
+        if not self.is_full:
             self._poller.want_writable(self, False)
             self.flush()
             if not self._closing:

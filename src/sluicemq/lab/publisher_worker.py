@@ -103,7 +103,8 @@ class PublisherLink(Link):
             self.number, queue, envelope, plan.period_ns, phase_ns, plan.confirms
         )
         buffer_bytes = max(SEND_BUFFER_BYTES_MIN, envelope.size * SEND_BUFFER_NS // plan.period_ns)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffer_bytes)
+        linux_doubles_it = buffer_bytes // 2
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, linux_doubles_it)
         self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes) // envelope.size)
         self.session.open_channel(self.CHANNEL)
 
@@ -140,15 +141,17 @@ class PublisherLink(Link):
             self.pump()
 
     def pump(self) -> None:
-        """Write what is due and allowed, as far as the socket takes it."""
+        """Write what is due and allowed, as far as the socket has room for it."""
+        if self.is_full:
+            return
         publisher = self.publisher
-        origin_ns = self._worker.origin_ns
-        while not self.unsent:
-            now_ns = time.monotonic_ns() - origin_ns
-            count = publisher.allowance(now_ns)
-            if count <= 0:
-                return
-            self.transmit(publisher.write(min(count, self._batch_max), now_ns))
+        now_ns = time.monotonic_ns() - self._worker.origin_ns
+        count = publisher.allowance(now_ns)
+        if count <= 0:
+            return
+        self.transmit(publisher.write(min(count, self._batch_max), now_ns))
+        if count > self._batch_max:
+            self.await_room()
 
     def settle(self) -> bool:
         """After the schedule: whether the broker has taken everything. Without confirms the
