@@ -211,7 +211,7 @@ class FlowConfig(Section):
         default_words="the profile's",
     )
     chain_budget_messages: int = declared(
-        20_000,
+        40_000,
         "count",
         "`adaptive`: messages that all senders together may have in the chain.",
         unit="messages",

@@ -14,7 +14,8 @@ from sluicemq.chain.access import begin
 from sluicemq.chain.broker import Broker, ignore
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.monitor import Monitor
-from sluicemq.chain.reader import Peer, Reader
+from sluicemq.chain.peer import Peer
+from sluicemq.chain.reader import Reader
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import told
 from sluicemq.model.passwords import SALT_BYTES, hash_password

@@ -30,6 +30,7 @@ ENGAGED = {
     "redelivered": 2_000,
     "returned": 200,
     "reader paused": 4_000,
+    "pulls": 700,
     "writer refused": 5_000,
     "gate reader>channel": 8_000,
     "gate channel>queue": 6_000,

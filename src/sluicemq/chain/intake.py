@@ -1,12 +1,16 @@
-"""What a publishing client has sent is parsed here, when it is the turn of those who publish."""
+"""What a publishing client has sent is parsed here, when it is the turn of those who publish; with
+a client that sends more than that, it is also read from the socket no sooner."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.amqp.connection import Publishes
+from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
+    from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.chain.reader import Reader
 
 
@@ -21,9 +25,14 @@ class Intake(Actor):
         self.reader: Reader | None = reader
         """None: the connection has ended."""
 
+    def expect(self, event: AnyPublishes) -> None:
+        """The client has published this, and will go on: those who publish to one address have
+        their turns together, so that its queues deal out together what they bring."""
+        self.company = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
+
     def turn_ended(self) -> None:
         if self.reader is not None:
-            self.reader.take_in()
+            self.reader.take_more_in()
 
     def faulted(self, error: Exception) -> None:
         """The connection is closed."""

@@ -56,10 +56,11 @@ from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.broker import Broker
+    from sluicemq.chain.peer import Peer
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Outflow
@@ -73,22 +74,6 @@ LARGE_BYTES_PER_UNIT: Final = 4
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
-
-
-class Peer:
-    """Who connected, from where to where."""
-
-    __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
-
-    def __init__(self, peer_host: str, peer_port: int, host: str, port: int) -> None:
-        self.peer_host = peer_host
-        self.peer_port = peer_port
-        self.host = host
-        self.port = port
-        self.certificate_name = ""
-        """The user whom a verified client certificate names."""
-        self.tls: Mapping[str, str] | None = None
-        """What TLS has agreed on, by RabbitMQ's names; None without TLS."""
 
 
 QUEUES_MAX: Final = 200
@@ -112,9 +97,7 @@ class Reader(FlowActor):
         self.net = broker.world.net
         self.amqp = AmqpConnection(SERVER)
         self.amqp.max_message_size = broker.config.net.max_message_size
-        loopback = peer.peer_host.startswith("127.") or peer.peer_host == "::1"
-        named = None if peer.tls is None else peer.certificate_name
-        self.handshake = Handshake(broker.config, loopback, broker.access, named)
+        self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
         self.keeper = ActorKeeper(broker.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
@@ -142,6 +125,8 @@ class Reader(FlowActor):
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then there will be more in what comes, and
         that has to wait for its turn; not with RabbitMQ's profiles."""
+        self.pulls = False
+        """Is its socket read by `intake`, and else not?"""
         self.phase = HANDSHAKE
         self.half_open = True
         """It has one of the places of those that have not logged in, until its socket is gone."""
@@ -171,10 +156,7 @@ class Reader(FlowActor):
     def receive(self, message: object) -> None:
         """Bytes from the net, grants from channels, alarms, timers."""
         if isinstance(message, Received):
-            self.received_bytes += len(message.data)
-            self.received_reads += 1
-            if self.phase != CLOSED:
-                self.amqp.receive_data(message.data)
+            self.read(message.data)
         elif isinstance(message, AlarmsChanged):
             self.alarms_changed(message.reason)
         elif isinstance(message, ConnectionFault):
@@ -203,6 +185,23 @@ class Reader(FlowActor):
             self.account()
         else:
             self.take_in()
+
+    def read(self, data: bytes) -> None:
+        """This came from the socket."""
+        self.received_bytes += len(data)
+        self.received_reads += 1
+        if self.phase != CLOSED:
+            self.amqp.receive_data(data)
+        else:
+            self.net.taken(self.connection, False)
+
+    def take_more_in(self) -> None:
+        """`take_in` in a turn of those who publish. What is in the socket when all that was read
+        is parsed has stayed there until now: less of a client that is held up waits."""
+        dry = self.pulls and not self.inbox and not self.is_stopped()
+        if dry and (data := self.net.pull(self.connection)):
+            self.read(data)
+        self.take_in()
 
     def take_in(self) -> None:
         """Parse as much as a turn may; then see to it that the socket is in the same mind."""
@@ -253,7 +252,10 @@ class Reader(FlowActor):
                 continue
             event = self.rest or self.amqp.next_event()
             if event is None:
-                self.net.taken(self.connection)
+                pulls = self.publishes_now and not self.inbox
+                self.pulls = self.net.taken(self.connection, pulls)
+                if self.pulls:
+                    self.intake.schedule()
                 return
             self.rest = None
             if isinstance(event, AnyPublishes):
@@ -285,6 +287,7 @@ class Reader(FlowActor):
             event, self.rest = split(event, count)
         outflow.spend(count)
         self.publishes_now = self.broker.pacer is not None
+        self.intake.expect(event)
         self.spend(count)
         channel.post(event)
         self.tell_client(self.throttle.credit_changed())

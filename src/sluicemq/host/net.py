@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from sluicemq.chain.reader import Peer
+from sluicemq.chain.peer import Peer
 from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.world import Closed, Log, Net, Received, Writable
 
@@ -36,6 +37,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "address",
         "clamped",
+        "descriptor",
         "full",
         "goodbye",
         "held",
@@ -57,10 +59,12 @@ class Connection(asyncio.BufferedProtocol):
         """The reader wants nothing."""
         self.unparsed = 0
         """Bytes that were read since the reader last had done with all."""
+        self.descriptor = -1
+        """The socket's, as long as the transport is not closing."""
         self.clamped = 0
         """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
-        """Enough of them: more are read when the reader has done with these."""
+        """Enough of them: more are read when the reader has done with these, or when it pulls."""
         self.goodbye: asyncio.TimerHandle | None = None
         """Ends the socket when its peer does not."""
         self.reader: Reader | None = None
@@ -82,6 +86,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.abort()
             return
         self.is_admitted = True
+        self.descriptor = transport.get_extra_info("socket").fileno()
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
         self.number = self.net.add(self)
         self.begin()
@@ -108,12 +113,14 @@ class Connection(asyncio.BufferedProtocol):
             self.clamp()
             if not self.held:
                 self.transport.pause_reading()
-        self.data_received(bytes(self.net.buffer[:nbytes]))
-
-    def data_received(self, data: bytes) -> None:
-        """For the reader, which is there when the socket's own matters are settled."""
-        if self.reader is not None:
+        data = self.decoded(bytes(self.net.buffer[:nbytes]))
+        if data and self.reader is not None:
             self.reader.post(Received(data))
+
+    def decoded(self, data: bytes) -> bytes:
+        """What is in it for the reader, which is there when the socket's own matters are
+        settled."""
+        return data
 
     def clamp(self) -> None:
         """Its reader is behind. With many others on this node the system shall not take much more
@@ -125,12 +132,31 @@ class Connection(asyncio.BufferedProtocol):
             linux_doubles_it = size // 2
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
-    def taken(self) -> None:
-        """The reader has done with what was read."""
+    def taken(self, pulls: bool) -> bool:
+        """The reader has done with what was read; does it pull more?"""
         self.unparsed = 0
-        rested = self.rests
+        if self.rests and not pulls:
+            self.rest_no_more()
+        return self.rests
+
+    def pull(self) -> bytes:
+        """Read what is there, as the event loop does not while the socket rests. It does again
+        when there was nothing: then it sees the end or the error, too."""
+        if not self.rests or self.held or self.transport.is_closing():
+            return b""
+        try:
+            nbytes = os.readv(self.descriptor, [self.net.buffer])
+        except OSError:
+            nbytes = 0
+        if not nbytes:
+            self.rest_no_more()
+            return b""
+        return self.decoded(bytes(self.net.buffer[:nbytes]))
+
+    def rest_no_more(self) -> None:
+        """What comes is read by the event loop again."""
         self.rests = False
-        if rested and not self.held and not self.transport.is_closing():
+        if not self.held and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def pause_writing(self) -> None:
@@ -171,6 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         """Nothing more will be sent."""
         transport = self.transport
         if linger_ms and transport.can_write_eof() and not transport.is_closing():
+            self.rests = False
             self.net.resume_reading(self.number)  # to the end; the reader drops it
             transport.write_eof()
         else:
@@ -206,24 +233,23 @@ class TlsConnection(Connection):
         peer.tls = self.tls.facts()
         return peer
 
-    def data_received(self, data: bytes) -> None:
+    def decoded(self, data: bytes) -> bytes:
         tls = self.tls
         if tls.ended:
-            return
+            return b""
         try:
             said = tls.receive(data)
             if self.reader is None and tls.ready:
                 self.shake_hands()
         except ssl.SSLError as error:
             self.broken(reason_of(error))
-            return
+            return b""
         if written := tls.to_write():
             self.transport.write(written)
-        if said:
-            super().data_received(said)
         if tls.ended:
             self.transport.write(tls.goodbye())
             self.transport.close()
+        return said
 
     def shake_hands(self) -> None:
         """TLS is agreed: now AMQP may begin."""
@@ -323,10 +349,13 @@ class HostNet(Net):
             if not found.rests and not found.transport.is_closing():
                 found.transport.resume_reading()
 
-    def taken(self, connection: int) -> None:
+    def taken(self, connection: int, pulls: bool) -> bool:
         found = self.connections.get(connection)
-        if found is not None:
-            found.taken()
+        return found is not None and found.taken(pulls)
+
+    def pull(self, connection: int) -> bytes:
+        found = self.connections.get(connection)
+        return b"" if found is None else found.pull()
 
     def next_round(self) -> None:
         """The actors have run: share out what may be read."""

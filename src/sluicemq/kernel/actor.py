@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from sluicemq.kernel.companies import Companies
 from sluicemq.kernel.containment import is_vital
 
 TURN_MAX: Final = 64
@@ -37,12 +38,12 @@ TURN_OVERHEAD_WORK: Final = 20
 SHARE_WORK: Final = 1000
 """Units that the members of one share may spend before everybody else has had a turn."""
 
-PATIENCE_WORK: Final = 2000
+PATIENCE_WORK: Final = 8000
 """Units that are spent before patient actors get their turns, when others are never done."""
 
-INTAKE_WORK: Final = 2000
+INTAKE_WORK: Final = 1000
 """Units that patient actors may spend until it is the others' turn again. What they bring in
-together is done together, which is cheaper than one by one."""
+together is done together, which is cheaper than one by one; PATIENCE_WORK is enough to do it."""
 
 NEVER_US: Final = 1 << 63
 """A time that does not come."""
@@ -57,7 +58,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
-        self.patient: deque[Actor] = deque()
+        self.patient = Companies()
         """Those who bring work in, behind those who do it."""
         self.awake = False
         self.turn_max = TURN_MAX
@@ -205,6 +206,8 @@ class Actor:
         """The message at which the last fault came; None: it came elsewhere, or there was none."""
         self.is_deaf = False
         """See `go_deaf`."""
+        self.company: object = None
+        """With whom it has its turns, if it is patient: those with an equal one. None: alone."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""

@@ -65,8 +65,15 @@ class Net:
         """What was queued and the system has not taken; 0 when there is no such connection."""
         raise NotImplementedError
 
-    def taken(self, connection: int) -> None:
-        """The owner has done with all that was received: more may be read."""
+    def taken(self, connection: int, pulls: bool) -> bool:
+        """The owner has done with all that was received: more may be read. True: so much came that
+        the socket rests, and goes on to, for the owner `pulls`; then it has to."""
+        return False
+
+    def pull(self, connection: int) -> bytes:
+        """What a socket that rests has to be read now. Nothing: from now on it does not rest, what
+        comes is `Received` again."""
+        return b""
 
     def pause_reading(self, connection: int) -> None:
         """Do not read the socket until `resume_reading`: TCP holds the peer up."""

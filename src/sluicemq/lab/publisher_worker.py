@@ -105,7 +105,7 @@ class PublisherLink(Link):
         buffer_bytes = max(SEND_BUFFER_BYTES_MIN, envelope.size * SEND_BUFFER_NS // plan.period_ns)
         linux_doubles_it = buffer_bytes // 2
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, linux_doubles_it)
-        self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes) // envelope.size)
+        self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes // 3) // envelope.size)
         self.session.open_channel(self.CHANNEL)
 
     def on_event(self, event: object, now_ns: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from sluicemq.chain.reader import Peer as Address
+from sluicemq.chain.peer import Peer as Address
 from sluicemq.kernel.world import Closed, Net, Received, Writable
 from sluicemq.sim.history import promise
 from sluicemq.sim.world import MS
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
 
+RESTS_PART = 16
+"""A socket rests when so large a part of what it holds was read and is not parsed yet."""
 LINGER_DEFAULT_MS = 5000
 HEALED_FRAGMENT = 16_384
 
@@ -53,6 +55,10 @@ class Socket:
         self.inbound = bytearray()
         self.outbound = bytearray()
         self.paused = False
+        self.unparsed = 0
+        """Bytes that arrived since the reader last had done with all."""
+        self.rests = False
+        """Enough of them: more arrive when the reader has done with these, or pulls."""
         self.starved = False
         """The client was told that there is no room."""
         self.full = False
@@ -110,7 +116,8 @@ class Socket:
 
     def _fetch(self) -> None:
         """See to it that what is there arrives, if it is wanted."""
-        if not self.arriving and not self.paused and not self.gone and (self.inbound or self.left):
+        unwanted = self.paused or self.rests or self.gone
+        if not self.arriving and not unwanted and (self.inbound or self.left):
             self.arriving = True
             net = self.net
             net.timeline.after(net.delay_ns(), self.client.name, "bytes arrive", self._arrive)
@@ -123,14 +130,39 @@ class Socket:
             if self.left:
                 self._finish("closed by the client")
             return
+        data = self._take()
+        self.unparsed += len(data)
+        self.rests = self.unparsed * RESTS_PART >= self.net.swarm.socket_bytes
+        self.reader.post(Received(data))
+        self._fetch()
+
+    def taken(self, pulls: bool) -> bool:
+        """The reader has done with what arrived; does it pull more?"""
+        self.unparsed = 0
+        if self.rests and not pulls:
+            self.rests = False
+            self._fetch()
+        return self.rests
+
+    def pull(self) -> bytes:
+        """The reader takes what is there, if it rests and may."""
+        if not self.rests or self.paused or self.gone:
+            return b""
+        if not self.inbound:
+            self.rests = False
+            self._fetch()
+            return b""
+        return self._take()
+
+    def _take(self) -> bytes:
+        """The next bytes from the client, which has room again."""
         size = self.net.fragment()
         data = bytes(self.inbound[:size])
         del self.inbound[:size]
-        self.reader.post(Received(data))
         if self.starved and len(self.inbound) * 2 < self.net.swarm.socket_bytes and not self.left:
             self.starved = False
             self.client.writable()
-        self._fetch()
+        return data
 
     # -- towards the client
 
@@ -215,6 +247,7 @@ class SimNet(Net):
         self.opened = 0
         self.healed = False
         self.pauses = 0
+        self.pulls = 0
         self.refusals = 0
         self.node: Node
 
@@ -271,6 +304,16 @@ class SimNet(Net):
     def unsent_bytes(self, connection: int) -> int:
         socket = self.sockets.get(connection)
         return 0 if socket is None else len(socket.outbound)
+
+    def taken(self, connection: int, pulls: bool) -> bool:
+        socket = self.sockets.get(connection)
+        return socket is not None and socket.taken(pulls)
+
+    def pull(self, connection: int) -> bytes:
+        socket = self.sockets.get(connection)
+        data = b"" if socket is None else socket.pull()
+        self.pulls += bool(data)
+        return data
 
     def pause_reading(self, connection: int) -> None:
         socket = self.sockets.get(connection)

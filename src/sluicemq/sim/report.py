@@ -130,6 +130,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "settled": book.settled,
         "syncs": simulation.disk.syncs,
         "reader paused": simulation.net.pauses,
+        "pulls": simulation.net.pulls,
         "writer refused": simulation.net.refusals,
         "gate reader>channel": shut[READER],
         "gate channel>queue": shut[CHANNEL],

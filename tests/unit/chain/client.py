@@ -8,7 +8,7 @@ from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.chain.message_store import Hurry
-from sluicemq.chain.reader import Peer
+from sluicemq.chain.peer import Peer
 from sluicemq.config import Config
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS

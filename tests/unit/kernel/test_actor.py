@@ -5,11 +5,13 @@ actors that write down what they do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.kernel.actor import TURN_MAX, TURN_WORK, Actor, Scheduler, Share
+from sluicemq.kernel.actor import PATIENCE_WORK, TURN_MAX, TURN_WORK, Actor, Scheduler, Share
+from sluicemq.kernel.companies import Companies
 
 
 class Alarm(Scheduler):
@@ -227,10 +229,50 @@ def test_the_patient_are_not_forgotten_while_others_are_never_done() -> None:
     scheduler = Alarm()
     log: list[tuple[str, object]] = []
     patient, busy = Patient(scheduler, "p", log), Digger(scheduler, "b", log)
-    busy.post(["x"] * 100)
+    pieces = PATIENCE_WORK // TURN_WORK * 3
+    busy.post(["x"] * pieces)
     patient.post(1)
-    assert scheduler.run(10)
+    assert scheduler.run(pieces // 2)
     assert ("p", 1) in log
+
+
+def test_the_patient_of_a_company_have_their_turns_together() -> None:
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    crowd = [Patient(scheduler, f"{number % 2} {number}", log) for number in range(6)]
+    for number, each in enumerate(crowd):
+        each.company = number % 2
+        each.post("x")
+    while scheduler.run(1):
+        pass
+    assert [name for name, what in log if what == "x"] == ["0 0", "0 2", "0 4", "1 1", "1 3", "1 5"]
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.randoms())
+def test_nobody_of_a_company_has_two_turns_while_another_waits_for_one(
+    arrivals: list[int], dice: Random
+) -> None:
+    scheduler = Alarm()
+    waiting = Companies()
+    actors = [Patient(scheduler, str(number), []) for number in range(6)]
+    overtaken: dict[Actor, dict[Actor, int]] = {}
+    for number in arrivals:
+        actor = actors[number]
+        if actor not in overtaken:
+            actor.company = number % 3
+            waiting.append(actor)
+            overtaken[actor] = {}
+        if dice.randrange(2):
+            called = waiting.popleft()
+            del overtaken[called]
+            for others in overtaken.values():
+                others[called] = others.get(called, 0) + 1
+                assert others[called] == 1
+    left = []
+    while waiting:
+        left.append(waiting.popleft())
+    assert set(left) == set(overtaken)
+    assert len(left) == len(overtaken)
 
 
 class Slow(Scribe):

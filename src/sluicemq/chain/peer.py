@@ -1,0 +1,34 @@
+"""The other end of a connection, as far as its socket knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Peer:
+    """Who connected, from where to where."""
+
+    __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
+
+    def __init__(self, peer_host: str, peer_port: int, host: str, port: int) -> None:
+        self.peer_host = peer_host
+        self.peer_port = peer_port
+        self.host = host
+        self.port = port
+        self.certificate_name = ""
+        """The user whom a verified client certificate names."""
+        self.tls: Mapping[str, str] | None = None
+        """What TLS has agreed on, by RabbitMQ's names; None without TLS."""
+
+    @property
+    def is_near(self) -> bool:
+        """Is it on this machine, on a loopback address?"""
+        return self.peer_host.startswith("127.") or self.peer_host == "::1"
+
+    @property
+    def vouched_name(self) -> str | None:
+        """The user whom its certificate names, "" when it has none; None: there is no TLS."""
+        return None if self.tls is None else self.certificate_name

@@ -1,0 +1,39 @@
+"""Actors that wait for a turn, in the order of their turns: one company after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+
+
+class Companies:
+    """Those of one company have their turns one after the other, so that what they bring for the
+    same receiver comes together. Nobody has two turns before all others have had one: who comes
+    to a company whose turns have begun waits for its next ones."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[object, list[Actor]] = {}
+        self.called: list[Actor] = []
+        """What is left of the company whose turns have begun, the last first."""
+
+    def __bool__(self) -> bool:
+        return bool(self.called or self.waiting)
+
+    def append(self, actor: Actor) -> None:
+        """Its turn comes with those of its company that wait, or behind all."""
+        company = actor if actor.company is None else actor.company
+        self.waiting.setdefault(company, []).append(actor)
+
+    def popleft(self) -> Actor:
+        """The next one, which does not wait any more."""
+        if not self.called:
+            self.called = self.waiting.pop(next(iter(self.waiting)))
+            self.called.reverse()
+        return self.called.pop()
+
+    def clear(self) -> None:
+        """Nobody waits."""
+        self.waiting.clear()
+        self.called = []

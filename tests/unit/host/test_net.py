@@ -1,0 +1,158 @@
+"""Goal: a socket that rests is read when its owner pulls, in order, and to its end.
+
+Method: a real connection over loopback into HostNet, with a node that hands out an inbox for a
+reader. The client writes ahead; what came and what was pulled must be what it wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any, cast
+
+import pytest
+
+from sluicemq.chain.peer import Peer
+from sluicemq.config import NetConfig
+from sluicemq.host.net import Connection, HostNet
+from sluicemq.kernel.world import Closed, Log, Received
+
+UNPARSED_MAX = 1000
+WRITTEN = bytes(range(250)) * 40
+PATIENCE_S = 20.0
+
+
+class Inbox:
+    """Stands for a reader: keeps what is posted."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.reads = 0
+        self.closed = ""
+
+    def post(self, message: object) -> None:
+        if isinstance(message, Received):
+            self.data += message.data
+            self.reads += 1
+        elif isinstance(message, Closed):
+            self.closed = message.reason
+
+
+class Door:
+    """Stands for a node: admits everybody."""
+
+    def __init__(self) -> None:
+        self.readers: dict[int, Inbox] = {}
+
+    def admits(self, _: str) -> bool:
+        return True
+
+    def accept(self, number: int, _: Peer) -> Inbox:
+        self.readers[number] = Inbox()
+        return self.readers[number]
+
+
+class Scene:
+    """A listening HostNet and one client."""
+
+    def __init__(self) -> None:
+        self.door = Door()
+        self.net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
+        self.net.node = cast(Any, self.door)
+        self.net.unparsed_max = UNPARSED_MAX
+        self.net.buffer = self.net.room[:UNPARSED_MAX]
+
+    async def open(self) -> tuple[socket.socket, Inbox]:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(self.net), "127.0.0.1", 0)
+        client = socket.create_connection(server.sockets[0].getsockname())
+        await self.until(lambda: bool(self.door.readers))
+        server.close()
+        return client, self.door.readers[1]
+
+    async def until(self, done: Any) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not done():
+                await asyncio.sleep(0.001)
+
+    async def still(self, inbox: Inbox) -> None:
+        """Give the loop every chance to read more."""
+        await asyncio.sleep(0.05)
+        assert inbox.reads == 1
+
+
+def test_what_is_pulled_follows_what_came() -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(WRITTEN)
+        await scene.until(lambda: inbox.reads)
+        await scene.still(inbox)
+        assert scene.net.taken(1, True)
+        await scene.still(inbox)
+        pulled = b""
+        while data := scene.net.pull(1):
+            assert len(data) <= UNPARSED_MAX
+            pulled += data
+            assert scene.net.taken(1, True)
+        assert inbox.data + pulled == WRITTEN
+        assert not scene.net.taken(1, True), "it rests though there was nothing to pull"
+        client.sendall(b"more")
+        await scene.until(lambda: inbox.data.endswith(b"more"))
+        client.close()
+        await scene.until(lambda: inbox.closed)
+
+    asyncio.run(play())
+
+
+def test_who_does_not_pull_is_read_as_before() -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(WRITTEN)
+        while len(inbox.data) < len(WRITTEN):
+            reads = inbox.reads
+            await scene.until(lambda reads=reads: inbox.reads > reads)
+            assert not scene.net.taken(1, False)
+        assert inbox.data == WRITTEN
+        client.close()
+        await scene.until(lambda: inbox.closed)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_the_end_of_a_socket_that_rests_is_heard(is_reset: bool) -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(WRITTEN)
+        await scene.until(lambda: inbox.reads)
+        assert scene.net.taken(1, True)
+        if is_reset:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        await asyncio.sleep(0.01)
+        while scene.net.pull(1):
+            pass
+        await scene.until(lambda: inbox.closed)
+        assert scene.net.pull(1) == b""
+
+    asyncio.run(play())
+
+
+def test_a_held_socket_is_not_pulled() -> None:
+    async def play() -> None:
+        scene = Scene()
+        client, inbox = await scene.open()
+        client.sendall(WRITTEN)
+        await scene.until(lambda: inbox.reads)
+        assert scene.net.taken(1, True)
+        scene.net.pause_reading(1)
+        assert scene.net.pull(1) == b""
+        scene.net.resume_reading(1)
+        await scene.still(inbox)
+        assert scene.net.pull(1)
+        client.close()
+
+    asyncio.run(play())
