@@ -105,10 +105,11 @@ def distinct(targets: Targets) -> list[Destination]:
 
 
 def distinct_in_pieces(targets: Targets) -> Search:
-    """The same, some at a time."""
+    """The destinations of `targets` in order of number, each once."""
     found: dict[Destination, None] = {}
-    values = [*targets.values()]
-    for at in range(0, len(values), PIECE):
-        found.update(dict.fromkeys(values[at : at + PIECE]))
+    numbers = sorted(targets)
+    for at in range(0, len(numbers), PIECE):
+        some = [targets[number] for number in numbers[at : at + PIECE] if number in targets]
+        found.update(dict.fromkeys(some))
         yield PIECE // 4
     return [*found]

@@ -105,11 +105,13 @@ class HeadersExchange(Exchange):
         offered = set(pairs)
         found = dict(self.undemanding)
         for pair in pairs:
-            filed = [*self.files.get(pair, NOTHING).items()]
-            for at in range(0, len(filed), PIECE):
-                compare(filed[at : at + PIECE], offered, found)
+            filed = self.files.get(pair, NOTHING)
+            numbers = [*filed]
+            for at in range(0, len(numbers), PIECE):
+                some = [(each, filed[each]) for each in numbers[at : at + PIECE] if each in filed]
+                compare(some, offered, found)
                 yield PIECE
-        return (yield from distinct_in_pieces(dict(sorted(found.items()))))
+        return (yield from distinct_in_pieces(found))
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
         pattern = Pattern(binding)
