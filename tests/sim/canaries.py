@@ -9,6 +9,7 @@ import pytest
 
 from sluicemq.amqp.connection import AmqpConnection
 from sluicemq.chain.channel import Channel
+from sluicemq.chain.crashing import Crash
 from sluicemq.chain.message_store import MessageStore, StoreWrite
 from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.reader import Reader
@@ -23,12 +24,15 @@ from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
-from sluicemq.queues.effects import Deliver
+from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.limits import Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.paging import Backing
 from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.returns import Returns, Stretch
+from sluicemq.storage.checkpoint import QueueState
+from sluicemq.storage.queue_recovery import OneQueue
+from sluicemq.storage.recovered_queue import RecoveredQueue
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}
@@ -342,3 +346,24 @@ def the_last_one_is_too_much(patch: pytest.MonkeyPatch) -> None:
 def what_has_expired_is_delivered(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Limits, "is_overdue", lambda *_: False)
     patch.setattr(Limits, "is_old", lambda *_: False)
+
+
+@canary
+def a_fault_confirms_what_it_loses(patch: pytest.MonkeyPatch) -> None:
+    def reject(_: Crash[Any], sender: Actor, first_seq: int, count: int) -> None:
+        if first_seq:
+            sender.post(Confirm(sender, first_seq, count))
+
+    patch.setattr(Crash, "reject", reject)
+
+
+@canary
+def a_queue_is_read_back_without_its_messages(patch: pytest.MonkeyPatch) -> None:
+    run_one = OneQueue.run_one
+
+    def emptied(self: OneQueue, state: QueueState | None, first: int) -> RecoveredQueue:
+        found = run_one(self, state, first)
+        found.index.acknowledge(range(found.next_position))
+        return found
+
+    patch.setattr(OneQueue, "run_one", emptied)

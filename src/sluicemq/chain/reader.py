@@ -355,6 +355,7 @@ class Reader(FlowActor):
     def channel_closing(self, channel: Channel) -> None:
         """The channel has failed: half a publish that is still under way belongs to nobody."""
         self.amqp.ignore_content(channel.number)
+        self.account()  # in somebody else's turn
 
     def forget(self, number: int) -> None:
         """The number is free; a spent credit there holds up nobody any more."""

@@ -218,6 +218,7 @@ class Checkers:
     def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
         """What takes the place of a queue that has had a fault gets a model, too."""
         self._replace(queue, found)
+        self.book.read_back(queue.name)
         assert isinstance(queue.successor, ClassicShell)
         self.watch(queue.successor)
 

@@ -203,13 +203,16 @@ class Consumer(Taker):
 
     def cancelled(self, tag: str) -> None:
         """The queue was deleted: start anew on another channel."""
-        promise(self.work.book.queue(self.queue).promise != WORK, self.holder, "is cancelled")
+        history = self.work.book.queue(self.queue)
+        expected = history.promise != WORK or history.had_fault
+        promise(expected, self.holder, "is cancelled")
         if tag not in self.cancelling:
             self.close()
 
     def may_be_refused(self, code: int) -> bool:
-        """Somebody may delete the queue before it is consumed from."""
-        return code == 404 and self.work.book.queue(self.queue).promise != WORK
+        """Somebody may delete the queue before it is consumed from, or it is being read back."""
+        history = self.work.book.queue(self.queue)
+        return code == 404 and (history.promise != WORK or history.had_fault)
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         assert isinstance(method, m.BasicDeliver)
@@ -295,6 +298,10 @@ class Getter(Taker):
         raw = (properties, body)
         self.take(method.delivery_tag, self.by, method.redelivered, self.no_ack, raw)
         self.wake()
+
+    def may_be_refused(self, code: int) -> bool:
+        """Its queue may be being read back after a fault."""
+        return code == 404 and self.work.book.queue(self.by.queue).had_fault
 
     def act(self) -> None:
         """Ask for the next; settle now and then."""

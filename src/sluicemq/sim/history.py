@@ -14,6 +14,10 @@ Knows nothing of the broker's inside: everything here comes from what clients se
                  priorities, those of one are
     prefetch     a consumer never holds more than its limit, nor does a channel
 
+A fault of a queue's own is for that queue what a kill is, though connections stay: what was sent to
+it before it has been read back is there or not, but for what is confirmed and persistent in a
+durable one; it may be refused; and what was dealt with may come again.
+
 A crash ends all connections at once. Of what was sent before it:
 
     lost         confirmed and persistent in a durable queue => seen, before or after it; of the
@@ -198,6 +202,7 @@ class QueueHistory:
 
     __slots__ = (
         "accepted",
+        "before_fault",
         "confirmed",
         "durable",
         "given_back_since",
@@ -225,6 +230,8 @@ class QueueHistory:
         self.given_back_since = 0
         """The same since the last crash."""
         self.had_fault = False
+        self.before_fault: dict[int, int] = {}
+        """So many messages of each stream were sent before it had been read back after one."""
         """It was read back from the disk: what was out or just acknowledged may come again."""
         self.confirmed = -1
         """When the last publish was sent that was confirmed, and persistent."""
@@ -329,14 +336,15 @@ class History:
         return len(tags)
 
     def reject(self, stream: Stream, tag: int, multiple: bool) -> None:
-        """basic.nack from the broker: a queue that comes and goes has had a fault. In a batch that
+        """basic.nack from the broker: a queue has had a fault, or comes and goes. In a batch that
         was divided among queues the part of such a one refuses all of it."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
         if multiple:
             tags = [each for each in stream.unconfirmed if each <= tag]
-        passing = any(queue.promise in PASSING for queue in self.queues.values())
-        promise(passing, stream.name, "is refused", *tags)
+        queues = self.queues.values()
+        may_be = any(queue.promise in PASSING or queue.had_fault for queue in queues)
+        promise(may_be, stream.name, "is refused", *tags)
         for each in tags:
             del stream.unconfirmed[each]
 
@@ -357,7 +365,7 @@ class History:
         """The queue has taken the message in: the next of its stream, none is left out."""
         history = self.queue(queue)
         number, sequence = message
-        if history.promise in PASSING:
+        if history.promise in PASSING or history.had_fault:
             sent = self.streams[number].sent[sequence]
             in_order = history.accepted.get(number, -1) < sequence
             meant = sent.spread or queue in sent.targets
@@ -488,9 +496,19 @@ class History:
     def fault(self, queue: str) -> None:
         """The broker has made a mistake in that queue, and reads it back."""
         history = self.queue(queue)
+        if not history.had_fault and history.promise not in PASSING:  # last ones, not how many
+            for number, count in history.accepted.items():
+                due = self.streams[number].sent_to[queue]
+                history.accepted[number] = due[count - 1] if count else -1
         history.had_fault = True
         history.given_back_unseen += 1
         history.given_back_since += 1
+        self.read_back(queue)
+
+    def read_back(self, queue: str) -> None:
+        """From now on it promises what it did before its fault."""
+        history = self.queue(queue)
+        history.before_fault = {stream.number: len(stream.sent) for stream in self.streams}
 
     # -- the broker's end
 
@@ -531,6 +549,8 @@ class History:
             survives = queue.durable and sent.persistent
             seen = (stream.number, sequence) in queue.seen
             crashed = sequence < stream.before_crash
+            if sequence < queue.before_fault.get(stream.number, 0):
+                crashed = True
             if crashed or (sequence < stream.before_stop and not survives):
                 must = crashed and survives and sent.confirmed
                 lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"

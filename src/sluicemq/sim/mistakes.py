@@ -1,8 +1,9 @@
 """Mistakes in the broker's own code: a turn of some actor ends by an exception, once.
 
 What must come of it depends on whose turn it was (kernel/containment.py): that connection is closed
-and all others go on, or the node ends and the next one begins with what is on the disk. Nothing
-else is allowed: a fault that nobody planted is a finding.
+and all others go on, that queue is read back with what was confirmed, or the node ends and the next
+one begins with what is on the disk. Nothing else is allowed: a fault that nobody planted is a
+finding.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.queue import Queue
-from sluicemq.sim.history import VOLATILE
+from sluicemq.sim.history import LISTENING
 from sluicemq.sim.peer import Peer
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ VITAL_PERCENT: Final = 10
 """Of the mistakes: in an actor that all share."""
 
 
-QUEUE_PERCENT: Final = 20
-"""Of the others: in a queue that comes and goes anyway, so that clients expect it to."""
+QUEUE_PERCENT: Final = 50
+"""Of the others: in a queue, whatever was promised of it."""
 
 
 class Mistake(Exception):
@@ -48,7 +49,7 @@ class Mistakes:
         if self.random.randrange(100) < VITAL_PERCENT:
             self.strike(self.random.choice(vital(node)), None)
             return
-        queues = self.passing(node)
+        queues = self.sound(node)
         if queues and self.random.randrange(100) < QUEUE_PERCENT:
             self.strike(self.random.choice(queues), None)
             return
@@ -59,15 +60,14 @@ class Mistakes:
             kinds = [reader, reader, reader.writer, *reader.channels.values()]
             self.strike(self.random.choice(kinds), peer)
 
-    def passing(self, node: Node) -> list[Actor]:
-        """Queues whose clients expect that they are gone some time, and that would be there again:
-        one fault in the life of a node each."""
+    def sound(self, node: Node) -> list[Actor]:
+        """Queues that would be there again: one fault in the life of a node each."""
         known = self.work.book.queues
         return [
             queue
             for queue in node.broker.all_queues()
             if queue.name in known and queue.name not in queue.vhost.crashes
-            if known[queue.name].promise == VOLATILE
+            if known[queue.name].promise != LISTENING
         ]
 
     def strike(self, actor: Actor, peer: Peer | None) -> None:

@@ -40,6 +40,8 @@ class Role:
     """close() was called: close-ok is awaited, even if a close of the broker's crosses it."""
     over = False
     """The channel is gone, or its client wants nothing more of it."""
+    refusal_breaks = False
+    """When the broker closes the channel, is what was sent behind the cause lost?"""
 
     def opened(self) -> None:
         """channel.open-ok has come."""
@@ -203,7 +205,7 @@ class Peer:
             promise(allowed or failed, self.name, "is told", method)
             if role is not None and not role.over:
                 role.over = True
-                role.ended(ENDED_WELL)
+                role.ended(BROKEN if role.refusal_breaks else ENDED_WELL)
             if role is None or not role.closing:
                 self.channel_closed(channel)
         elif role is None or role.over:

@@ -43,6 +43,8 @@ class Target:
 class Publisher(Role):
     """One stream of messages."""
 
+    refusal_breaks = True
+
     def __init__(self, work: Workload, name: str, total: int) -> None:
         self.work = work
         dice = work.dice
@@ -151,6 +153,10 @@ class Publisher(Role):
         if how == BROKEN:
             return
         self.stream.unconfirmed.clear()  # who leaves early does not hear
+
+    def may_be_refused(self, code: int) -> bool:
+        """The queue it asks about may be being read back after a fault."""
+        return code == 404 and any(queue.had_fault for queue in self.work.book.queues.values())
 
     def heal(self) -> None:
         self.wake()

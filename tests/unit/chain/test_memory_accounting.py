@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import AmqpConnection, MethodFrame
+from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.reader import Reader
 from sluicemq.chain.unfinished import Unfinished
@@ -292,3 +293,17 @@ def test_monitor_closes_who_holds_most_and_the_others_go_on(client: Client) -> N
     assert few.reader.state(broker.world.clock.now_ns()) == "running"
     many.lose()
     assert accounted(client) == 0
+
+
+def test_half_a_publish_on_a_channel_that_a_queue_closes_counts_no_more() -> None:
+    broker = Broker()
+    client = broker.connect()
+    client.open(1, 2)
+    client.call(1, m.QueueDeclare(queue="q"), m.BasicConsume(queue="q", exclusive=True))
+    begun = m.BasicPublish(exchange="", routing_key="q").frame(2)
+    begun += content_frames(2, b"\0\0", b"." * 1000, 500)[:-24]  # less the last frame
+    client.send_bytes(m.BasicConsume(queue="q").frame(2) + begun)
+    assert [event.method.NAME for event in client.events() if isinstance(event, MethodFrame)] == [
+        "channel.close"
+    ]
+    assert client.reader.accounted == client.reader.amqp.held_bytes == 0
