@@ -375,3 +375,23 @@ def test_a_plain_item_that_fails_too_accuses_nobody() -> None:
     assert unmanageable(handle, [1, 0, 2], 1) == [1]
     assert unmanageable(handle, [1, 0, 2], 0) == []
     assert unmanageable(handle, [0] * (SUSPECTS_MAX + 1), 1) == []
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("left", [0, 63, 64, 150])
+def test_one_whose_file_was_cut_off_is_noted_as_that(left: int) -> None:
+    bench = Bench()
+    bench.declare()
+    bench.publish(POISON)
+    bench.expire()
+    files = bench.world.disk.files
+    path = f"quarantine/{bench.kept()[0]}"
+    cut = files.content(path)[:left]
+    files.put(path, cut)
+    verdict = Check(files).run()
+    [note] = [note.text for note in verdict.notes if note.path == path]
+    assert note.startswith("a message that was to be set aside cannot be read there: ")
+    assert verdict.findings == []
+    found = inspect(cut)
+    assert found.records == []
+    assert found.is_sound == (left >= 64)  # what is torn was never written
