@@ -40,6 +40,7 @@ from sluicemq.chain.access import Rights
 from sluicemq.chain.channel import Channel, ChannelDown, ConnectionFault, TooLarge
 from sluicemq.chain.deadlines import TICK, Deadline, Tick
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.handover import Handover
 from sluicemq.chain.handshake import OLDER, PROTOCOL, Handshake, stranger
 from sluicemq.chain.intake import Intake
 from sluicemq.chain.severing import sever
@@ -121,6 +122,7 @@ class Reader(FlowActor):
         self.amqp.open_channels = self.channels
         self.outflows: dict[int, Outflow] = {}
         self.rest: AnyPublishes | None = None
+        self.handover = Handover()
         self.intake = Intake(self)
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then there will be more in what comes, and
@@ -143,8 +145,7 @@ class Reader(FlowActor):
         """From then on."""
         self.accounted = 0
         """Bytes it was last counted with, of those in use: see `account`."""
-        self.received_bytes = 0
-        self.received_reads = 0
+        self.received_bytes = self.received_reads = 0
         self.silent_ticks = 0
         self.bytes_at_tick = (0, 0)
         self.connected_at_ms = broker.world.clock.wall_ms()
@@ -247,6 +248,9 @@ class Reader(FlowActor):
         scheduler = self.scheduler
         self.publishes_now = self.rest is not None and self.broker.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
+            if self.handover.waits():
+                self.schedule()  # the channel has its turn before that: both are in one share
+                return
             if self.rest is not None and not self.amqp.wants_content:
                 self.tell_client(self.throttle.publish_seen())  # the alarm went, and came again
                 continue
@@ -301,7 +305,7 @@ class Reader(FlowActor):
             if channel is None:
                 self.stray(event.channel, 60, 80)
             else:
-                channel.post(event)
+                self.handover.give(channel, event)
         elif isinstance(event, MethodFrame):
             if len(event.raw) > LARGE_BYTES:
                 self.spend(len(event.raw) // LARGE_BYTES_PER_UNIT)
@@ -336,7 +340,7 @@ class Reader(FlowActor):
             self.forget(number)
             channel.post(ChannelDown(None))
         else:
-            channel.post(event)
+            self.handover.give(channel, event)
 
     def open_channel(self, number: int) -> None:
         """A new channel, if there may be one more."""
@@ -360,6 +364,7 @@ class Reader(FlowActor):
     def forget(self, number: int) -> None:
         """The number is free; a spent credit there holds up nobody any more."""
         del self.channels[number]
+        self.handover.forget()
         self.outflows.pop(number).detach()
         self.amqp.ignore_content(number)
 
@@ -568,10 +573,12 @@ class Reader(FlowActor):
                 self.schedule()
 
     def end_queues(self, queues: list[Queue]) -> Iterator[int]:
-        """Exclusive queues go with their connection, some at a time."""
-        for at in range(0, len(queues), QUEUES_MAX):
-            for queue in queues[at : at + QUEUES_MAX]:
+        """Exclusive queues go with their connection, some at a time; none is held here longer."""
+        queues.reverse()
+        while queues:
+            for queue in reversed(queues[-QUEUES_MAX:]):
                 queue.post(Delete(None, False, False))
+            del queues[-QUEUES_MAX:]
             yield QUEUES_MAX
 
     def hang_up(self) -> None:
