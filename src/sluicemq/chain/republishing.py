@@ -12,9 +12,7 @@ links to queues have credit as those of channels do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
@@ -22,16 +20,19 @@ from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
 from sluicemq.chain.kinds import properties_of
 from sluicemq.chain.letters import Letter, Republish, SourceGone
 from sluicemq.chain.poison import PLAIN, places_in, unmanageable
+from sluicemq.chain.publishing import TARGET_WORK, TARGETS_MAX
 from sluicemq.chain.queue import Enqueue, QueueGone
 from sluicemq.chain.severing import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.queues.commands import Down, Publish
 from sluicemq.queues.effects import Confirm, Rejected
-from sluicemq.routing.message import Message
+from sluicemq.routing.message import Message, TakesLong
 from sluicemq.text import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from sluicemq.chain.poison import Place
     from sluicemq.chain.queue import Queue
     from sluicemq.chain.vhost import VirtualHost
@@ -106,54 +107,88 @@ class Republisher(FlowActor):
         self.schedule()
 
     def turn_ended(self) -> None:
-        """As far as credit goes."""
-        while self.waiting and not self.keeper.gates_shut:
-            self.publish(self.waiting.popleft())
-        if self.ending and not (self.waiting or self.sent or self.refused):
+        """As far as credit goes, and in pieces."""
+        if self.underway is None and self.waiting and not self.keeper.gates_shut:
+            self.begin(self.publish_waiting())
+        if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
             self.close()
 
-    def publish(self, republish: Republish) -> None:
+    def publish_waiting(self) -> Iterator[int]:
+        """One after the other."""
+        while self.waiting and not self.keeper.gates_shut:
+            yield from self.publish(self.waiting.popleft())
+
+    def publish(self, republish: Republish) -> Iterator[int]:
         """Route each message; those in a row that go the same way by the same key are a batch."""
         republish.open += 1
         self.publishing = republish
-        way_of = partial(self.way, republish.exchange)
-        for (names, key, priority, large), some in groupby(republish.letters, way_of):
-            contents = [letter.content for letter in some]
-            if names:
-                self.send(republish, names, key, priority, large, contents)
+        contents: list[bytes] = []
+        common: Way | None = None
+        for letter in republish.letters:
+            way = yield from self.way_in_pieces(republish.exchange, letter)
+            if way != common and common is not None:
+                yield from self.send(republish, common, contents)
+                contents = []
+            common = way
+            contents.append(letter.content)
+        if common is not None:
+            yield from self.send(republish, common, contents)
         self.publishing = None
         self.settled(republish)
 
+    def way_in_pieces(self, exchange: str, letter: Letter) -> Generator[int, None, Way]:
+        """The same as `way`."""
+        message = self.message(letter)
+        message.is_hasty = True
+        try:
+            names = self.route(exchange, message)
+        except TakesLong:
+            names = yield from self.search(exchange, message)
+        yield len(names) + message.work
+        return self.way_by(names, letter)
+
+    def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
+        """The same as `route`."""
+        try:
+            return (yield from self.vhost.topology.search(exchange, message))
+        except Malformed:
+            return ()
+
     def way(self, exchange: str, letter: Letter) -> Way:
         """Letters with the same may be in one batch."""
-        large = len(letter.content) >= self.broker.large_from_bytes
-        return self.route(exchange, letter), letter.keys[0], letter.priority, large
+        return self.way_by(self.route(exchange, self.message(letter)), letter)
 
-    def route(self, exchange: str, letter: Letter) -> tuple[str, ...]:
+    def way_by(self, names: tuple[str, ...], letter: Letter) -> Way:
+        """To these queues, without those to which the letter must not go."""
+        if letter.banned:
+            names = tuple(name for name in names if name not in letter.banned)
+        large = len(letter.content) >= self.broker.large_from_bytes
+        return names, letter.keys[0], letter.priority, large
+
+    def message(self, letter: Letter) -> Message:
+        """What exchanges may know of it."""
+        return Message(letter.keys, properties_of(letter.content), self.broker.world.dice.below)
+
+    def route(self, exchange: str, message: Message) -> tuple[str, ...]:
         """The queues a message goes to; none when the exchange is not there."""
         topology = self.vhost.topology
         if exchange and exchange not in topology.exchanges:
             return ()
-        message = Message(letter.keys, properties_of(letter.content), self.broker.world.dice.below)
         try:
-            names = topology.route_message(exchange, message)
+            return topology.route_message(exchange, message)
         except Malformed:  # of what a headers exchange would have to read
             return ()
-        if letter.banned:
-            return tuple(name for name in names if name not in letter.banned)
-        return names
 
-    def send(
-        self,
-        republish: Republish,
-        names: Sequence[str],
-        key: str,
-        priority: int,
-        large: bool,
-        contents: list[bytes],
-    ) -> None:
-        """One batch to its queues. A key that a policy or an argument has made too long for AMQP
-        is cut, once it has led there."""
+    def send(self, republish: Republish, way: Way, contents: list[bytes]) -> Iterator[int]:
+        """One batch to its queues, some at a time; those that have gone meanwhile are left out. A
+        key that a policy or an argument has made too long for AMQP is cut, once it has led
+        there."""
+        names, key, priority, large = way
+        known = self.vhost.queues
+        found = [known.get(name) or known.holding.get(name) for name in names]
+        queues = [queue for queue in found if queue is not None]
+        if not queues:
+            return
         count = len(contents)
         size = size_of(contents, False)
         batch = Batch(
@@ -163,13 +198,16 @@ class Republisher(FlowActor):
             len(set(map(len, contents))) == 1,
             republish.persistent,
             republish.number,
-            len(names),
+            len(queues),
             self.broker.message_ids(count) if large else 0,
             republish.ttl_ms,
             priority,
         )
-        for name in names:
-            self.offer(republish, batch, self.vhost.queues[name])
+        for at in range(0, len(queues), TARGETS_MAX):
+            some = queues[at : at + TARGETS_MAX]
+            for queue in some:
+                self.offer(republish, batch, queue)
+            yield TARGET_WORK * len(some)
 
     def offer(self, republish: Republish, batch: Batch, queue: Queue) -> None:
         """To one queue, which has a sequence of its own for it."""

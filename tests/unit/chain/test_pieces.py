@@ -18,6 +18,8 @@ from sluicemq.amqp.types import Table
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.declarations import BINDINGS_MAX
 from sluicemq.chain.publishing import TARGETS_MAX
+from sluicemq.chain.queue import ClassicShell
+from sluicemq.chain.republishing import Republisher
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
 from sluicemq.routing import fanout, headers
@@ -498,3 +500,63 @@ def test_methods_with_large_tables_are_decoded_one_in_a_turn() -> None:
     client.reader.schedule()
     assert most_in_a_turn(broker, lambda: amqp.held_bytes) == len(declare)
     assert ready(client) == 0
+
+
+def dead_letters(client: Client, tables: Sequence[Table]) -> Republisher:
+    """A queue whose messages, one a table, are rejected now; who publishes them as dead letters."""
+    arguments = {"x-dead-letter-exchange": "e", "x-dead-letter-routing-key": "k"}
+    client.call(1, m.QueueDeclare(queue="s", arguments=arguments))
+    for table in tables:
+        client.publish(1, "s", b"x", raw=BasicProperties(headers=table).encode())
+    client.send(1, *[m.BasicGet(queue="s")] * len(tables))
+    client.events()
+    reject = m.BasicNack(delivery_tag=0, multiple=True, requeue=False)
+    client.post_bytes(reject.frame(1))
+    [source] = [q for q in client.broker.node.broker.all_queues() if q.name == "s"]
+    assert isinstance(source, ClassicShell)
+    while source.upkeep.republisher is None:
+        assert client.broker.node.run(1)
+    return source.upkeep.republisher
+
+
+@pytest.mark.parametrize("way", [compared_with_many, through_many])
+def test_ways_of_dead_letters_are_found_one_in_a_turn(
+    broker: Broker, way: Callable[[Client], None]
+) -> None:
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    way(client)
+    republisher = dead_letters(client, OTHERS)
+    found = []
+    way_by = republisher.way_by
+
+    def counted(*arguments: Any) -> Any:
+        found.append(arguments)
+        return way_by(*arguments)
+
+    republisher.way_by = counted  # type: ignore[method-assign]
+    assert most_in_a_turn(broker, lambda: -len(found)) == 1
+    assert len(found) == SENT
+    assert ready_in(broker, "q") == SENT
+    assert ready_in(broker, "s") == 0
+
+
+def test_dead_letters_go_to_many_queues_some_at_a_time(broker: Broker) -> None:
+    client = with_channel(broker)
+    client.call(1, m.ExchangeDeclare(exchange="e", exchange_type="fanout"))
+    names = [f"q{each}" for each in range(5 * TARGETS_MAX)]
+    for name in names:
+        declare = m.QueueDeclare(queue=name, nowait=True)
+        client.send(1, declare, m.QueueBind(queue=name, exchange="e", nowait=True))
+    republisher = dead_letters(client, [{}, {}])
+    assert most_in_a_turn(broker, lambda: -republisher.next_seq) == TARGETS_MAX
+    assert [ready_in(broker, name) for name in names] == [2] * len(names)
+    assert ready_in(broker, "s") == 0
+
+
+def test_dead_letters_find_their_way_among_very_many_bindings(broker: Broker) -> None:
+    client = with_channel(broker)
+    vast(client, "headers")
+    dead_letters(client, HEADERS[:2])
+    broker.run()
+    assert [ready_in(broker, queue) for queue in "abcs"] == [2, 2, 2, 0]

@@ -251,7 +251,7 @@ def test_a_transient_one_is_gone_after_the_first_fault() -> None:
 
 
 def test_what_cannot_be_routed_as_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, Republisher, "way", lambda _, __, letter: letter.content)
+    raising(monkeypatch, Republisher, "way_by", lambda _, __, letter: letter.content)
     bench = Bench()
     bench.declare()
     bench.publish(b"1", POISON, b"2")
