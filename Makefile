@@ -49,6 +49,7 @@ torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; S
 
 torture-spark: java $(READY)  ## kill -9 driver, workers, broker under queries; SEED=N BROKER=rabbitmq
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing --broker $(BROKER) $(SEED:%=--seed %)
+	@PYTHONPATH=src:tests $(BIN)/python -m spark.shuffles
 
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check

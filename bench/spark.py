@@ -515,7 +515,7 @@ def main() -> None:
             "our client": bench.read_client_stream,
             "micro-batches of a stream": bench.read_spark_stream,
         }
-        plain = {"idempotencyHeaders": "false"}
+        plain = {"placeHeaders": "false"}
         writing = {
             PIKA: sink.write_pika,
             "our client, window 2000": sink.write_client,

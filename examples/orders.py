@@ -11,8 +11,9 @@ go on.
 
 What makes it safe to kill at any moment: orders are acknowledged when their batch is in the
 checkpoint. A batch that was cut off runs again with the same orders (`exactlyOnce`). Its Parquet
-folder is overwritten, and its messages have the names they had (`writeId`, `deduplication`), by
-which a queue with x-message-deduplication takes each once.
+folder is overwritten, and its messages have the names they had (`deduplication_id`: a minute and
+shop has one row in the life of the query), by which a queue with x-message-deduplication takes each
+once.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def main(url: str, folder: str) -> None:
             f.to_json(f.struct("*")).alias("body"),
             f.concat(f.lit("revenue."), "shop").alias("routing_key"),
             f.lit("application/json").alias("content_type"),
+            f.concat_ws("/", "shop", f.unix_timestamp("minute")).alias("deduplication_id"),
         )
         (
             messages.write.format("amqp")
             .mode("append")
             .option("uri", url)
             .option("exchange", "revenue")
-            .option("deduplication", "position")
-            .option("writeId", f"orders-{number}")
+            .option("deduplication", "column")
             .save()
         )
         batch.unpersist()

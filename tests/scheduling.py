@@ -12,7 +12,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 SESSIONS = ("tests/spark/test_amqp_", "tests/spark/")
-OWN_DRIVERS = ("tests/spark/test_amqp_attempts", "tests/spark/test_amqp_kill")
+OWN_DRIVERS = (
+    "tests/spark/test_amqp_attempts",
+    "tests/spark/test_amqp_kill",
+    "tests/spark/test_amqp_shuffles",
+)
 """These start Spark themselves, in other processes: they are spread as files are."""
 
 SLOW = ("tests/durability/", "tests/interop/", "tests/lab/", "tests/sim/")

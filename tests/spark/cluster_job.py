@@ -162,7 +162,7 @@ class Job:
     def sink_once(self, name: str) -> Outcome:
         """On a queue that deduplicates."""
         queue = self.broker.declare(name, x_message_deduplication=True)
-        return self.write(queue, deduplication="position")
+        return self.write(queue, deduplication="content")
 
     def write(self, queue: str, **options: str) -> Outcome:
         ids = self.spark.range(0, ROWS, numPartitions=2).selectExpr("string(id) as id")
@@ -178,7 +178,7 @@ class Job:
         self.broker.publish(stream, numbered(ROWS))
         frame = streaming(self.spark, self.broker, stream, queueType="stream")
         writer = frame.selectExpr("stumbling(body) as body").writeStream.format("amqp")
-        writer = writer.options(uri=self.broker.url, routingKey=queue, deduplication="position")
+        writer = writer.options(uri=self.broker.url, routingKey=queue, deduplication="content")
         checkpoint = str(self.folder / name / "checkpoint")
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         writer.start().awaitTermination(60)

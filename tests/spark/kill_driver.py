@@ -3,7 +3,7 @@
     python -m spark.kill_driver URL FOLDER
 
     files    queue QUEUE    -> Parquet in FOLDER/files    (at least once)
-    sink     stream STREAM  -> queue OUT                  (each row named by its position)
+    sink     stream STREAM  -> shuffle -> queue OUT       (each row named by its content)
 
 It starts Spark and waits: `go` on standard input starts the queries, which are started again when
 they fail; `finish` has each take what is left, and `FOLDER/found.json` says what has arrived. The
@@ -39,6 +39,9 @@ ROW_S = 0.0005
 
 PIECE_ROWS = 50
 """So many rows go from one Python process to the next at once."""
+
+SHUFFLED = 3
+"""Partitions behind the shuffle."""
 
 ROWS_PER_BATCH = 2000
 RESTART_S = 0.2
@@ -84,8 +87,9 @@ class Driver:
         return self.start("files", writer.option("path", f"{self.folder}/files"))
 
     def sink(self) -> StreamingQuery:
-        writer = self.history.writeStream.format("amqp").trigger(**self.trigger).options(**PATIENT)
-        writer = writer.options(uri=self.url, routingKey=OUT, deduplication="position")
+        shuffled = self.history.repartition(SHUFFLED)
+        writer = shuffled.writeStream.format("amqp").trigger(**self.trigger).options(**PATIENT)
+        writer = writer.options(uri=self.url, routingKey=OUT, deduplication="content")
         return self.start("sink", writer)
 
     def start(self, name: str, writer: DataStreamWriter) -> StreamingQuery:

@@ -20,8 +20,8 @@ left, and
 
 - every number that was confirmed has arrived from the queue; what arrived more than once is flagged
   redelivered, or was published more than once;
-- every message of the stream has arrived in the queue that the sink writes to, under one name
-  (batch, partition, sequence), and under the same whenever it was written again: so without the
+- every message of the stream has arrived in the queue that the sink writes to, behind a shuffle,
+  under one name (by content), and under the same whenever it was written again: so without the
   copies, which are told by their names, exactly once. Where that queue deduplicates (ours), there
   are no copies but of what was confirmed in another life of the broker, which forgets names when
   it dies.
@@ -58,7 +58,7 @@ from sluicemq.client.messages import (
 )
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
-from sluicemq.spark.encoding import BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER
+from sluicemq.spark.encoding import DEDUPLICATION_HEADER
 from spark.kill_driver import OUT, QUEUE, STREAM
 from spark.kill_parts import START_S, BrokerProcess, Driver, Publishing, kill
 
@@ -86,7 +86,7 @@ ROUNDS = (
 )
 """A driver costs ten times what the others do, so there is one in each."""
 
-Name = tuple[Any, ...]
+Name = str
 
 
 @dataclass
@@ -96,8 +96,8 @@ class Arrived:
     files: list[tuple[int, bool]]
     """(number, redelivered)"""
     out: list[tuple[Name, int]]
-    """(batch, partition and sequence; number) in the order of the queue; name () and a number from
-    0 on: a mark, before and after each death of the broker."""
+    """(name, number) in the order of the queue; name "" and a number from 0 on: a mark, before and
+    after each death of the broker."""
     history: list[tuple[int, int]]
     """(offset, number) in the stream itself"""
     retried: int
@@ -360,10 +360,9 @@ def headers_of(message: bytes) -> dict[str, Any]:
 
 
 def name_of(message: bytes) -> Name:
-    """What the sink called it; () for a mark."""
+    """What the sink called it; "" for a mark."""
     headers = headers_of(message)
-    names = (BATCH_HEADER, PARTITION_HEADER, SEQUENCE_HEADER)
-    return tuple(headers[name] for name in names) if headers else ()
+    return headers[DEDUPLICATION_HEADER] if headers else ""
 
 
 @contextmanager

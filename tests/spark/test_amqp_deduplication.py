@@ -29,12 +29,12 @@ def write(frame: DataFrame, amqp: Broker, queue: str, deduplication: str) -> Non
 
 def test_a_job_that_runs_again_adds_nothing(spark: SparkSession, amqp: Broker, queue: str) -> None:
     frame = spark.range(0, 3000, numPartitions=2).selectExpr("string(id) as body")
-    write(frame, amqp, queue, "position")
-    write(frame, amqp, queue, "position")
+    write(frame, amqp, queue, "content")
+    write(frame, amqp, queue, "content")
     assert amqp.ready(queue, 3000) == 3000
     taken = amqp.take(queue, 3000)
     assert sorted(int(body) for _, body in taken) == list(range(3000))
-    write(frame, amqp, queue, "position")
+    write(frame, amqp, queue, "content")
     assert amqp.ready(queue) == 0
 
 

@@ -26,8 +26,15 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sluicemq.client.messages import BasicProperties, content, publish_frame
-from sluicemq.spark.encoding import SEQUENCE_MARK, Columns, Encoder, Place
+from sluicemq.client.messages import (
+    BasicProperties,
+    content,
+    frame_end,
+    properties_of,
+    publish_frame,
+)
+from sluicemq.errors import Refused
+from sluicemq.spark.encoding import NAME_MARK, SEQUENCE_MARK, Columns, Encoder, Place
 from sluicemq.spark.options import Options
 
 FRAME_MAX = 4096
@@ -75,8 +82,8 @@ tables = st.fixed_dictionaries(
 )
 choices = st.fixed_dictionaries(
     {
-        "deduplication": st.sampled_from(["none", "position", "column"]),
-        "idempotencyHeaders": st.sampled_from(["true", "false"]),
+        "deduplication": st.sampled_from(["none", "content", "column"]),
+        "placeHeaders": st.sampled_from(["true", "false"]),
         "mandatory": st.sampled_from(["true", "false"]),
         "persistent": st.sampled_from(["true", "false"]),
     }
@@ -89,21 +96,33 @@ def assert_alike(
     """`found` are the messages of `rows`; the sequence may be written as a small or long number."""
     assert len(found) == len(rows)
     for row, (frames, values) in enumerate(zip(found, rows, strict=True), first):
-        marked = message_of(options, row, values, SEQUENCE_MARK)
+        name = name_in(frames) if options.deduplication != "none" else ""
+        if options.deduplication == "column":
+            assert name == values["deduplication_id"]
+        marked = message_of(options, name, values, SEQUENCE_MARK)
         long = marked.replace(SEQUENCE_MARK.to_bytes(8), row.to_bytes(8))
-        assert frames in (long, message_of(options, row, values, row))
+        assert frames in (long, message_of(options, name, values, row))
 
 
-def message_of(options: Options, row: int, values: dict[str, Any], sequence: int) -> bytes:
+def name_in(frames: bytes) -> Any:
+    """What a message is called by."""
+    headers = headers_of(frames)
+    return headers["x-deduplication-header"]
+
+
+def headers_of(frames: bytes) -> dict[str, Any]:
+    properties = BasicProperties.decode(properties_of(frames[frame_end(frames, 0) :]))
+    return dict(properties.headers or {})
+
+
+def message_of(options: Options, name: str, values: dict[str, Any], sequence: int) -> bytes:
     """The frames of one row's message."""
     ours: dict[str, Any] = {}
-    if options.deduplication == "position":
-        ours["x-deduplication-header"] = f"query/7/3/{row:012d}"
-    if options.deduplication == "column":
-        ours["x-deduplication-header"] = values["deduplication_id"] or ""
-    if options.idempotency_headers:
+    if options.deduplication != "none":
+        ours["x-deduplication-header"] = name
+    if options.place_headers:
         ours |= {"x-spark-query-id": "query", "x-spark-batch-id": 7, "x-spark-partition": 3}
-    if options.idempotency_headers or options.mandatory:
+    if options.place_headers or options.mandatory:
         ours["x-spark-sequence"] = sequence
     headers = values.get("headers")
     properties = BasicProperties(
@@ -130,7 +149,7 @@ def test_rows_become_the_messages_they_are_alone(
     key = {} if "routing_key" in table else {"routingKey": "fixed"}
     options = Options.parse({"exchange": "e", **key, **chosen}, "sink")
     if options.deduplication == "column":
-        table["deduplication_id"] = [None, "d1", "d2"] * (ROWS // 3)
+        table["deduplication_id"] = ["", "d1", "d2"] * (ROWS // 3)
     batch = pa.RecordBatch.from_pydict({n: pa.array(v, KINDS[n][1]) for n, v in table.items()})
     encoder = encoder_of(options, list(table))
     row = 0
@@ -171,13 +190,64 @@ def test_bodies_come_in_any_kind_of_column(kind: pa.DataType) -> None:
 
 def test_large_numbers_and_text_that_looks_like_a_mark() -> None:
     """The octets that a stencil is found by may stand in what users write."""
-    chosen = {"exchange": "e", "routingKey": "fixed", "deduplication": "position"}
+    chosen = {"exchange": "e", "routingKey": "fixed", "deduplication": "content"}
     options = Options.parse(chosen, "sink")
     encoder = encoder_of(options, ["body", "headers"])
     encoder.rows = first = SEQUENCE_MARK - 2
-    table = {"body": [b"x"] * 8, "headers": [{"k": str(SEQUENCE_MARK)}] * 4 + [{"k": "a"}] * 4}
+    table = {"body": [b"x"] * 8, "headers": [{"k": NAME_MARK}] * 4 + [{"k": "a"}] * 4}
     batch = pa.RecordBatch.from_pydict({n: pa.array(v, KINDS[n][1]) for n, v in table.items()})
     for at in (0, 4):
         found = encoder.encode(batch.slice(at, 4))
         rows = [{n: v[index] for n, v in table.items()} for index in range(at, at + 4)]
         assert_alike(found, options, first + at, rows)
+
+
+@given(tables, st.permutations(range(ROWS)), st.lists(st.integers(0, ROWS), max_size=4).map(sorted))
+def test_names_by_content_do_not_depend_on_the_order_of_rows(
+    table: dict[str, list[Any]], order: list[int], cuts: list[int]
+) -> None:
+    """Each name stands for a row that says the same, and no two rows have one name."""
+    key = {} if "routing_key" in table else {"routingKey": "fixed"}
+    options = Options.parse({"exchange": "e", "deduplication": "content", **key}, "sink")
+    batch = pa.RecordBatch.from_pydict({n: pa.array(v, KINDS[n][1]) for n, v in table.items()})
+    once = encoder_of(options, list(table)).encode(batch)
+    encoder = encoder_of(options, list(table))
+    shuffled = batch.take(pa.array(order))
+    again: list[bytes] = []
+    for start, stop in pairwise([0, *cuts, ROWS]):
+        if start < stop:
+            again += encoder.encode(shuffled.slice(start, stop - start))
+    found = {name_in(each): without_sequence(each) for each in once}
+    assert len(found) == ROWS
+    assert {name_in(each): without_sequence(each) for each in again} == found
+
+
+def without_sequence(frames: bytes) -> tuple[Any, ...]:
+    """All that a message says, but where its row stood."""
+    method, rest = frames[: frame_end(frames, 0)], frames[frame_end(frames, 0) :]
+    properties = BasicProperties.decode(properties_of(rest))
+    properties.headers = {k: v for k, v in headers_of(frames).items() if k != "x-spark-sequence"}
+    return method, properties.encode(), rest[frame_end(rest, 0) :]
+
+
+def test_the_entries_of_a_map_have_no_order() -> None:
+    chosen = {"exchange": "e", "routingKey": "fixed", "deduplication": "content"}
+    options = Options.parse(chosen, "sink")
+    headers = [[("a", "1"), ("b", "2")], [("b", "2"), ("a", "1")], [("a", "2"), ("b", "1")]]
+    table = {"body": [b"x"] * 3, "headers": headers}
+    batch = pa.RecordBatch.from_pydict({n: pa.array(v, KINDS[n][1]) for n, v in table.items()})
+    first, second, third = (
+        name_in(each) for each in encoder_of(options, list(table)).encode(batch)
+    )
+    assert (first[:-1], first[-1], second[-1]) == (second[:-1], "0", "1")
+    assert third.rpartition("-")[0] != first.rpartition("-")[0]
+
+
+def test_a_row_without_the_name_it_should_bring_is_refused() -> None:
+    chosen = {"exchange": "e", "routingKey": "fixed", "deduplication": "column"}
+    encoder = encoder_of(Options.parse(chosen, "sink"), ["body", "deduplication_id"])
+    names = [pa.array(each, pa.string()) for each in (["a", "b"], ["c", None])]
+    bodies = pa.array([b"x", b"y"])
+    encoder.encode(pa.RecordBatch.from_arrays([bodies, names[0]], ["body", "deduplication_id"]))
+    with pytest.raises(Refused, match="deduplication_id is null in row 3 of partition 3"):
+        encoder.encode(pa.RecordBatch.from_arrays([bodies, names[1]], ["body", "deduplication_id"]))

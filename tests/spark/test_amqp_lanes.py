@@ -127,7 +127,7 @@ def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> No
 def test_a_replayed_batch_has_its_rows_in_their_places(
     amqp: Broker, name: str, tmp_path: Path, consumers: int
 ) -> None:
-    """The sink's names by position rely on it. Meanwhile more has come, and comes first to some."""
+    """The sink's names say the partition. Meanwhile more has come, and comes first to some."""
     amqp.declare(name)
     sent = [b"%d" % (n % 8500) for n in range(20_000)]
     ids = [BasicProperties(message_id=each.decode()) for each in sent]

@@ -46,7 +46,7 @@ def test_key_body_and_properties_come_from_columns(
         'text/plain' as content_type union all
         select '', '{name}', null, null, null, null, null, null"""
     )
-    write(frame.coalesce(1), amqp, idempotencyHeaders="false", mandatory="false")
+    write(frame.coalesce(1), amqp, placeHeaders="false", mandatory="false")
     (first, one), (second, two) = amqp.take(name, 2)
     assert (one, two) == (b"one", b"")
     assert (first.message_id, first.priority, first.delivery_mode) == ("m1", 4, 1)
@@ -88,6 +88,16 @@ def test_an_exchange_that_is_not_there_is_named(spark: SparkSession, amqp: Broke
         ("'' as body, 1 as colour", {"routingKey": "k"}, "colour mean nothing to AMQP"),
         ("'' as body, 'x' as priority", {"routingKey": "k"}, "'priority' must be int, not string"),
         ("'' as body", {"routingKey": "k", "deduplication": "column"}, "no column"),
+        (
+            "'' as body",
+            {"routingKey": "k", "deduplication": "position"},
+            "deduplication = 'position': must be one of none, column, content; position is no name",
+        ),
+        (
+            "'' as body",
+            {"routingKey": "k", "idempotencyHeaders": "true"},
+            "no such option of format amqp; it is called placeHeaders now",
+        ),
         ("'' as body", {"routingKey": "k", "maxInFlight": "0"}, "maxInFlight = '0': must be"),
         ("'' as body", {"routingKey": "k", "prefetch": "1"}, "prefetch = '1': an option of the"),
     ],

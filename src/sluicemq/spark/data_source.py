@@ -17,12 +17,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sluicemq.spark.batch import QueueBatchReader
+from sluicemq.spark.named import named
 from sluicemq.spark.options import Options, Side
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.schema import check_schema, columns_of
 from sluicemq.spark.sink import AmqpBatchWriter, AmqpStreamWriter
 from sluicemq.spark.stream_batch import StreamBatchReader
 from sluicemq.spark.stream_reader import StreamReader
+
+__all__ = ["AmqpDataSource", "named"]
 
 
 class AmqpDataSource(DataSource):

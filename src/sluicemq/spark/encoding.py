@@ -2,6 +2,7 @@
 
 Where rows are alike in everything but body and sequence, their frames are made in one matrix, a row
 a message, out of a stencil: what is constant is broadcast, what changes is written as columns.
+What names a row by its content is the same however rows are cut into batches, and in any order.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sluicemq.client.messages import (
     publish_frame,
 )
 from sluicemq.errors import Refused
+from sluicemq.spark.naming import NAME_SIZE, EqualCounter, digest, names_of
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import PROPERTY_COLUMNS
 
@@ -46,11 +48,10 @@ PARTITION_HEADER: Final = "x-spark-partition"
 SEQUENCE_HEADER: Final = "x-spark-sequence"
 
 SEQUENCE_MARK: Final = 0x5E90_E95E_90
-"""Stands for the sequence while a stencil is made; what is sought is its eight octets, and its
-twelve digits in the deduplication header."""
+"""Stands for the sequence while a stencil is made; what is sought is its eight octets."""
 SEQUENCE_SIZE: Final = 8
-DIGITS: Final = 12
-POWERS: Final = 10 ** np.arange(DIGITS - 1, -1, -1)
+NAME_MARK: Final = "?" * NAME_SIZE
+"""Stands for the name by content."""
 BODY_SIZE_AT: Final = 11
 """Where a content's header frame says how long the body is."""
 STENCILS_KEPT: Final = 512
@@ -66,7 +67,8 @@ properties."""
 
 
 class Place:
-    """Where a message comes from: the same for a retry of the same task."""
+    """Where a message comes from: the same for a retry of the same task. A batch that runs again
+    may have its rows in other partitions."""
 
     __slots__ = ("batch", "partition", "query")
 
@@ -131,22 +133,26 @@ class Encoder:
         self._body_max = frame_max - OVERHEAD
         """The largest body in one frame."""
         self._stencil = lru_cache(STENCILS_KEPT)(self._make_stencil)
+        self._key = lru_cache(STENCILS_KEPT)(self._make_key)
+        self._counter = EqualCounter()
         self.rows = 0
 
     def encode(self, batch: pa.RecordBatch) -> Messages:
         """A message a row, of one row at least."""
         first = self.rows
+        self._check_names(batch)
         self.rows += batch.num_rows
         bodies = self._bodies(batch)
         octets, sizes = binary_parts(bodies)
         groups = self._groups(batch)
+        names = self._names(groups, bodies)
         size = int(sizes[0])
         if len(groups) == 1 and 0 < size <= self._body_max and (sizes == size).all():
             (head,) = groups
             stencil = self._stencil(head)
             if stencil is not None:
-                return stencil.fill(first, octets.reshape(-1, size))
-        return Messages.of(self._uneven(first, groups, bodies.to_pylist(), sizes))
+                return stencil.fill(first, octets.reshape(-1, size), names)
+        return Messages.of(self._uneven(first, groups, bodies.to_pylist(), sizes, names))
 
     def _uneven(
         self,
@@ -154,6 +160,7 @@ class Encoder:
         groups: Mapping[Head, Sequence[int]],
         bodies: Sequence[bytes],
         sizes: Array,
+        names: Array,
     ) -> list[bytes]:
         """Messages of any sizes and heads."""
         made = [b""] * len(bodies)
@@ -163,13 +170,45 @@ class Encoder:
             prefixes: Iterable[bytes] = repeat(b"")
             if stencil is not None:
                 chosen = np.array(members)
-                prefixes = stencil.prefixes(first + chosen, sizes[chosen])
+                prefixes = stencil.prefixes(first + chosen, sizes[chosen], names[chosen])
             for index, prefix in zip(members, prefixes, strict=False):
                 if prefix and is_one_frame[index]:
                     made[index] = b"".join((prefix, bodies[index], END_OCTET))
                 else:
-                    made[index] = self._plain(head, first + index, bodies[index])
+                    name = names[index].tobytes().decode()
+                    made[index] = self._plain(head, first + index, bodies[index], name)
         return made
+
+    def _check_names(self, batch: pa.RecordBatch) -> None:
+        """`Refused` for a row without a name where rows have their own: a queue would take the
+        first of such rows and drop the others."""
+        column = self._columns.deduplication
+        if column is not None and batch.column(column).null_count:
+            nulls = pc.indices_nonzero(batch.column(column).is_null())
+            raise Refused(
+                f"deduplication = 'column': {column} is null in row {self.rows + nulls[0].as_py()}"
+                f" of partition {self._place.partition}"
+            )
+
+    def _names(self, groups: Mapping[Head, Sequence[int]], bodies: pa.BinaryArray) -> Array:
+        """By content, a row of octets for each row; of no octets where rows have no such names."""
+        if self._options.deduplication != "content":
+            return np.empty((len(bodies), 0), np.uint8)
+        octets = bodies.to_pylist()
+        digests = [b""] * len(octets)
+        for head, members in groups.items():
+            key = self._key(head)
+            for index in members:
+                digests[index] = digest(octets[index], key)
+        return names_of(digests, self._counter)
+
+    def _make_key(self, head: Head) -> bytes:
+        """What a head adds to the digests of its rows. A map's entries have no order."""
+        exchange, routing_key, _, *_ = head
+        properties = self._properties(head)
+        if properties.headers:
+            properties.headers = dict(sorted(properties.headers.items()))
+        return digest(publish_frame(exchange, routing_key, False) + properties.encode())
 
     def _bodies(self, batch: pa.RecordBatch) -> pa.BinaryArray:
         column = batch.column(self._columns.body)
@@ -219,41 +258,47 @@ class Encoder:
 
     def _make_stencil(self, head: Head) -> Stencil | None:
         """None: where the sequence stands is not clear."""
-        whole = self._plain(head, SEQUENCE_MARK, b"\0")
+        whole = self._plain(head, SEQUENCE_MARK, b"\0", NAME_MARK)
         before_body = whole[: -len(b"\0" + END_OCTET)]
-        digits = b"%012d" % SEQUENCE_MARK if self._options.deduplication == "position" else b""
+        name = NAME_MARK.encode() if self._options.deduplication == "content" else b""
         octets = SEQUENCE_MARK.to_bytes(SEQUENCE_SIZE) if self._has_sequence else b""
-        if any(mark and before_body.count(mark) != 1 for mark in (digits, octets)):
+        if any(mark and before_body.count(mark) != 1 for mark in (name, octets)):
             return None
-        digits_at = before_body.index(digits) if digits else None
-        return Stencil(before_body, digits_at, before_body.index(octets) if octets else None)
+        name_at = before_body.index(name) if name else None
+        return Stencil(before_body, name_at, before_body.index(octets) if octets else None)
 
     @property
     def _has_sequence(self) -> bool:
-        return self._options.idempotency_headers or self._options.mandatory
+        return self._options.place_headers or self._options.mandatory
 
-    def _plain(self, head: Head, row: int, body: bytes) -> bytes:
-        """The frames of one message, made with no haste."""
-        exchange, routing_key, deduplication_id, *values = head
-        given = dict(zip(self._columns.properties, values, strict=True))
+    def _properties(self, head: Head) -> BasicProperties:
+        """Those of the row itself."""
+        given = dict(zip(self._columns.properties, head[3:], strict=True))
         properties = BasicProperties(**{n: property_value(n, v) for n, v in given.items()})
         if properties.delivery_mode is None and self._options.persistent:
             properties.delivery_mode = 2
-        headers = self._headers(row, deduplication_id)
+        return properties
+
+    def _plain(self, head: Head, row: int, body: bytes, name: str) -> bytes:
+        """The frames of one message, made with no haste; `name` is that by content."""
+        exchange, routing_key, deduplication_id, *_ = head
+        properties = self._properties(head)
+        headers = self._headers(row, deduplication_id, name)
         if headers:
             properties.headers = (properties.headers or {}) | headers
         method = publish_frame(exchange, routing_key, self._options.mandatory)
         return method + content(properties.encode(), body, self._frame_max)
 
-    def _headers(self, row: int, deduplication_id: str) -> Table:
+    def _headers(self, row: int, deduplication_id: str, name: str) -> Table:
         place, options = self._place, self._options
         headers: dict[str, FieldValue] = {}
-        if options.deduplication == "position":
-            position = f"{place.query}/{place.batch}/{place.partition}/{row:012d}"
-            headers[DEDUPLICATION_HEADER] = position
+        if options.deduplication == "content":
+            # Equal rows may stand in several partitions, and are counted in each by itself.
+            whole = f"{place.query}/{place.batch}/{place.partition}/{name}"
+            headers[DEDUPLICATION_HEADER] = whole
         elif options.deduplication == "column":
             headers[DEDUPLICATION_HEADER] = deduplication_id
-        if options.idempotency_headers:
+        if options.place_headers:
             headers[QUERY_HEADER] = place.query
             headers[BATCH_HEADER] = place.batch
             headers[PARTITION_HEADER] = place.partition
@@ -263,41 +308,41 @@ class Encoder:
 
 
 class Stencil:
-    """What stands before the body in messages with one head, and where in it are the sequence, as
-    digits and as eight octets, and the body's size, which comes twice."""
+    """What stands before the body in messages with one head, and where in it are the name by
+    content, the sequence, and the body's size, which comes twice."""
 
-    __slots__ = ("_before_body", "_digits_at", "_sequence_at", "_size_at")
+    __slots__ = ("_before_body", "_name_at", "_sequence_at", "_size_at")
 
-    def __init__(self, before_body: bytes, digits_at: int | None, sequence_at: int | None) -> None:
+    def __init__(self, before_body: bytes, name_at: int | None, sequence_at: int | None) -> None:
         self._before_body = np.frombuffer(before_body, np.uint8)
-        self._digits_at = digits_at
+        self._name_at = name_at
         self._sequence_at = sequence_at
         self._size_at = frame_end(before_body, 0) + BODY_SIZE_AT
 
-    def fill(self, first: int, bodies: Array) -> Messages:
-        """The messages of rows from `first` on; `bodies` has a row of octets for each."""
+    def fill(self, first: int, bodies: Array, names: Array) -> Messages:
+        """The messages of rows from `first` on; `bodies` and `names` have a row of octets each."""
         count, size = bodies.shape
         body_at = len(self._before_body)
         frames = np.empty((count, body_at + size + 1), np.uint8)
-        self._write(frames[:, :body_at], np.arange(first, first + count), np.array([size]))
+        rows = np.arange(first, first + count)
+        self._write(frames[:, :body_at], rows, np.array([size]), names)
         frames[:, body_at:-1] = bodies
         frames[:, -1] = END
         return Messages(frames.reshape(-1).data, range(0, frames.size + 1, frames.shape[1]))
 
-    def prefixes(self, rows: Array, sizes: Array) -> Iterator[bytes]:
+    def prefixes(self, rows: Array, sizes: Array, names: Array) -> Iterator[bytes]:
         """What stands before the body in each of these rows."""
         size = len(self._before_body)
         made = np.empty((len(rows), size), np.uint8)
-        self._write(made, rows, sizes)
+        self._write(made, rows, sizes, names)
         octets = made.tobytes()
         return (octets[at : at + size] for at in range(0, len(octets), size))
 
-    def _write(self, into: Array, rows: Array, sizes: Array) -> None:
+    def _write(self, into: Array, rows: Array, sizes: Array, names: Array) -> None:
         """Into a matrix with a row for each of `rows`; `sizes` are of one row or of all."""
         into[:] = self._before_body
-        if self._digits_at is not None:
-            digits = rows[:, None] // POWERS % 10 + ord("0")
-            into[:, self._digits_at : self._digits_at + DIGITS] = digits
+        if self._name_at is not None:
+            into[:, self._name_at : self._name_at + NAME_SIZE] = names
         if self._sequence_at is not None:
             into[:, self._sequence_at : self._sequence_at + SEQUENCE_SIZE] = octets_of(rows, ">i8")
         into[:, self._size_at : self._size_at + 8] = octets_of(sizes, ">u8")

@@ -39,6 +39,9 @@ class Declared:
     high: int = 2**63 - 1
     choices: tuple[str, ...] = ()
     default_words: str = ""
+    gone: str = ""
+    """A choice there was once."""
+    why_gone: str = ""
 
     def allowed(self) -> str:
         """What a value may be, in words that end an error message."""
@@ -292,22 +295,28 @@ class Options:
         low=1,
         high=1_000_000,
     )
-    idempotency_headers: bool = option(
-        "idempotencyHeaders",
+    place_headers: bool = option(
+        "placeHeaders",
         "switch",
         True,
         "sink",
-        "Add `x-spark-query-id`, `x-spark-batch-id`, `x-spark-partition` and `x-spark-sequence`.",
+        "Add `x-spark-query-id`, `x-spark-batch-id`, `x-spark-partition` and `x-spark-sequence`:"
+        " where a row stood in the attempt that wrote it. They do not name it: behind a shuffle it"
+        " stands elsewhere in another attempt.",
     )
     deduplication: str = option(
         "deduplication",
         "choice",
         "none",
         "sink",
-        "Add `x-deduplication-header`, which queues with `x-message-deduplication` heed: made of"
-        " query, batch, partition and sequence (`position`), or the column `deduplication_id`"
-        " (`column`).",
-        choices=("none", "position", "column"),
+        "Add `x-deduplication-header`, which queues with `x-message-deduplication` heed: the column"
+        " `deduplication_id` (`column`); or made of query, batch and partition, a hash of the row,"
+        " and its number among equal rows (`content`).",
+        choices=("none", "column", "content"),
+        gone="position",
+        why_gone="; position is no name: a task that runs again behind a shuffle (an aggregation, a"
+        " join, a repartition) has its rows in another order, and a writer cannot see whether there"
+        " is one",
     )
     write_id: str = option(
         "writeId",
@@ -369,7 +378,8 @@ class Options:
             if found is None:
                 if key.lower() in IGNORED:
                     continue
-                raise Refused(f"{key} = {text!r}: there is no such option of format amqp")
+                now = RENAMED.get(key.lower(), "")
+                raise Refused(f"{key} = {text!r}: there is no such option of format amqp{now}")
             name, declared = found
             key = key.lower() if key.lower() in ALIASES else declared.name
             if name in values:
@@ -381,8 +391,9 @@ class Options:
             try:
                 values[name] = parse_one(declared, key, text)
             except (ValueError, KeyError):
+                why = declared.why_gone if text.strip().lower() == declared.gone else ""
                 raise Refused(
-                    f"{key} = {shown(declared, text)}: must be {declared.allowed()}"
+                    f"{key} = {shown(declared, text)}: must be {declared.allowed()}{why}"
                 ) from None
         made = cls(**values)
         made._check(side, values)
@@ -457,6 +468,9 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
     return (text,) if key.lower() in ALIASES else value
 
 
+RENAMED: Final = {
+    "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row"
+}
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "checkpointlocation", "queryname")
 """What Spark itself puts among the options."""

@@ -1,8 +1,10 @@
 """Writers, batch and streaming: one connection a task, confirms with a window, errors by row.
 
 A task that loses its connection opens another one and publishes again what was not confirmed: at
-least once, as with a retry of the task. Its messages are the same then, headers and all, so that a
-queue that deduplicates takes each once.
+least once, as with a retry of the task. Names (`deduplication`) are the same then, so that a queue
+that deduplicates takes each row once: the messages of a connection that was lost are kept, headers
+and all, and a retry names its rows as the first attempt did, by a column or by what is in them. A
+row's number would not do: behind a shuffle a retry has its rows in another order.
 """
 
 from __future__ import annotations
@@ -68,10 +70,14 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         spare_collections()
         context = task_context()
-        query = context.getLocalProperty(QUERY_PROPERTY) or ""
-        batch = int(context.getLocalProperty(BATCH_PROPERTY) or 0)
-        place = Place(query, batch, context.partitionId())
+        place = Place(*place_in_query(context), context.partitionId())
         return Written(write_rows(self._options, self._columns, place, iterator))
+
+
+def place_in_query(context: TaskContext) -> tuple[str, int]:
+    """The id of the streaming query, which stays over restarts, and the number of the batch."""
+    query = context.getLocalProperty(QUERY_PROPERTY) or ""
+    return query, int(context.getLocalProperty(BATCH_PROPERTY) or 0)
 
 
 def task_context() -> TaskContext:
@@ -174,7 +180,7 @@ class Line:
     def _name(self, refused: RefusedMessage) -> str:
         """The row that was refused."""
         headers = BasicProperties.decode(properties_of(refused.content)).headers or {}
-        row = headers.get(SEQUENCE_HEADER, "unknown (idempotencyHeaders = false)")
+        row = headers.get(SEQUENCE_HEADER, "unknown (placeHeaders = false)")
         return f"row {row} of partition {self._place.partition}, batch {self._place.batch}"
 
     def _where(self) -> str:

@@ -1,0 +1,76 @@
+"""Names of rows by what is in them: the same in every attempt, in whatever order rows come.
+
+A name is a digest of all that is sent, and the row's number among those that are equal to it. Equal
+rows are interchangeable, so it does not matter which of them has which number. A place of a row (a
+row number, a partition and a number in it) is no name: behind a shuffle a task that runs again has
+its rows in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = "np.ndarray[Any, Any]"
+
+DIGEST_SIZE: Final = 16
+KEY_SIZE: Final = 8
+"""So many octets of a digest tell rows apart for counting. Different rows that are equal in these
+have names that differ still, but who is first among them depends on their order."""
+
+DIGITS: Final = 12
+POWERS: Final = 10 ** np.arange(DIGITS - 1, -1, -1)
+NAME_SIZE: Final = 2 * DIGEST_SIZE + 1 + DIGITS
+MERGED_RATIO: Final = 2
+HEX: Final = np.frombuffer(bytes(range(256)).hex().encode(), np.uint8).reshape(256, 2)
+"""The two letters of each octet."""
+
+
+class EqualCounter:
+    """Numbers rows among those that are equal to them, from 0, in the order they come.
+
+    It keeps KEY_SIZE octets of each row, in sorted arrays, each larger than the next.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: list[Array] = []
+
+    def number(self, digests: Array) -> Array:
+        """The numbers of the next rows; `digests` has a row of octets for each, one at least."""
+        keys = np.ascontiguousarray(digests[:, :KEY_SIZE]).view(np.uint64).ravel()
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        begins = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        counts = np.diff(np.append(begins, len(keys)))
+        before = np.zeros(len(begins), np.int64)
+        for array in self._arrays:
+            before += np.searchsorted(array, keys[begins], "right")
+            before -= np.searchsorted(array, keys[begins], "left")
+        numbers = np.empty(len(keys), np.int64)
+        numbers[order] = np.arange(len(keys)) + np.repeat(before - begins, counts)
+        self._keep(keys)
+        return numbers
+
+    def _keep(self, keys: Array) -> None:
+        while self._arrays and len(self._arrays[-1]) <= MERGED_RATIO * len(keys):
+            keys = np.sort(np.concatenate((self._arrays.pop(), keys)), kind="stable")
+        self._arrays.append(keys)
+
+
+def digest(octets: bytes, key: bytes = b"") -> bytes:
+    """Of a row's octets; `key`, at most 64 octets, stands for the rest of the row."""
+    return blake2b(octets, digest_size=DIGEST_SIZE, key=key).digest()
+
+
+def names_of(digests: Iterable[bytes], counter: EqualCounter) -> Array:
+    """The names of the next rows, a row of NAME_SIZE octets for each: digest, dash, number."""
+    octets = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_SIZE)
+    numbers = counter.number(octets)
+    names = np.empty((len(octets), NAME_SIZE), np.uint8)
+    names[:, : 2 * DIGEST_SIZE] = HEX[octets].reshape(len(octets), -1)
+    names[:, 2 * DIGEST_SIZE] = ord("-")
+    names[:, -DIGITS:] = numbers[:, None] // POWERS % 10 + ord("0")
+    return names
