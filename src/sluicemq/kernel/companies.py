@@ -10,8 +10,9 @@ if TYPE_CHECKING:
 
 class Companies:
     """Those of one company have their turns one after the other, so that what they bring for the
-    same receiver comes together. Nobody has two turns before all others have had one: who comes
-    to a company whose turns have begun waits for its next ones."""
+    same receiver comes together. Who comes to a company whose turns have begun waits for its next
+    ones, so nobody is overtaken by the same one more than twice: once in such a company, once in
+    one that waits before its own. (With a company that changes it is once for each of those.)"""
 
     def __init__(self) -> None:
         self.waiting: dict[object, list[Actor]] = {}

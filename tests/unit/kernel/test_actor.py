@@ -249,7 +249,7 @@ def test_the_patient_of_a_company_have_their_turns_together() -> None:
 
 
 @given(st.lists(st.integers(0, 5), max_size=60), st.randoms())
-def test_nobody_of_a_company_has_two_turns_while_another_waits_for_one(
+def test_who_waits_is_overtaken_by_nobody_more_than_twice(
     arrivals: list[int], dice: Random
 ) -> None:
     scheduler = Alarm()
@@ -267,7 +267,7 @@ def test_nobody_of_a_company_has_two_turns_while_another_waits_for_one(
             del overtaken[called]
             for others in overtaken.values():
                 others[called] = others.get(called, 0) + 1
-                assert others[called] == 1
+                assert others[called] <= 2
     left = []
     while waiting:
         left.append(waiting.popleft())
