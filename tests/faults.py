@@ -120,7 +120,7 @@ def plant() -> None:
         raise Mistake
 
     ACTIONS["environment"] = command
-    at(Connection, "data_received", b"fault-socket", lambda _, data: data)
+    at(Connection, "decoded", b"fault-socket", lambda _, data: data)
     at(Connection, "send", b"fault-writer", lambda _, data: data)
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
     at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
@@ -133,13 +133,13 @@ def plant() -> None:
         run(self)
 
     heard: list[bytes] = []
-    received = Connection.data_received
+    decoded = Connection.decoded
 
-    def listening(self: Connection, data: bytes) -> None:
+    def listening(self: Connection, data: bytes) -> bytes:
         heard[:] = [data]
-        received(self, data)
+        return decoded(self, data)
 
-    Connection.data_received = listening  # type: ignore[method-assign]
+    Connection.decoded = listening  # type: ignore[method-assign]
     Host.run = run_loop  # type: ignore[method-assign]
 
 

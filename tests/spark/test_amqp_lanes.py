@@ -117,7 +117,7 @@ def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> No
         began = time.monotonic()
         end = session.plan(dict(START), 2**40)
         assert time.monotonic() - began < WAIT_S / 4
-        assert end["pos"] == {name: 20_000}
+        assert end["pos"][name] > 2_000, "the first few messages; all, unless the machine is slow"
     finally:
         session.close()
     assert amqp.ready(name, 20_000) == 20_000

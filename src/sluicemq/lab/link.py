@@ -7,9 +7,12 @@ has something to write asks `writable` first, so at most one batch waits outside
 
 from __future__ import annotations
 
+import fcntl
 import select
 import socket
 import ssl
+import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
@@ -166,6 +169,11 @@ class Link:
         if sent < len(data):
             self.unsent = data[sent:]
             self.await_room()
+
+    def bytes_in_socket(self) -> int:
+        """What was written and the peer has not acknowledged."""
+        answer = fcntl.ioctl(self.fd, termios.TIOCOUTQ, bytes(4))
+        return int.from_bytes(answer, sys.byteorder)
 
     def await_room(self) -> None:
         """`on_writable` is called when the socket has room in the kernel's judgement. `send` takes

@@ -72,6 +72,7 @@ class PublisherLink(Link):
     __slots__ = (
         "_asked",
         "_batch_max",
+        "_buffer_bytes",
         "_position",
         "_worker",
         "blocked_since_ns",
@@ -86,6 +87,7 @@ class PublisherLink(Link):
         self._worker = worker
         self._position = position
         self._batch_max = 1
+        self._buffer_bytes = 0
         self._asked = False
         self.number = number
         self.blocked_since_ns: int | None = None
@@ -103,6 +105,7 @@ class PublisherLink(Link):
             self.number, queue, envelope, plan.period_ns, phase_ns, plan.confirms
         )
         buffer_bytes = max(SEND_BUFFER_BYTES_MIN, envelope.size * SEND_BUFFER_NS // plan.period_ns)
+        self._buffer_bytes = buffer_bytes
         linux_doubles_it = buffer_bytes // 2
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, linux_doubles_it)
         self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes // 3) // envelope.size)
@@ -142,16 +145,16 @@ class PublisherLink(Link):
 
     def pump(self) -> None:
         """Write what is due and allowed, as far as the socket has room for it."""
-        if self.is_full:
-            return
         publisher = self.publisher
-        now_ns = time.monotonic_ns() - self._worker.origin_ns
-        count = publisher.allowance(now_ns)
-        if count <= 0:
-            return
-        self.transmit(publisher.write(min(count, self._batch_max), now_ns))
-        if count > self._batch_max:
-            self.await_room()
+        origin_ns = self._worker.origin_ns
+        while not self.is_full:
+            now_ns = time.monotonic_ns() - origin_ns
+            count = publisher.allowance(now_ns)
+            if count <= 0:
+                return
+            self.transmit(publisher.write(min(count, self._batch_max), now_ns))
+            if count > self._batch_max and self.bytes_in_socket() >= self._buffer_bytes:
+                self.await_room()
 
     def settle(self) -> bool:
         """After the schedule: whether the broker has taken everything. Without confirms the

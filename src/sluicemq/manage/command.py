@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sluicemq.errors import Refused
+from sluicemq.model.document_fields import NAME_BYTES_MAX, is_name
 from sluicemq.text import is_utf8
 
 USAGE: Final = 64
@@ -107,6 +108,13 @@ class Given:
         if not isinstance(value, str):
             raise CommandRefused(f"{name} is missing or no text", USAGE)
         return proper(name, value)
+
+    def name(self, name: str) -> str:
+        """A string that may name something new: definitions that are exported are imported again."""
+        value = self.text(name)
+        if not is_name(value):
+            raise CommandRefused(f"{name} is longer than {NAME_BYTES_MAX} bytes", DATA)
+        return value
 
     def number(self, name: str, default: int | None = None) -> int:
         """A whole number."""

@@ -76,6 +76,9 @@ def test_permissions(bench: Bench) -> None:
     assert bench.do("list_user_topic_permissions", username="ann") == []
 
 
+ONE = {"component": "c", "name": "n", "value": "1"}
+
+
 @pytest.mark.parametrize(
     ("command", "more", "code", "text"),
     [
@@ -96,6 +99,12 @@ def test_permissions(bench: Bench) -> None:
         ("set_user_limits", {"definition": '{"max-queues": 1}'}, DATA, "no limit"),
         ("clear_vhost_limits", {}, UNAVAILABLE, "Parameter does not exist"),
         ("list_user_limits", {"user": "bob"}, NO_USER, "does not exist"),
+        ("set_topic_permissions", {"exchange": "é" * 128}, DATA, "longer than 255 bytes"),
+        ("set_policy", {"name": "é" * 128}, DATA, "longer than 255 bytes"),
+        ("set_operator_policy", {"name": "n" * 256}, DATA, "longer than 255 bytes"),
+        ("set_parameter", {**ONE, "name": "n" * 256}, DATA, "name is longer than 255 bytes"),
+        ("set_parameter", {**ONE, "component": "n" * 256}, DATA, "component is longer"),
+        ("set_global_parameter", {**ONE, "name": "n" * 256}, DATA, "longer than 255 bytes"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -42,7 +42,7 @@ def clear_permissions(task: Task, given: Given) -> None:
 def set_topic_permissions(task: Task, given: Given) -> None:
     """The exchange need not be there."""
     user, vhost = user_of(task, given).name, task.vhost(given).name
-    exchange, write, read = (given.text(each) for each in ("exchange", "write", "read"))
+    exchange, write, read = given.name("exchange"), given.text("write"), given.text("read")
     grant(task, TopicPermission(user, vhost, exchange, write, read))
 
 

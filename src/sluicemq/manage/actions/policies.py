@@ -35,7 +35,7 @@ def setting(kind: type[Policy]) -> Action:
         vhost = task.vhost(given)
         policy = kind(
             vhost.name,
-            given.text("name"),
+            given.name("name"),
             given.text("pattern"),
             given.text("apply_to", ALL),
             value_of(given.text("definition")),
@@ -84,12 +84,12 @@ def row_of(policy: Policy) -> Row:
 
 
 def set_parameter(task: Task, given: Given) -> None:
-    vhost, component = task.vhost(given), given.text("component")
+    vhost, component = task.vhost(given), given.name("component")
     if component in OF_COMMANDS:
         text = f"parameters of component {component} are set by {OF_COMMANDS[component]}"
         raise CommandRefused(f"Validation failed\n\n{text}\n", UNAVAILABLE)
     value = value_of(given.text("value"))
-    parameter = Parameter(vhost.name, component, given.text("name"), value)
+    parameter = Parameter(vhost.name, component, given.name("name"), value)
     task.record([task.broker.definitions.put(parameter)])
 
 
@@ -113,7 +113,7 @@ def list_parameters(task: Task, given: Given) -> None:
 
 
 def set_global_parameter(task: Task, given: Given) -> None:
-    parameter = GlobalParameter(given.text("name"), value_of(given.text("value")))
+    parameter = GlobalParameter(given.name("name"), value_of(given.text("value")))
     task.record([task.broker.definitions.put(parameter)])
 
 
