@@ -110,7 +110,7 @@ class Given:
         return proper(name, value)
 
     def name(self, name: str) -> str:
-        """A string that may name something new: definitions that are exported are imported again."""
+        """A string that may name something new: what is exported must be imported again."""
         value = self.text(name)
         if not is_name(value):
             raise CommandRefused(f"{name} is longer than {NAME_BYTES_MAX} bytes", DATA)
