@@ -11,7 +11,7 @@ Nothing here runs for a queue without limits: `restless` is all that is asked.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from weakref import ref
 
 from sluicemq.limits import (
@@ -324,15 +324,26 @@ class Limits:
         return count
 
     def send(self, number: int, reason: str, effects: list[Effect]) -> None:
-        """A lot whose bodies are all here goes to the broker's own publisher."""
+        """A lot whose bodies are all here goes to the broker's own publisher; each of its stretches
+        by itself, if some of it is lost."""
         lot = self.queue.lots[number]
         chunk = lot.chunk
-        contents = [content for content in lot.contents if content is not None]
-        self.dying += len(contents)
-        self.dying_bytes += size_of(contents, chunk.even)
-        effects.append(
-            DeadLetter(number, 0, contents, chunk.address, chunk.number, chunk.persistent, reason)
-        )
+        is_whole = lot.left == len(lot.contents)
+        for start, end in [(0, lot.left)] if is_whole else lot.open_parts():
+            contents = cast("list[bytes]", lot.contents[start:end])
+            self.dying += len(contents)
+            self.dying_bytes += size_of(contents, chunk.even)
+            effects.append(
+                DeadLetter(
+                    number,
+                    start,
+                    contents,
+                    chunk.address,
+                    chunk.number,
+                    chunk.persistent,
+                    reason,
+                )
+            )
 
     def reject(self, lot: Lot, start: int, end: int, reason: str, effects: list[Effect]) -> None:
         """Contents [start, end) of a lot are dead: its consumer is done with them."""
@@ -364,7 +375,8 @@ class Limits:
     def drop(self, number: int, effects: list[Effect]) -> None:
         """The exchange was taken away while a lot waited to go there."""
         lot = self.queue.forget_lot(number)
-        self.queue.acknowledge(lot, 0, len(lot.contents), effects)
+        for start, end in lot.open_parts():
+            self.queue.acknowledge(lot, start, end, effects)
 
     def buried(self, lot: Lot, start: int, end: int) -> None:
         """These are safe elsewhere. Called before they are settled."""
@@ -394,31 +406,37 @@ class Limits:
         found = [contents.get(position + (chunk.id_base or 0)) for position in chunk.positions()]
         first = lot.positions.index(chunk.position)
         lot.contents[first : first + len(found)] = found
-        if PAGED in lot.contents:
-            return []  # the rest is on its way
-        return self.bodies_are_back(lot, number)
+        lost = self.lose(lot, [first + at for at, body in enumerate(found) if body is None])
+        if PAGED not in lot.contents:  # else the rest is on its way
+            self.bodies_are_back(lot, number)
+        return lost
 
-    def bodies_are_back(self, lot: Lot, number: int) -> list[range]:
-        """A lot is as it was before its bodies left RAM, but for those that are lost."""
+    def lose(self, lot: Lot, places: list[int]) -> list[range]:
+        """Contents of a lot whose bodies cannot be read; nothing else of it is. Returns their
+        positions."""
         queue = self.queue
         depth = queue.depth
+        count = len(places)
         assert lot.sizes is not None
-        sizes, lot.sizes = lot.sizes, None
-        lost: list[range] = []
-        for index, content in enumerate(lot.contents):
-            if content is None:
-                position = lot.positions[index]
-                lost.append(range(position, position + 1))
-                depth.unacked_bytes -= sizes[index]
-                queue.backing.index.acknowledge(lost[-1])
-        depth.unacked -= len(lost)
+        lost = [range(lot.positions[place], lot.positions[place] + 1) for place in places]
+        lot.left -= count
+        depth.unacked -= count
+        depth.unacked_bytes -= sum(lot.sizes[place] for place in places)
         if queue.durable and lot.chunk.persistent:
-            depth.persistent -= len(lost)
-        lot.left -= len(lost)
+            depth.persistent -= count
+        for positions in lost:
+            queue.backing.index.acknowledge(positions)
+            if queue.returns is not None:
+                queue.returns.forget(positions, depth)
+        return lost
+
+    def bodies_are_back(self, lot: Lot, number: int) -> None:
+        """A lot is as it was before its bodies left RAM, but for those that are lost."""
+        queue = self.queue
+        lot.sizes = None
         bodies = [content for content in lot.contents if content is not None]
-        depth.footprint += lot.footprint(bodies)
-        depth.ram_unacked += lot.left
+        queue.depth.footprint += lot.footprint(bodies)
+        queue.depth.ram_unacked += lot.left
         queue.ram_acks += lot.left
         if not lot.left:
             queue.forget_lot(number)
-        return lost

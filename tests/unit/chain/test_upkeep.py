@@ -15,7 +15,7 @@ from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
 from sluicemq.limits import EXPIRY_LOOK_MS, RETRY_REFUSED_MS
 from sluicemq.model.policies import EffectivePolicy
-from sluicemq.queues.commands import PolicyChanged
+from sluicemq.queues.commands import PolicyChanged, SetTarget
 
 from .client import PERSISTENT, Broker, Client
 from .test_transactions import found_after_a_crash
@@ -185,6 +185,43 @@ def test_a_dead_letter_is_never_lost(reason: str, size: int) -> None:
     assert (a, b) == ([body], [body])
     assert shell(broker, "source").machine.limits.dying == 0
     assert shell(broker, "source").machine.depth.unacked == 0
+
+
+@pytest.mark.parametrize("damaged", [(0,), (1,), (0, 2), (0, 1, 2)])
+def test_rejected_ones_go_on_without_those_whose_bodies_are_lost(damaged: tuple[int, ...]) -> None:
+    broker = Broker()
+    client = client_of(broker)
+    declare(client, "dead", durable=True)
+    declare(client, "source", durable=True, delivery_limit=5, **to("dead"))
+    bodies = [b"body %d " % number * 1000 for number in range(3)]
+    client.publish(1, "source", *bodies, raw=PERSISTENT)
+    broker.wait()
+    client.send(1, m.BasicConsume(queue="source"))
+    client.send(1, m.BasicRecover(requeue=True))
+    shell(broker, "source").post(SetTarget(0.0))
+    broker.wait()
+    [lot] = shell(broker, "source").machine.lots.values()
+    assert lot.sizes is not None, "the bodies are not on the disk only"
+    for place in damaged:
+        damage(broker, bodies[place])
+    client.send(1, m.BasicNack(delivery_tag=6, multiple=True, requeue=False))
+    broker.wait()
+    source = shell(broker, "source")
+    assert not source.vhost.crashes
+    depth = source.machine.depth
+    assert (depth.ready, depth.unacked, depth.persistent, depth.footprint) == (0, 0, 0, 0)
+    assert source.machine.limits.dying == 0
+    left = [body for place, body in enumerate(bodies) if place not in damaged]
+    assert found_after_a_crash(broker, "source", "dead") == [[], left]
+
+
+def damage(broker: Broker, body: bytes) -> None:
+    """On the disk, wherever it is."""
+    files = broker.world.disk.files
+    paths = [path for path, node in files.files.items() if body in node.data]
+    for path in paths:
+        files.put(path, files.content(path).replace(body, body[:-1] + b"!"))
+    assert paths
 
 
 def test_a_queue_that_refuses_is_asked_again() -> None:

@@ -203,7 +203,12 @@ class LimitedBench(Bench):
                 self.out[position] = held
             else:
                 self.gone(held.message)
-        parts = [(held.lot, held.index, held.index + 1) for held in rejected.values()]
+        parts: list[tuple[int, int, int]] = []
+        for held in rejected.values():
+            start = held.index
+            if parts and parts[-1][0] == held.lot and parts[-1][2] == start:
+                start = parts.pop()[1]
+            parts.append((held.lot, start, held.index + 1))
         before = self.machine.next_lot
         super().apply(Settle(parts, REJECT))
         for number, lot in self.machine.lots.items():
@@ -220,10 +225,17 @@ class LimitedBench(Bench):
 
     def arrived(self, effect: DeadLetter) -> None:
         end = effect.start + len(effect.contents)
-        for position in [p for p, held in self.out.items() if held.lot == effect.lot]:
+        settled = [
+            position
+            for position, held in self.out.items()
+            if held.lot == effect.lot and effect.start <= held.index < end
+        ]
+        assert self.deleted or len(settled) == len(effect.contents)
+        for position in settled:
             held = self.out.pop(position)
             if not self.deleted:
-                assert held.message.content == effect.contents[held.index], "another body"
+                body = effect.contents[held.index - effect.start]
+                assert held.message.content == body, "another body"
                 assert effect.reason in (EXPIRED, MAX_LENGTH, REJECTED)
                 self.gone(held.message)
         self.apply(Settle([(effect.lot, effect.start, end)], ACK))
@@ -241,6 +253,34 @@ class LimitedBench(Bench):
             self.gets -= 1
             return
         super().got(effect)
+
+    def lose_bodies(self, choice: int) -> None:
+        """The message store answers the oldest question, but for some of the bodies."""
+        if not self.reads:
+            return
+        chunk, ids = self.reads.pop(0)
+        bodies = self.persistent if self.is_kept(chunk.persistent) else self.transient
+        kept = [number for number in ids if number in bodies.contents]
+        missing = [number for at, number in enumerate(kept) if choice >> at & 1]
+        found = {number: bodies.contents[number] for number in kept if number not in missing}
+        lost = [p for some in self.machine.got_bodies(chunk, found) for p in some]
+        for position in lost:
+            held = self.out.pop(position, None)
+            [message] = (
+                [m for m in self.ready if m.position == position]
+                if held is None
+                else [held.message]
+            )
+            self.lost(message)
+        self.turn()
+
+    def lost(self, message: Message) -> None:
+        """Nobody has taken it away, but it is not there."""
+        self.ready = [each for each in self.ready if each is not message]
+        bodies = self.persistent if self.is_kept(message.persistent) else self.transient
+        del bodies.contents[message.id]
+        self.published -= 1
+        self.journalled.discard(message.position)
 
     # -- what must hold
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sluicemq.queues.settings import QueueSettings
 
-from .limits_model import LimitedBench, tiny_limits
+from .limits_model import DYING, LimitedBench, tiny_limits
 from .paging_invariants import check
 
 TARGETS: Final = (0, 0, 3, 12, None)
@@ -124,6 +125,11 @@ class LimitedLife(RuleBasedStateMachine):
         self.bench.read_bodies()
 
     @precondition(lambda self: self.bench.collecting)
+    @precondition(lambda self: self.bench.reads)
+    @rule(choice=st.integers(1, 15))
+    def lose_bodies(self, choice: int) -> None:
+        self.bench.lose_bodies(choice)
+
     @rule()
     def sync_journal(self) -> None:
         self.bench.sync_journal()
@@ -147,3 +153,39 @@ LimitedLife.TestCase.settings = settings(
     max_examples=80, stateful_step_count=30, deadline=None, report_multiple_bugs=False
 )
 TestLimitedLifeBesideAPlainList = LimitedLife.TestCase
+
+
+@pytest.mark.parametrize("is_dropped", [False, True])
+@pytest.mark.parametrize("choice", range(1, 8))
+def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropped: bool) -> None:
+    """`choice` has a bit for each of three messages; `is_dropped`: the exchange goes away while
+    those that are left wait for room."""
+    with tiny_limits():
+        bench = LimitedBench(True, False, 0, QueueSettings(dead_letter_exchange="dlx"))
+        bench.publish(3, 3, True)
+        bench.consume(0, False, 0)
+        bench.work_to_the_end()
+        bench.set_target(0)
+        bench.turn()
+        bench.reject(0, 3)
+        [lot] = bench.machine.lots.values()
+        assert lot.sizes is not None and bench.reads
+        if is_dropped:
+            bench.machine.limits.dying += DYING
+        bench.lose_bodies(choice)
+        if is_dropped:
+            bench.machine.limits.dying -= DYING
+            bench.configure(QueueSettings())
+            bench.turn()
+        sent = [content for effect in bench.dying for content in effect.contents]
+        left = [place for place in range(3) if not choice >> place & 1]
+        assert [int(content[:7]) - 1 for content in sent] == ([] if is_dropped else left)
+        check(bench)
+        while bench.dying:
+            bench.arrive(len(bench.dying) - 1)
+        check(bench)
+        assert not bench.machine.lots and not bench.out
+        depth = bench.machine.depth
+        assert (depth.unacked, depth.unacked_bytes, depth.persistent, depth.footprint) == (0,) * 4
+        assert (bench.machine.limits.dying, bench.machine.limits.dying_bytes) == (0, 0)
+        bench.drain()
