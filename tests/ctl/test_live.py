@@ -63,6 +63,18 @@ def test_queues_connections_channels_and_consumers_are_listed(own: Target) -> No
     assert ctl(own, "list_queues", "-s").stdout == ""
 
 
+def test_what_clients_say_of_themselves_is_listed_as_rabbitmq_lists_it(own: Target) -> None:
+    said = {"connection_name": "x"}
+    parameters = pika.ConnectionParameters(own.host, own.port, client_properties=said)
+    connection = pika.BlockingConnection(parameters)
+    listed = ctl(own, "list_connections", "client_properties", "-s").stdout
+    connection.close()
+    assert listed.startswith('[{"'), listed
+    assert listed.endswith("]\n")
+    assert '{"connection_name","x"}' in listed
+    assert '{"product","Pika Python Client Library"}' in listed
+
+
 def test_chain_and_status_run_and_are_clear(own: Target) -> None:
     drawn = ctl(own, "chain", "--width", "80").stdout
     assert drawn.startswith("READERS ---> CHANNELS ---> QUEUES ---> MESSAGE STORE\n")

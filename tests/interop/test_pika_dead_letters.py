@@ -288,3 +288,18 @@ def test_purging_and_deleting_bury_nothing(
     channel.queue_delete(queue)
     settle(channel.connection)
     assert fetch(channel, graveyard[1]) is None
+
+
+def test_old_deaths_of_one_queue_and_reason_are_one(
+    channel: BlockingChannel, declare: Declare, graveyard: tuple[str, str]
+) -> None:
+    """As brokers wrote them before there were counts: one for each time."""
+    dlx, dead = graveyard
+    queue = declare(dead_letter_exchange=dlx)
+    first, second = ({"queue": "a", "reason": reason} for reason in ("expired", "rejected"))
+    old = [first] * 4 + [second] * 2
+    channel.basic_publish("", queue, b"1", pika.BasicProperties(headers={"x-death": old}))
+    reject(channel, queue)
+    (found,) = buried(channel, dead)
+    told = [(death["queue"], death["reason"], death["count"]) for death in deaths(found)]
+    assert told == [(queue, "rejected", 1), ("a", "expired", 4), ("a", "rejected", 2)]
