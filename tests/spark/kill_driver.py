@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.session import start_session
 
 QUEUE = "numbers"
@@ -73,7 +74,9 @@ class Driver:
         retried = folder / "retried"
         retried.mkdir(exist_ok=True)
         spark.udf.register("slowly", slowly(retried))
-        self.numbers = self.read(QUEUE, "redelivered")
+        spark.dataSource.register(AmqpDataSource)
+        checkpoint = {"checkpointLocation": self.checkpoint("files")}
+        self.numbers = self.read(QUEUE, "redelivered", **checkpoint)
         self.history = self.read(STREAM, queueType="stream")
         self.trigger: dict[str, object] = {"processingTime": "400 milliseconds"}
 
@@ -93,7 +96,10 @@ class Driver:
         return self.start("sink", writer)
 
     def start(self, name: str, writer: DataStreamWriter) -> StreamingQuery:
-        return writer.option("checkpointLocation", f"{self.folder}/checkpoint/{name}").start()
+        return writer.option("checkpointLocation", self.checkpoint(name)).start()
+
+    def checkpoint(self, name: str) -> str:
+        return f"{self.folder}/checkpoint/{name}"
 
     def serve(self, finish: threading.Event) -> None:
         """Until somebody ends it, or says so."""

@@ -16,7 +16,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties, body_of
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.gathering import START, Offset, Session
+from sluicemq.spark.commits import Offset
+from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import split, without_rows

@@ -32,4 +32,4 @@ def test_rows_go_both_ways_over_tls(spark: SparkSession, name: str, tmp_path: Pa
         assert numbers(rows) == list(range(3000))
         without = spark.read.format("amqp").option("uri", options["uri"]).option("queue", name)
         with pytest.raises(Exception, match="CERTIFICATE_VERIFY_FAILED"):
-            without.options(retries="0").load().count()
+            without.options(reconnectFor="0").load().count()

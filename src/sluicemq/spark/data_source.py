@@ -2,11 +2,13 @@
 
     spark.dataSource.register(AmqpDataSource)
 
-The package `pyspark_sluicemq` beside this one makes Spark find it without that.
+The package `pyspark_sluicemq` beside this one makes Spark find it without that; registered, it also
+hears when batches are committed (`listener.py`).
 """
 
 from __future__ import annotations
 
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -17,6 +19,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sluicemq.spark.batch import QueueBatchReader
+from sluicemq.spark.listener import listen
 from sluicemq.spark.named import named
 from sluicemq.spark.options import Options, Side
 from sluicemq.spark.queue_stream import QueueStreamReader
@@ -33,6 +36,10 @@ class AmqpDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        # The one thing Spark asks in the driver itself, where alone one can listen.
+        session = SparkSession.getActiveSession()
+        if session is not None:
+            listen(session)
         return "amqp"
 
     def schema(self) -> str:

@@ -16,11 +16,12 @@ import threading
 import time
 import uuid
 from collections.abc import Container, Iterable
-from typing import Any, Final
+from typing import Final
 
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.client.messages import properties_of
 from sluicemq.spark.chunks import Chunk, Message
+from sluicemq.spark.commits import Offset, Signs
 from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lanes import Lane
@@ -29,9 +30,12 @@ from sluicemq.spark.options import Options
 from sluicemq.spark.schema import decode_properties
 from sluicemq.spark.transfer import ChunkServer
 
-Offset = dict[str, Any]
-
 WATCH_S: Final = 0.5
+LAST_WORD_S: Final = 1.0
+"""How long the end of a query waits to hear that the batch that is out was committed."""
+
+LAST_WORD_STEP_S: Final = 0.01
+
 ACKS_WRITTEN_S: Final = 1.0
 """How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
 end of a query takes them with it, and the last batch comes again."""
@@ -40,6 +44,10 @@ GATHER_STEP_S: Final = 0.005
 """A lane that brought nothing in this time has nothing more for the batch."""
 
 BYTES_UNLIMITED: Final = 2**62
+ROWS_UNLIMITED: Final = 2**62
+
+CONNECT_S: Final = 5.0
+"""How long a trigger waits for connections; after that it finds nothing, and they go on."""
 
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
@@ -57,7 +65,7 @@ class Planned:
 
 
 class Session:
-    """See above. For the planner's one thread."""
+    """See above. For the planner's one thread, and one that watches for commits (`_watch`)."""
 
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
@@ -66,11 +74,18 @@ class Session:
             Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
         )
         self._news = threading.Condition()
+        self._signs = Signs(self.id, options.checkpoint_location)
         self._server = serve_chunks(options.transfer_host)
+        self._books = threading.RLock()
+        """For what is planned and served."""
         self._planned: list[Planned] = []
         self._replayed: list[Chunk] = []
         self._serial = -1
         self._turn = 0
+        self._rows_planned = 0
+        """In the last batch."""
+        self._rows_bound = ROWS_UNLIMITED
+        """Of a batch: what the broker's consumer_timeout lets through."""
         self._left: dict[str, int] | None = None
         """Trigger.AvailableNow: how many messages of each queue are still to come."""
         self._checked: set[str] = set()
@@ -79,6 +94,8 @@ class Session:
         lanes = len(options.queues) * options.consumers_per_queue
         self._lane_bytes = -(-options.max_bytes_per_batch // lanes)
         self._lanes: list[Lane] = []
+        self._watching: threading.Thread | None = None
+        self._closing = False
 
     def open(self) -> None:
         """Begin to gather."""
@@ -89,18 +106,29 @@ class Session:
             for number in range(options.consumers_per_queue):
                 name = f"{queue}#{number + 1}" if number else queue
                 self._lanes.append(Lane(options, queue, name, self._news, self._lane_bytes))
-        threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True).start()
+        self._watching = threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True)
+        self._watching.start()
 
     def close(self) -> None:
-        """End; what is not acknowledged goes back to the queues."""
+        """End; what is not acknowledged goes back to the queues. A batch that is out may have been
+        committed just now: that is waited for a little."""
+        deadline = time.monotonic() + LAST_WORD_S
+        while self._planned and self._signs.is_possible and time.monotonic() < deadline:
+            time.sleep(LAST_WORD_STEP_S)
+        self._closing = True
+        self._signs.interrupt()
+        if self._watching is not None:
+            self._watching.join(LAST_WORD_S)
+        self._signs.close()
         self._part()
         self._server.close()
 
     def _part(self) -> None:
         """Take leave of the broker, in so many words: it has heard everything then."""
-        for lane in self._lanes:
+        with self._books:
+            lanes, self._lanes = self._lanes, []
+        for lane in lanes:
             lane.stop()
-        self._lanes.clear()
 
     # What Spark asks
 
@@ -118,6 +146,7 @@ class Session:
         self.open()
         self._align(start.get("serial", 0))
         self.confirm(start)
+        rows_max = self._resume(rows_max)
         self._wait_for_rows()
         self._wait_for_more(rows_max)
         chunks = self._take(rows_max)
@@ -126,6 +155,7 @@ class Session:
                 self._part()
                 self._ended = True
             return start
+        self._rows_planned = sum(chunk.rows for chunk in chunks)
         self._serial = start.get("serial", 0) + 1
         if self._ledger is not None:
             self._ledger.record(self._serial, self._mark_known(chunks))
@@ -136,16 +166,17 @@ class Session:
         """Spark has everything up to there in its checkpoint."""
         if offset["session"] != self.id:
             return
-        for lane in self._lanes:
-            released = lane.acknowledge(offset["pos"].get(lane.name, 0))
-            self._server.withdraw(released)
-        deadline = time.monotonic() + ACKS_WRITTEN_S
-        for lane in self._lanes:
-            lane.await_written(deadline)
         gone = offset["pos"]
-        self._planned = [p for p in self._planned if p.position > gone.get(p.lane, 0)]
-        self._server.withdraw(self._replayed)
-        self._replayed.clear()
+        with self._books:
+            lanes = self._lanes[:]
+            for lane in lanes:
+                self._server.withdraw(lane.acknowledge(gone.get(lane.name, 0)))
+            self._planned = [p for p in self._planned if p.position > gone.get(p.lane, 0)]
+            self._server.withdraw(self._replayed)
+            self._replayed.clear()
+        deadline = time.monotonic() + ACKS_WRITTEN_S
+        for lane in lanes:
+            lane.await_written(deadline)
 
     def batch(self, start: Offset, end: Offset) -> list[tuple[int, int]]:
         """(number, rows) of the chunks from `start` to `end`, in order."""
@@ -159,9 +190,13 @@ class Session:
         ]
 
     def gathered(self) -> Offset:
-        """Where a batch could end now."""
+        """Where a batch could end now, and which brokers are away since how many seconds."""
         pos = {lane.name: lane.taken + lane.waiting_rows() for lane in self._lanes}
-        return {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+        found = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+        away = {lane.name: lane.outage.seconds for lane in self._lanes if lane.outage.attempts}
+        return (
+            found | {"away_s": {name: round(s, 1) for name, s in away.items()}} if away else found
+        )
 
     @property
     def address(self) -> tuple[str, int]:
@@ -173,6 +208,23 @@ class Session:
 
     # Gathering
 
+    def _resume(self, rows_max: int) -> int:
+        """Have all lanes fetch; how many rows the batch may have. One that took longer than the
+        broker waits for its acknowledgement comes again for ever, unless it becomes smaller."""
+        if any(lane.overdue_rows for lane in self._lanes):
+            self._rows_bound = max(1, min(self._rows_bound, self._rows_planned) // 2)
+        rows_max = min(rows_max, self._rows_bound)
+        deadline = time.monotonic() + CONNECT_S
+        for lane in self._lanes:
+            lane.overdue_rows = 0
+            lane.resume(rows_max)
+            if self._left is not None:
+                self._left[lane.queue] += lane.lost_rows
+                lane.lost_rows = 0
+        for lane in self._lanes:
+            lane.tried.wait(deadline - time.monotonic())
+        return rows_max
+
     def _wait_for_rows(self) -> None:
         """Until something can be taken, or it is time to say that there is nothing."""
         options = self._options
@@ -181,6 +233,8 @@ class Session:
         while not any(lane.waiting_rows() for lane in self._wanted()):
             self._raise_failure()
             now = time.monotonic()
+            if any(lane.outage.attempts for lane in self._wanted()):
+                patience = now + options.timeout_ms / 1000  # they have their own
             if self._left is None:
                 if now >= deadline:
                     return
@@ -254,6 +308,9 @@ class Session:
         """Chunks within the limits, the lanes in turn."""
         bytes_left = self._options.max_bytes_per_batch
         lanes = self._wanted()
+        # A chunk may be from before batches were halved.
+        least = min(filter(None, (lane.first_rows() for lane in lanes)), default=0)
+        rows_max = max(rows_max, least)
         self._turn += 1
         taken: list[Chunk] = []
         for index in range(len(lanes)):
@@ -265,7 +322,9 @@ class Session:
                 position += chunk.rows
                 if self._left is not None:
                     self._left[lane.queue] -= chunk.rows
-                self._planned.append(Planned(lane.name, position, chunk, self._server.offer(chunk)))
+                with self._books:
+                    number = self._server.offer(chunk)
+                    self._planned.append(Planned(lane.name, position, chunk, number))
                 taken.append(chunk)
         return taken
 
@@ -313,6 +372,8 @@ class Session:
             if len(found) == len(wanted):
                 break
             self._raise_failure()
+            if any(lane.outage.attempts for lane in self._lanes):
+                deadline = time.monotonic() + self._options.timeout_ms / 1000
             if time.monotonic() > deadline:
                 missing = len(wanted) - len(found)
                 self._lost(f"{missing} messages of batch {serial} did not come back")
@@ -325,8 +386,9 @@ class Session:
         for part in parts:
             keys = [(part.queue, name) for name in part.ids]
             chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
-            self._replayed.append(chunk)
-            chunks.append((self._server.offer(chunk), part.rows))
+            with self._books:
+                self._replayed.append(chunk)
+                chunks.append((self._server.offer(chunk), part.rows))
         return chunks
 
     def _find(self, wanted: Container[tuple[str, str]]) -> dict[tuple[str, str], Message]:
@@ -347,9 +409,14 @@ class Session:
         return []
 
     def _watch(self, parent: int) -> None:
-        """A planner whose parent has died must not keep messages from the next one."""
+        """Acknowledge batches when they are committed. And a planner whose parent has died must not
+        keep messages from the next one."""
         while os.getppid() == parent:
-            time.sleep(WATCH_S)
+            committed = self._signs.wait(WATCH_S, is_looking=bool(self._planned))
+            if committed is not None:
+                self.confirm(committed)
+            if self._closing:
+                return
         for lane in self._lanes:
             lane.abandon()
 

@@ -8,10 +8,15 @@ Positions count the messages of a lane in the order they came, from 1. What was 
 position when the connection is lost; what was not is forgotten then, for it comes again. Two things
 bound what a lane holds: without acknowledgements the broker sends no more than the prefetch, and
 when a batch of octets waits to be taken the lane reads no more of its socket.
+
+A broker closes a channel on which something is out for too long (`consumer_timeout`), as it is
+between triggers that are far apart. The lane is parked then: what waited goes back to the queue,
+and is fetched again when somebody asks.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import threading
@@ -24,14 +29,19 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient
+from sluicemq.spark.connecting import Outage, connect, is_overdue
 from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.options import MIB, Options
+
+log = logging.getLogger(__name__)
 
 CHUNK_ROWS_MAX: Final = 2048
 CHUNK_BYTES_MAX: Final = 8 * MIB
 POLL_S: Final = 0.5
 STOP_S: Final = 5.0
+FULL_S: Final = 600.0
+"""How long a lane that is full holds what nobody takes: it does not read its socket, and would not
+know that the broker has taken it back."""
 
 
 class Lane:
@@ -51,7 +61,16 @@ class Lane:
         self.failure: SluiceError | None = None
         self.quiet = threading.Event()
         """The broker has sent nothing for a poll timeout, and nothing waits here."""
+        self.tried = threading.Event()
+        """The broker has been asked since `resume`, whatever it said."""
+        self.overdue_rows = 0
+        """Handed out and not acknowledged when the broker's consumer_timeout ended."""
+        self.lost_rows = 0
+        """Handed out and not acknowledged when connections were lost: they come again."""
+        self.outage = Outage(options, f"queue {queue!r}")
         self._options = options
+        self._is_parked = False
+        """Without a connection until `resume`."""
         self._chunk_rows = min(CHUNK_ROWS_MAX, options.rows_per_batch)
         self._news = news
         self._generation = 0
@@ -61,6 +80,8 @@ class Lane:
         self._bytes_max = bytes_max
         self._full = False
         """The thread does not read the socket."""
+        self._taken_at = time.monotonic()
+        """When something was handed out, or the connection opened."""
         self._out: deque[tuple[int, Chunk]] = deque()
         """Handed out and not acknowledged, with the position of its last message."""
         self._done: deque[Chunk] = deque()
@@ -83,6 +104,11 @@ class Lane:
         """The sum of their contents."""
         return self._waiting_bytes
 
+    def first_rows(self) -> int:
+        """The least that can be taken: a chunk. 0: nothing waits."""
+        with self._news:
+            return self._waiting[0].rows if self._waiting else 0
+
     def take(self, rows_max: int, bytes_max: int) -> list[Chunk]:
         """The next chunks, whole, within these limits."""
         taken: list[Chunk] = []
@@ -98,10 +124,19 @@ class Lane:
                 self._waiting_bytes -= chunk.bytes
                 self.taken += chunk.rows
                 self._out.append((self.taken, chunk))
+                self._taken_at = time.monotonic()
                 taken.append(chunk)
             if taken and self._full:
                 os.write(self._wake, b"\0")
         return taken
+
+    def resume(self, rows_max: int) -> None:
+        """Somebody wants messages, in batches of so many at most."""
+        self._chunk_rows = min(self._chunk_rows, rows_max)
+        if self._is_parked:
+            self.tried.clear()
+            self._is_parked = False
+            os.write(self._wake, b"\0")
 
     def bound(self, bytes_max: int) -> None:
         """Stop reading there from now on."""
@@ -153,26 +188,48 @@ class Lane:
             subscription.wire.abandon()
 
     def _run(self) -> None:
-        failures = 0
-        while not self._stopping:
-            try:
-                self._open(failures)
-                failures = 0
-                while not self._stopping:
-                    self._serve()
-            except BrokerError as error:
-                self._on_lost()
-                if not is_transient(error) or failures >= self._options.retries:
-                    tries = f" (after {failures + 1} tries)" if failures else ""
-                    self._fail(AmqpError(f"queue {self.queue!r}: {error}{tries}"))
-                    return
-                self._sleep(backoff_s(self._options, failures))
-                failures += 1
-            except SluiceError as error:
-                self._on_lost()
-                self._fail(error)
-                return
-        self._close()
+        try:
+            while not self._stopping:
+                self._work()
+        except SluiceError as error:
+            self._on_lost()
+            self._fail(error)
+        else:
+            self._close()
+
+    def _work(self) -> None:
+        """On one connection, as long as it lasts."""
+        try:
+            self._open(self.outage.attempts)
+            self.outage.over()
+            self.tried.set()
+            while not self._stopping and self._subscription is not None:
+                self._serve()
+        except BrokerError as error:
+            out = self._on_lost()
+            if is_overdue(error):
+                self._on_overdue(error, out)
+                self._park()
+            else:
+                wait_s = self.outage.failed(error)
+                self.tried.set()
+                self._sleep(wait_s)
+
+    def _on_overdue(self, error: BrokerError, out: int) -> None:
+        self.overdue_rows += out
+        if out:
+            log.warning(
+                "queue %r: %d messages of a batch that is not known to be committed come again, and"
+                " batches are halved: the broker has waited too long (docs/spark-amqp.md, When"
+                " messages are acknowledged): %s",
+                *(self.queue, out, error),
+            )
+
+    def _park(self) -> None:
+        """Fetch nothing before somebody wants it: here it would only wait for too long again."""
+        self._is_parked = True
+        while self._is_parked and not self._stopping:
+            self._sleep(POLL_S)
 
     def _open(self, failures: int) -> None:
         wire = connect(self._options, f"sluicemq spark source {self.name}", failures)
@@ -183,6 +240,7 @@ class Lane:
             raise
         self._generation += 1
         self._is_checked = False
+        self._taken_at = time.monotonic()
         self._subscription = subscription
 
     def _serve(self) -> None:
@@ -196,7 +254,11 @@ class Lane:
         if self._full:
             # The broker's heartbeats wait in the socket with the rest: silence means nothing now.
             wire.keep_alive(listening=False)
-            self._sleep(POLL_S)
+            if time.monotonic() - self._taken_at > FULL_S and not self._out:
+                self._on_lost()
+                self._park()
+            else:
+                self._sleep(POLL_S)
             return
         if self._read(subscription):
             return
@@ -261,8 +323,9 @@ class Lane:
                 self.quiet.set()
                 self._news.notify_all()
 
-    def _on_lost(self) -> None:
-        """What nobody has taken comes again."""
+    def _on_lost(self) -> int:
+        """What nobody has taken comes again, and so does what is handed out and not acknowledged:
+        how many messages the latter are."""
         self.quiet.clear()
         if self._subscription is not None:
             self._subscription.wire.abandon()
@@ -270,9 +333,16 @@ class Lane:
         with self._news:
             self._waiting.clear()
             self._waiting_rows = self._waiting_bytes = 0
+            chunks = [*self._done, *(chunk for _, chunk in self._out)]
+            out = sum(chunk.rows for chunk in chunks if chunk.generation == self._generation)
+            self._generation += 1
+            self.lost_rows += out
+            self._news.notify_all()
+        return out
 
     def _fail(self, error: SluiceError) -> None:
         self.failure = error
+        self.tried.set()
         with self._news:
             self._news.notify_all()
 

@@ -193,6 +193,15 @@ class Options:
         " when a task has read its queue to the end, and lost if the job fails after that.",
         choices=("default", "checkpoint", "never", "onRead"),
     )
+    checkpoint_location: str = option(
+        "checkpointLocation",
+        "text",
+        "",
+        "source",
+        "Queues, streaming: the query's `checkpointLocation` once more, a path or URL. Its batches"
+        " are then acknowledged when they are committed, also where nothing else says so.",
+        default_words="none",
+    )
     starting_offsets: str | int | datetime = option(  # noqa: RUF009 - as the others
         "startingOffsets",
         "offset",
@@ -348,21 +357,23 @@ class Options:
         low=1,
         high=3_600_000,
     )
-    retries: int = option(
-        "retries",
+    reconnect_for_ms: int = option(
+        "reconnectFor",
         "count",
-        8,
+        300_000,
         "both",
-        "How often a lost or refused connection is tried again. Wrong credentials and missing"
-        " queues are not.",
-        high=1000,
+        "Milliseconds a broker may be away: so long a connection that is lost or refused is tried"
+        " again, and the log says so. 0: never. Wrong credentials and missing queues are said at"
+        " once.",
+        high=86_400_000,
     )
     retry_backoff_ms: int = option(
         "retryBackoff",
         "count",
         200,
         "both",
-        "Milliseconds before the first retry; doubled each time, at most 5 seconds.",
+        "Milliseconds before a connection is tried the second time; doubled each time, at most 5"
+        " seconds.",
         low=1,
         high=60_000,
     )
@@ -381,6 +392,8 @@ class Options:
                 now = RENAMED.get(key.lower(), "")
                 raise Refused(f"{key} = {text!r}: there is no such option of format amqp{now}")
             name, declared = found
+            if declared.name in SPARKS_OWN[side]:
+                continue
             key = key.lower() if key.lower() in ALIASES else declared.name
             if name in values:
                 raise Refused(f"{key} = {shown(declared, text)}: {declared.name} is given twice")
@@ -472,8 +485,15 @@ RENAMED: Final = {
     "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row"
 }
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
-IGNORED: Final = ("path", "checkpointlocation", "queryname")
+IGNORED: Final = ("path", "queryname")
 """What Spark itself puts among the options."""
+
+SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
+    "both": (),
+    "source": (),
+    "sink": ("checkpointLocation",),
+}
+"""What it puts there on one side only, and an option of ours on the other."""
 
 
 def declarations() -> list[tuple[str, Declared]]:

@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +23,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.gathering import START, Offset, Session
+from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import fetch
@@ -45,6 +50,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._session: Session | None = None
+        self._terminated = False
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, and those below
         return dict(START)
@@ -73,6 +79,15 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._session is not None:
             self._session.close()
             self._session = None
+        if self._terminated:
+            os._exit(0)  # Spark has hung up: its runner could only complain of that
+
+    def _on_terminate(self, _number: int, _frame: FrameType | None) -> NoReturn:
+        """Spark ends a planner by SIGTERM and does not wait for it: so there is time to acknowledge
+        what is committed. `stop` comes next, when the stack has been unwound."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._terminated = True
+        raise SystemExit
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ChunkPartition)
@@ -96,6 +111,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _gathering(self) -> Session:
         if self._session is None:
             self._session = Session(self._options)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, self._on_terminate)
         return self._session
 
     def __getstate__(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from sluicemq.client.messages import BasicProperties, properties_of
 from sluicemq.client.publishing import Publisher, RefusedMessage
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
-from sluicemq.spark.connecting import AmqpError, backoff_s, connect, is_transient, persistently
+from sluicemq.spark.connecting import AmqpError, Outage, connect
 from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, Place
 from sluicemq.spark.options import Options
 from sluicemq.spark.worker import spare_collections
@@ -116,6 +116,7 @@ class Line:
         self._options = options
         self._place = place
         self._what = f"exchange {options.exchange!r}"
+        self._outage = Outage(options, self._what)
         self._publisher = self._open()
         self._encoder = Encoder(options, columns, place, self._publisher.wire.frame_max)
 
@@ -148,26 +149,24 @@ class Line:
                 wire.abandon()
                 raise
 
-        return persistently(self._options, self._what, once)
+        return self._outage.reach(once)
 
     def _try(self, work: Callable[[], None]) -> None:
         """Do it; after a lost connection publish the rest on a new one."""
-        attempt = 0
         while True:
             try:
                 work()
             except RefusedMessage as refused:
                 raise AmqpError(f"{self._name(refused)}: {refused}") from refused
             except BrokerError as error:
-                if not is_transient(error) or attempt >= self._options.retries:
-                    raise AmqpError(f"{self._what}, {self._where()}: {error}") from error
+                wait_s = self._outage.failed(error, where=f", {self._where()}")
                 rest = self._publisher.waiting()
                 self._publisher.wire.abandon()
-                time.sleep(backoff_s(self._options, attempt))
-                attempt += 1
+                time.sleep(wait_s)
                 self._publisher = self._open()
                 work = self._again(rest)
             else:
+                self._outage.over()
                 return
 
     def _again(self, messages: Sequence[bytes]) -> Callable[[], None]:

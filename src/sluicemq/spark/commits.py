@@ -1,0 +1,207 @@
+"""How the planner learns that a batch is committed before Spark plans the next one.
+
+Spark tells a Python source of a commit when it plans the batch after it, which with a trigger of an
+hour is an hour later, and at the end of a query never. Two others know at once:
+
+    the driver's Python   a listener (`listener.py`) hears of each batch that is committed, and
+                          tells the planner through a socket that only this user can open
+    the checkpoint        has `commits/N` when batch N is committed, and its offsets in `offsets/N`
+
+Both name the offset a batch ended with. An offset has the session that planned it in it, so that
+what is said of another query, or of a life before this one, is of no session here and says nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import stat
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.errors import Refused
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+Offset = dict[str, Any]
+
+LOOK_S: Final = 0.25
+"""Between two looks at the checkpoint, while something waits to be acknowledged."""
+
+OFFSET_MAX_BYTES: Final = 60_000
+"""Of what the listener says; an offset has about a hundred for each queue and consumer."""
+
+SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+"""Hadoop's names of file systems that have another one here."""
+
+
+class Signs:
+    """What is heard and seen of commits, for one thread."""
+
+    def __init__(self, session: str, checkpoint: str) -> None:
+        self._session = session
+        self._log = CommitLog(checkpoint) if checkpoint else None
+        self._ear = open_ear(session)
+        self._looked_at = 0.0
+
+    def wait(self, seconds: float, *, is_looking: bool) -> Offset | None:
+        """The end of a batch that is known to be committed; None when there is no news in that
+        time. The checkpoint is read only when `is_looking`."""
+        heard = self._hear(min(seconds, LOOK_S) if is_looking and self._log else seconds)
+        if heard is not None or not is_looking or self._log is None:
+            return heard
+        now = time.monotonic()
+        if now - self._looked_at < min(seconds, LOOK_S):
+            return None
+        self._looked_at = now
+        return self._log.committed(self._session)
+
+    @property
+    def is_possible(self) -> bool:
+        """Is there any way to learn something?"""
+        return self._ear is not None or self._log is not None
+
+    def interrupt(self) -> None:
+        """End a `wait`, from another thread."""
+        if self._ear is not None:
+            say(self._session, b"")
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._ear is not None:
+            path = self._ear.getsockname()
+            self._ear.close()
+            self._ear = None
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+
+    def _hear(self, seconds: float) -> Offset | None:
+        if self._ear is None:
+            time.sleep(seconds)
+            return None
+        self._ear.settimeout(max(seconds, 0.001))
+        try:
+            return offset_of(self._ear.recv(OFFSET_MAX_BYTES).decode(), self._session)
+        except (OSError, ValueError):
+            return None
+
+
+class CommitLog:
+    """The checkpoint of a streaming query, read as Spark writes it. `location` is a path, or the
+    URL of a file system that pyarrow knows; `Refused` when it knows none."""
+
+    def __init__(self, location: str) -> None:
+        self._files, self._root = open_location(location)
+        self._latest = -1
+
+    def committed(self, session: str) -> Offset | None:
+        """The end of the latest committed batch, if that is news and of this session. What cannot
+        be read now is read the next time."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - costs 20 ms, and few need it
+
+        try:
+            selector = FileSelector(f"{self._root}/commits", allow_not_found=True)
+            names = [info.base_name for info in self._files.get_file_info(selector)]
+            latest = max((int(name) for name in names if name.isdigit()), default=-1)
+            if latest <= self._latest:
+                return None
+            with self._files.open_input_stream(f"{self._root}/offsets/{latest}") as file:
+                text = file.read().decode()
+        except (OSError, ValueError):
+            return None
+        self._latest = latest
+        found = (offset_of(line, session) for line in text.splitlines())
+        return next((offset for offset in found if offset is not None), None)
+
+
+def open_location(location: str) -> tuple[FileSystem, str]:
+    """A file system, and the path in it."""
+    from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415 - as above
+
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return LocalFileSystem(), os.path.abspath(location)
+    if scheme == "file":
+        return LocalFileSystem(), "/" + path.lstrip("/")
+    try:
+        files, root = FileSystem.from_uri(f"{SCHEMES.get(scheme, scheme)}:{path}")
+    except (OSError, ValueError) as error:
+        raise Refused(f"checkpointLocation = {location!r}: cannot be read: {error}") from error
+    return files, root.rstrip("/")
+
+
+def offset_of(text: str, session: str) -> Offset | None:
+    """The offset of this session in a line of JSON, as it is or inside of something."""
+    if session not in text:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return find_offset(value, session)
+
+
+def find_offset(value: Any, session: str) -> Offset | None:
+    """As `offset_of`, in what JSON has said."""
+    if isinstance(value, str):
+        return offset_of(value, session) if value.startswith("{") else None
+    if isinstance(value, dict):
+        if value.get("session") == session and isinstance(value.get("pos"), dict):
+            return value
+        value = list(value.values())
+    if isinstance(value, list):
+        found = (find_offset(each, session) for each in value)
+        return next((offset for offset in found if offset is not None), None)
+    return None
+
+
+def open_ear(session: str) -> socket.socket | None:
+    """Where the planner of a session listens; None where this machine has nothing of the kind."""
+    try:
+        path = ear_of(session)
+        ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except (AttributeError, OSError):
+        return None
+    try:
+        ear.bind(path)
+    except OSError:
+        ear.close()
+        return None
+    return ear
+
+
+def ear_of(session: str) -> str:
+    """The path of its socket, in a directory of this user's; OSError when it is open to others."""
+    folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    return str(folder / f"spark-{session[:16]}")
+
+
+def tell_committed(end: str | Offset | None) -> None:
+    """Tell the planner whose offset this is that Spark has it in its checkpoint. Offsets of other
+    sources, and of planners that are gone or elsewhere, are none of ours."""
+    try:
+        offset = json.loads(end) if isinstance(end, str) else end
+    except ValueError:
+        return
+    session = offset.get("session") if isinstance(offset, dict) else None
+    if isinstance(session, str) and session.isalnum():
+        say(session, json.dumps(offset).encode())
+
+
+def say(session: str, words: bytes) -> None:
+    """To the planner of a session, if it listens."""
+    with (
+        contextlib.suppress(OSError, AttributeError),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth,
+    ):
+        mouth.setblocking(False)
+        mouth.sendto(words, ear_of(session))
