@@ -75,7 +75,7 @@ class Session:
         )
         self._news = threading.Condition()
         self._signs = Signs(self.id, options.checkpoint_location)
-        self._server = serve_chunks(options.transfer_host)
+        self._server = serve_chunks(options)
         self._books = threading.RLock()
         """For what is planned and served."""
         self._planned: list[Planned] = []
@@ -421,12 +421,15 @@ class Session:
             lane.abandon()
 
 
-def serve_chunks(host: str) -> ChunkServer:
+def serve_chunks(options: Options) -> ChunkServer:
     """At an address of this machine."""
+    host, bind, port = options.transfer_host, options.transfer_bind, options.transfer_port
     try:
-        return ChunkServer(host)
+        return ChunkServer(host, bind, port)
     except OSError as error:
-        raise AmqpError(f"transferHost = {host!r}: cannot listen there: {error}") from error
+        given = f"transferBind = {bind!r}" if bind else f"transferHost = {host!r}"
+        at = f", transferPort = {port}" if port else ""
+        raise AmqpError(f"{given}{at}: cannot listen there: {error}") from error
 
 
 def message_id(queue: str, content: bytes) -> str:

@@ -5,8 +5,9 @@ table in docs/spark.md (`tools/generate_spark_options.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 from sluicemq.client.address import Address, without_password
@@ -108,6 +109,32 @@ class Options:
         "both",
         "The brokers, `amqp://user:password@host:port/vhost` or `amqps://...`; tried in order until"
         " one answers. `uri` is the same.",
+    )
+    user: str = option(
+        "user",
+        "text",
+        "",
+        "both",
+        "Who connects, instead of the user in `uris`.",
+        default_words="the one in `uris`",
+    )
+    password: str = option(
+        "password",
+        "secret",
+        "",
+        "both",
+        "Their password, instead of the one in `uris`: Spark hides an option of this name in plans,"
+        " in its log and on its pages.",
+        default_words="the one in `uris`",
+    )
+    password_file: str = option(
+        "passwordFile",
+        "text",
+        "",
+        "both",
+        "A file with the password, without the newline at its end. It is read for each connection,"
+        " on the driver and on executors.",
+        default_words="none",
     )
     queues: tuple[str, ...] = option(
         "queues",
@@ -265,6 +292,23 @@ class Options:
         "Queues: the driver's address that executors reach, where they fetch gathered messages. On"
         " a cluster set it to the driver's host name.",
     )
+    transfer_bind: str = option(
+        "transferBind",
+        "text",
+        "",
+        "source",
+        "Queues: the driver's own address to listen at for that, where it is not known to itself by"
+        " `transferHost` (containers, address translation); 0.0.0.0: at all.",
+        default_words="`transferHost`",
+    )
+    transfer_port: int = option(
+        "transferPort",
+        "count",
+        0,
+        "source",
+        "Queues: the port for that, one for each query. 0: any that is free.",
+        high=65_535,
+    )
     exchange: str = option(
         "exchange",
         "text",
@@ -414,6 +458,8 @@ class Options:
 
     def _check(self, side: Side, given: Mapping[str, Any]) -> None:
         """What one option says about another."""
+        if self.password and self.password_file:
+            raise Refused("password: give it, or passwordFile, not both")
         addresses = self.addresses
         if side == "source" and not self.queues:
             raise Refused("queue: is missing; say which queue to read")
@@ -440,11 +486,30 @@ class Options:
 
     @property
     def addresses(self) -> list[Address]:
-        """The URIs taken apart."""
+        """The URIs taken apart, with the user and the password that are given beside them."""
         try:
-            return [Address.parse(uri) for uri in self.uris]
+            found = [Address.parse(uri) for uri in self.uris]
         except Refused as refused:
             raise Refused(f"uris: {refused}") from None
+        password = self._password()
+        return [
+            replace(
+                address,
+                username=self.user or address.username,
+                password=password or address.password,
+            )
+            for address in found
+        ]
+
+    def _password(self) -> str:
+        if not self.password_file:
+            return self.password
+        try:
+            return Path(self.password_file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise Refused(
+                f"passwordFile = {self.password_file!r}: cannot be read: {error}"
+            ) from error
 
     @property
     def tls(self) -> TlsFiles:
@@ -482,8 +547,21 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
 
 
 RENAMED: Final = {
-    "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row"
+    "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row",
+    "retries": "; say how long a broker may be away: reconnectFor, in milliseconds",
+    "provider": ". There are no tables of it, for Spark hands their options to a Python source when"
+    " they are created, and none when they are read: use CREATE TEMPORARY VIEW orders USING amqp"
+    " OPTIONS (...), or spark.read.format('amqp')",
+    "kafka.bootstrap.servers": "; the brokers are named by uris",
+    "subscribe": "; the queues are named by queues",
+    "subscribepattern": "; AMQP cannot list queues: name them by queues",
+    "topic": "; a sink has exchange and routingKey",
+    "maxoffsetspertrigger": "; there is maxMessagesPerBatch",
+    "startingoffsetsbytimestamp": "; startingOffsets takes a time",
+    "includeheaders": "; headers are a column, like all properties: includeProperties",
 }
+"""What is said of options of earlier versions, of Spark's, and of its Kafka source."""
+
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "queryname")
 """What Spark itself puts among the options."""
@@ -508,4 +586,6 @@ def declared_of(name: str) -> Declared:
 
 def shown(declared: Declared, text: str) -> str:
     """A value as an error may show it: no password."""
+    if declared.kind == "secret":
+        return "'...'"
     return repr(without_password(text)) if declared.name == "uris" else repr(text)

@@ -32,15 +32,17 @@ PARTS_AT_ONCE: Final = 512
 
 
 class ChunkServer:
-    """Chunks by number; `offer` and `withdraw` are for the planner's thread."""
+    """Chunks by number, at `bind`, which others know as `host`; port 0 is any. `offer` and
+    `withdraw` are for one thread at a time."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, bind: str = "", port: int = 0) -> None:
         self.token = secrets.token_hex(16)
         self._chunks: dict[int, Chunk] = {}
         self._numbers: dict[int, int] = {}
         self._next = 0
-        family = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0][0]
-        self._listener = socket.create_server((host, 0), family=family)
+        bind = bind or host
+        family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
+        self._listener = socket.create_server((bind, port), family=family)
         self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
         threading.Thread(target=self._accept, name="amqp chunks", daemon=True).start()
 

@@ -1,0 +1,120 @@
+"""Goal: options mean what their table says, and what cannot be used is refused with a sentence that
+names the option, shows the value unless it is secret, and says what to do. Method: they are parsed;
+chunks are served and fetched. No Spark session, no broker.
+"""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from sluicemq.errors import Refused
+from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.gathering import Session
+from sluicemq.spark.options import Options, declarations
+from sluicemq.spark.transfer import ChunkServer, fetch
+
+URIS = "amqp://me:first@one/,amqp://two:5673/shop"
+
+
+def parse(**options: str) -> Options:
+    return Options.parse({"queue": "q"} | options, "source")
+
+
+def credentials(options: Options) -> list[tuple[str, str]]:
+    return [(each.username, each.password) for each in options.addresses]
+
+
+def test_the_uris_have_the_credentials_if_nothing_else_has() -> None:
+    assert credentials(parse(uris=URIS)) == [("me", "first"), ("guest", "guest")]
+
+
+def test_user_and_password_are_for_all_brokers() -> None:
+    options = parse(uris=URIS, user="you", password="a:b@c/%41")
+    assert credentials(options) == [("you", "a:b@c/%41")] * 2
+    assert [str(each) for each in options.addresses] == [
+        "amqp://you@one:5672/",
+        "amqp://you@two:5673/shop",
+    ]
+    assert "a:b" not in repr(options)
+
+
+def test_a_password_file_is_read_for_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("old secret \n")
+    options = parse(user="you", passwordFile=str(file))
+    assert credentials(options) == [("you", "old secret ")]
+    file.write_text("new")
+    assert credentials(options) == [("you", "new")]
+    assert "new" not in repr(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"password": "secret", "passwordFile": "/x"}, "password: give it, or passwordFile"),
+        ({"passwordFile": "/no/such"}, "passwordFile = '/no/such': cannot be read: .*No such file"),
+        ({"password": ""}, r"password = '\.\.\.': must be a text that is not empty"),
+        (
+            {"transferPort": "70000"},
+            "transferPort = '70000': must be a whole number from 0 to 6",
+        ),
+        ({"retries": "8"}, "retries = '8': there is no such option .*: reconnectFor"),
+        ({"provider": "amqp"}, "provider = 'amqp': .* CREATE TEMPORARY VIEW"),
+        ({"subscribe": "orders"}, "subscribe = 'orders': .* named by queues"),
+    ],
+)
+def test_what_cannot_be_used_is_named(options: dict[str, str], words: str) -> None:
+    with pytest.raises(Refused, match=words) as caught:
+        parse(**options)
+    assert "secret" not in str(caught.value)
+
+
+BAD = {"count": "many", "switch": "maybe", "choice": "neither", "offset": "soon", "list": "a,,b"}
+
+
+@pytest.mark.parametrize(
+    "name", [each.name for _, each in declarations() if each.kind in BAD and each.name != "queues"]
+)
+def test_a_bad_value_of_any_option_names_it_and_what_is_allowed(name: str) -> None:
+    (declared,) = (each for _, each in declarations() if each.name == name)
+    bad = BAD[declared.kind]
+    side = "sink" if declared.side == "sink" else "source"
+    given = {name: bad} | ({"queue": "q"} if side == "source" else {})
+    with pytest.raises(Refused) as caught:
+        Options.parse(given, side)
+    assert str(caught.value).startswith(f"{name} = {bad!r}: must be {declared.allowed()}")
+
+
+def test_the_sink_may_be_given_what_spark_puts_there() -> None:
+    options = Options.parse({"checkpointLocation": "/c", "path": "p"}, "sink")
+    assert options.checkpoint_location == ""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_chunks_are_served_at_one_address_and_known_by_another() -> None:
+    port = free_port()
+    server = ChunkServer("localhost", "0.0.0.0", port)
+    try:
+        assert server.address == ("localhost", port)
+        assert list(fetch(server.address, server.token, [])) == []
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("bind", ["", "127.0.0.1"])
+def test_a_port_that_is_taken_is_named(bind: str) -> None:
+    more = {"transferBind": bind} if bind else {}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        name = "transferBind" if bind else "transferHost"
+        words = f"{name} = '127.0.0.1', transferPort = {port}: cannot listen there"
+        with pytest.raises(AmqpError, match=words):
+            Session(parse(transferPort=str(port), **more))
