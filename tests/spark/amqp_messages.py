@@ -66,7 +66,7 @@ class Broker:
 
     def ready(self, queue: str, wanted: int | None = None) -> int:
         """Messages ready, after a while at most if another count is wanted."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while True:
             with connect(self.url) as client:
                 counts = client.count_queue(queue)

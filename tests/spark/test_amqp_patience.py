@@ -29,7 +29,7 @@ from spark.kill_parts import BrokerProcess
 pytestmark = pytest.mark.spark
 
 TIMEOUT_S = 2.0
-WAIT_S = 60.0
+WAIT_S = 150.0
 OVERDUE = (
     "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value used:"
     " 1800000 ms. This timeout value can be configured, see consumers doc guide to learn more"

@@ -46,9 +46,6 @@ GATHER_STEP_S: Final = 0.005
 BYTES_UNLIMITED: Final = 2**62
 ROWS_UNLIMITED: Final = 2**62
 
-CONNECT_S: Final = 5.0
-"""How long a trigger waits for connections; after that it finds nothing, and they go on."""
-
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
@@ -214,7 +211,8 @@ class Session:
         if any(lane.overdue_rows for lane in self._lanes):
             self._rows_bound = max(1, min(self._rows_bound, self._rows_planned) // 2)
         rows_max = min(rows_max, self._rows_bound)
-        deadline = time.monotonic() + CONNECT_S
+        # The next trigger may be far: connections are waited for as long as one try may take.
+        deadline = time.monotonic() + self._options.timeout_ms / 1000
         for lane in self._lanes:
             lane.overdue_rows = 0
             lane.resume(rows_max)
