@@ -18,7 +18,7 @@ from sluicemq.spark.session import JAVA_QUICK
 HOME = Path(pyspark.__file__).parent
 JARS = f"{HOME}/jars/*"
 PACKAGE = "org.apache.spark.deploy"
-START_SECONDS = 60
+START_SECONDS = 240
 
 
 @contextmanager

@@ -56,6 +56,8 @@ def test_names_do_not_depend_on_partitions(spark: SparkSession) -> None:
 def test_what_is_written_must_be_said(spark: SparkSession) -> None:
     with pytest.raises(Refused, match="write: is missing"):
         named(rows(spark, 1))
+    with pytest.raises(Refused, match="write: is for batch writes"):
+        named(spark.readStream.format("rate").load(), "job")
 
 
 def test_a_batch_that_runs_again_in_other_partitions_adds_nothing(

@@ -29,11 +29,15 @@ def named(frame: DataFrame, write: str = "") -> DataFrame:
     were read. Rows that are changed after it keep the names they had.
 
     `write` stands in the names for what is written: the same when it is written again, another one
-    for other rows. A streaming query has its id and the number of the batch there, unless it is
-    given. `Refused` when it is missing.
+    for other rows, so that of `foreachBatch` has the number of the batch in it. A streaming query
+    has its id and the number of the batch there itself. `Refused` when it is missing, or too much.
     """
-    if not write and not frame.isStreaming:
-        raise Refused("write: is missing; say what is written, the same whenever it runs again")
+    if frame.isStreaming == bool(write):
+        raise Refused(
+            "write: is for batch writes; a streaming query has its own"
+            if write
+            else "write: is missing; say what is written, the same whenever it runs again"
+        )
     rows = frame.drop(DEDUPLICATION_COLUMN, *SOURCE_ONLY)
     together = rows.repartition(f.xxhash64(*[hashable(field) for field in rows.schema.fields]))
 

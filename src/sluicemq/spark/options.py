@@ -376,7 +376,8 @@ class Options:
         "text",
         "",
         "sink",
-        "Stands for the query id in batch writes. Give the same when a job is run again.",
+        "Stands for the query id in batch writes. Give the same when a job is run again, and"
+        " another one for other rows: in `foreachBatch` with the number of the batch.",
         default_words="a new one each time",
     )
     cafile: str = option(

@@ -76,8 +76,9 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
 
 def place_in_query(context: TaskContext) -> tuple[str, int]:
     """The id of the streaming query, which stays over restarts, and the number of the batch."""
-    query = context.getLocalProperty(QUERY_PROPERTY) or ""
-    return query, int(context.getLocalProperty(BATCH_PROPERTY) or 0)
+    query, batch = map(context.getLocalProperty, (QUERY_PROPERTY, BATCH_PROPERTY))
+    assert query and batch, "a streaming task must know its batch: rows are named by it"
+    return query, int(batch)
 
 
 def task_context() -> TaskContext:
