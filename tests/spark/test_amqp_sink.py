@@ -89,6 +89,11 @@ def test_an_exchange_that_is_not_there_is_named(spark: SparkSession, amqp: Broke
         ("'' as body, 'x' as priority", {"routingKey": "k"}, "'priority' must be int, not string"),
         ("'' as body", {"routingKey": "k", "deduplication": "column"}, "no column"),
         (
+            "'' as body, '' as deduplication_id",
+            {"routingKey": "k"},
+            "there is deduplication_id, and deduplication = 'none' makes no use of it",
+        ),
+        (
             "'' as body",
             {"routingKey": "k", "deduplication": "position"},
             "deduplication = 'position': must be one of none, column, content; position is no name",

@@ -105,6 +105,11 @@ class Columns:
         wants_id = options.deduplication == "column"
         if wants_id and DEDUPLICATION_COLUMN not in names:
             raise Refused(f"deduplication = 'column': there is no column {DEDUPLICATION_COLUMN!r}")
+        if DEDUPLICATION_COLUMN in names and not wants_id:
+            raise Refused(
+                f"columns: there is {DEDUPLICATION_COLUMN}, and deduplication ="
+                f" {options.deduplication!r} makes no use of it; say column, or drop it"
+            )
         self.deduplication = DEDUPLICATION_COLUMN if wants_id else None
         known = {
             self.body,
