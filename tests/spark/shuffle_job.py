@@ -22,6 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from sluicemq.client.blocking import connect
 from sluicemq.spark.session import JAVA_QUICK, start_session
 from spark.amqp_messages import Broker
 
@@ -83,7 +84,7 @@ class Outcome:
     error: str = ""
 
 
-def stumbling(way: str, marks: Path, broker: Broker, queue: str) -> Callable[[str], str]:
+def stumbling(way: str, marks: Path, url: str, queue: str) -> Callable[[str], str]:
     """The text at full width; the first task that comes to FAILS_AT goes wrong there, once, when
     much of it is in the queue."""
     rows: Counter[int] = Counter()
@@ -100,7 +101,7 @@ def stumbling(way: str, marks: Path, broker: Broker, queue: str) -> Callable[[st
             except FileExistsError:
                 return text.ljust(WIDTH, ".")
             (marks / f"wrong-{mark}").touch()
-            await_arrival(broker, queue)
+            await_arrival(url, queue)
             go_wrong(way)
         return text.ljust(WIDTH, ".")
 
@@ -113,15 +114,18 @@ def attempts(marks: Path) -> int:
     return sum(len(list(marks.glob(f"came-{partition}-*"))) for partition in partitions)
 
 
-def await_arrival(broker: Broker, queue: str) -> None:
-    """Until messages are there, and no more come."""
+def await_arrival(url: str, queue: str) -> None:
+    """Until messages are there, and no more come. Executors have our package, and no tests."""
     began = heard = time.monotonic()
     count = 0
     while not count or time.monotonic() - heard < SETTLES_S:
         assert time.monotonic() - began < ARRIVES_S, "nothing arrives, or no end of it"
         time.sleep(0.1)
-        if (now := broker.ready(queue)) != count:
-            count, heard = now, time.monotonic()
+        with connect(url) as client:
+            counts = client.count_queue(queue)
+        assert counts is not None
+        if counts.messages_ready != count:
+            count, heard = counts.messages_ready, time.monotonic()
 
 
 def go_wrong(way: str) -> None:
@@ -182,7 +186,7 @@ class Job:
         marks.mkdir()
         self.spark.conf.set("spark.sql.adaptive.enabled", str(planning == "adaptive").lower())
         queue = self.broker.declare(scenario, x_message_deduplication=True)
-        self.spark.udf.register("stumbling", stumbling(way, marks, self.broker, queue))
+        self.spark.udf.register("stumbling", stumbling(way, marks, self.broker.url, queue))
         try:
             self.write(plan, mode, queue)
         except Exception as error:

@@ -13,7 +13,7 @@ import pytest
 from broker import Target
 from spark.shuffles import all_scenarios, run, wrong
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
 SCENARIOS = (
     "repartition-executor-batch-adaptive",
