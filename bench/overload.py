@@ -40,7 +40,11 @@ RSS_MAX_BYTES: Final = 300_000_000
 STEADY: Final = 3
 
 OURS: Final = "sluicemq"
-PROFILE: Final = ("flow.profile=rabbitmq-3.8", "product.name=SluiceMQ as RabbitMQ 3.8")
+PROFILE: Final = (
+    "flow.profile=rabbitmq-3.8",
+    "product.name=SluiceMQ with profile",
+    "product.version=rabbitmq-3.8",
+)
 Broker = Callable[[int, Path], AbstractContextManager[int]]
 BROKERS: Final[dict[str, Broker]] = {
     OURS: sluicemq,
