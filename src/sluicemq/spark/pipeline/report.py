@@ -86,6 +86,9 @@ CLAIMS_NOTE: Final = (
 )
 
 
+ADDRESSES_SHOWN: Final = 3
+
+
 def write_report(results: Analysis, path: Path) -> None:
     """Write the page."""
     path.write_text(render(results), encoding="utf-8")
@@ -108,7 +111,11 @@ def _title(results: Analysis) -> str:
 
 
 def _header(results: Analysis) -> str:
-    paragraphs = list(dict.fromkeys(_what(run.info) for run in results.runs))
+    addresses: dict[str, dict[str, None]] = {}
+    for run in results.runs:
+        targets = (formats.without_password(uri) for uri in run.info["target"])
+        addresses.setdefault(_what(run.info), {}).update(dict.fromkeys(targets))
+    paragraphs = [f"{what}, {_brokers([*found])}." for what, found in addresses.items()]
     started = min(run.info["started_at"] for run in results.runs)
     paragraphs[-1] += f" Started {started[:16].replace('T', ' ')}."
     return (
@@ -119,7 +126,7 @@ def _header(results: Analysis) -> str:
 
 
 def _what(info: RunInfo) -> str:
-    """Clients, queues, messages, machine and broker of a run, in words."""
+    """Clients, queues, messages and machine of a run, in words."""
     machine = info["machine"]
     scale = ""
     if info["scale"] != 1:
@@ -127,16 +134,21 @@ def _what(info: RunInfo) -> str:
         scale = f" (the scenario's {unscaled} scaled by {info['scale']:g})"
     wanted = formats.rate(info["publishers"] * info["rate_per_publisher"])
     kind = "Persistent" if info["persistent"] else "Transient"
-    targets = ", ".join(formats.without_password(uri) for uri in info["target"])
     return " ".join(
         [
             f"{info['publishers']:,} publishers write to {info['queues']:,} {info['queue_type']}",
             f"queues, {info['consumers']:,} consumers read them. {kind} messages of",
             f"{info['body_bytes']:,} bytes, {wanted} wanted{scale}.",
-            f"Load on {machine['cores']} cores with {formats.gibibytes(machine['ram'])} of memory,",
-            f"broker at {targets}.",
+            f"Load on {machine['cores']} cores with {formats.gibibytes(machine['ram'])} of memory",
         ]
     )
+
+
+def _brokers(addresses: list[str]) -> str:
+    """Where they were; only how many, if that would be a long list."""
+    if len(addresses) > ADDRESSES_SHOWN:
+        return f"brokers at {len(addresses)} addresses"
+    return f"broker at {', '.join(addresses)}"
 
 
 def _side_by_side(results: Analysis) -> str:

@@ -20,7 +20,8 @@ def answer(results: Analysis) -> str:
     else:
         knee = run.knee
         lead = f"Let each publisher have at most {_limit_words(knee)}."
-        why = f"This limit is {knee.reason}.{_price(knee)}"
+        whose = f"That is what {run.label} says. " if len(results.runs) > 1 else ""
+        why = f"{whose}This limit is {knee.reason}.{_price(knee)}"
         facts = _caveat(knee) + _facts(knee)
     return (
         f'<section class="answer"><p class="lead">{escape(lead)}</p><p>{escape(why)}</p>'
