@@ -187,9 +187,15 @@ class Bench:
         self.triggers: list[dict[str, int]] = []
 
     def fill(
-        self, count: int, delivery_mode: int = 1, made: bool = False, queue: str = QUEUE
+        self,
+        count: int,
+        delivery_mode: int = 1,
+        made: bool = False,
+        queue: str = QUEUE,
+        has_ids: bool = False,
     ) -> float:
-        """Publish with our client; `made`: every message is encoded anew, as a sink must."""
+        """Publish with our client; `made`: every message is encoded anew, as a sink must;
+        `has_ids`: each has an id of 32 octets."""
         wire = Wire(Address.parse(self.url), 30.0, "bench fill")
         publisher = Publisher(wire, WINDOW)
         properties = BasicProperties(delivery_mode=delivery_mode).encode()
@@ -201,6 +207,9 @@ class Bench:
             messages = [message] * some
             if made:
                 messages = [method + content(properties, BODY, wire.frame_max) for _ in messages]
+            if has_ids:
+                ids = [BasicProperties(message_id=f"{n:032x}") for n in range(at, at + some)]
+                messages = [method + content(i.encode(), BODY, wire.frame_max) for i in ids]
             publisher.publish(messages)
         publisher.settle()
         rate = count / (time.perf_counter() - began)
@@ -266,6 +275,12 @@ class Bench:
         busy, rate = self.run(self.stream(**options))
         self.triggers += busy
         return rate
+
+    def read_spark_once(self) -> float:
+        self.fill(self.messages, has_ids=True)
+        with tempfile.TemporaryDirectory() as ledger:
+            once = {"exactlyOnce": "true", "ledger": ledger, "includeProperties": "false"}
+            return self.run(self.stream(**once))[1]
 
     def stream(self, **options: Any) -> DataFrame:
         reader = self.spark.readStream.format("amqp").options(uri=self.url, **options)
@@ -506,6 +521,7 @@ def main() -> None:
             "our client": bench.read_client,
             "micro-batches of a queue": bench.read_spark,
             "the same, includeProperties = false": lambda: bench.read_spark(**slim),
+            "the same, and exactlyOnce": bench.read_spark_once,
             "micro-batches, Spark alone": bench.read_ready,
             "batch read of a queue, 1 task": bench.read_spark_batch,
             "batch read, includeProperties = false": lambda: bench.read_spark_batch(**slim),

@@ -29,9 +29,11 @@ from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import Deliveries
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.methods import BasicDeliver
-from sluicemq.client.messages import BasicProperties, body_of, content
+from sluicemq.client.messages import BasicProperties, body_of, content, properties_of
 from sluicemq.errors import Refused
-from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
+from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched, Scratch
+from sluicemq.spark.contents import Run
+from sluicemq.spark.ids import message_id
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.queue_stream import split
 from sluicemq.spark.schema import Decoder
@@ -123,6 +125,55 @@ def test_deliveries_become_rows(
     ).to_pylist() == (rows)
 
 
+texts = st.one_of(st.none(), st.sampled_from(["", "t", "ü" * 9, "x" * 255]))
+any_properties = st.builds(
+    BasicProperties,
+    content_type=texts,
+    content_encoding=texts,
+    headers=st.one_of(st.none(), st.dictionaries(texts.filter(bool), texts, max_size=3)),
+    delivery_mode=st.sampled_from([None, 1, 2]),
+    priority=st.sampled_from([None, 7]),
+    correlation_id=texts,
+    reply_to=texts,
+    expiration=texts,
+    message_id=st.one_of(texts, st.just("\udcff")),
+    timestamp=st.sampled_from([None, 9]),
+    cluster_id=texts,
+)
+damages = st.tuples(st.integers(0, 40), st.integers(0, 255))
+
+
+@given(st.lists(st.tuples(any_properties, st.one_of(st.none(), damages), bodies), min_size=1))
+def test_ids_are_cut_as_they_are_decoded(
+    given_: list[tuple[BasicProperties, tuple[int, int] | None, bytes]],
+) -> None:
+    """Whatever stands before them, and beside properties that are damaged."""
+    contents: list[bytes] = []
+    for each, damage, body in given_:
+        raw = bytearray(each.encode())
+        if damage is not None and damage[0] < len(raw):
+            raw[damage[0]] = damage[1]
+        contents.append(content(bytes(raw), body, FRAME_MAX))
+    run = Run("", "q", False, 1, 1)
+    found = Chunk.of("q", [(run, one) for one in contents]).ids(Scratch())
+    assert len(found) == len(contents)
+    for (each, damage, _), one, name in zip(given_, contents, found, strict=True):
+        if damage is None:
+            assert name == each.message_id
+        else:
+            assert message_id(properties_of(one)) in (None, name)
+
+
+def test_ids_that_come_again_are_found_out(tmp_path: Path) -> None:
+    """Known ones, those of the batch, and those that stand in the chunk twice."""
+    ledger = Ledger(str(tmp_path), window=100)
+    ledger.record(1, [Part("q", 2, ["a", "b"]), Part("other", 1, ["c"])])
+    batch: set[str] = set()
+    assert ledger.repeats("q", ["c", "d"], batch) == []
+    assert ledger.repeats("q", ["b", "e", "d", "e", "f"], batch) == [0, 2, 3]
+    assert batch == {"c", "d", "e", "f"}
+
+
 def deliveries(wire: bytes, cuts: list[int]) -> Iterator[Deliveries]:
     """What a client's codec says of them."""
     connection = AmqpConnection(CLIENT)
@@ -153,10 +204,11 @@ def test_a_ledger_keeps_what_spark_knows(tmp_path: Path) -> None:
     for serial in (1, 2, 3, 4):
         ledger.record(serial, [Part("q", 3, [f"{serial}a", f"{serial}b"])])
     again = Ledger(str(tmp_path), window=4)
-    assert [again.knows("q", f"{serial}a") for serial in (1, 2, 3, 4)] == [False, False, True, True]
-    assert not again.knows("other", "4a")
+    names = [f"{serial}a" for serial in (1, 2, 3, 4)]
+    assert again.repeats("q", names, set()) == [2, 3]
+    assert again.repeats("other", ["4a"], set()) == []
     again.align(3)
-    assert (again.knows("q", "4a"), again.batch(4)) == (False, None)
+    assert (again.repeats("q", ["4a"], set()), again.batch(4)) == ([], None)
     assert Ledger(str(tmp_path), window=4).batch(3) == [Part("q", 3, ["3a", "3b"])]
 
 

@@ -20,7 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from sluicemq.client.consuming import Deliveries
-from sluicemq.spark.contents import Numbers, Octets, Run, bounds
+from sluicemq.spark.contents import Contents, Numbers, Octets, Run, bounds
+from sluicemq.spark.ids import message_ids
 
 SIZE_TYPE: Final = "I"
 Message = tuple[Run, bytes]
@@ -90,6 +91,11 @@ class Chunk:
         for run, content in messages:
             made._append(run, [content])
         return made
+
+    def ids(self, scratch: Scratch) -> list[str | None]:
+        """The message id of each, None where there is none."""
+        got = self.fetched(scratch)
+        return message_ids(Contents(got.runs, got.sizes, got.data))
 
     def messages(self) -> Iterator[Message]:
         """One by one."""

@@ -65,24 +65,25 @@ class Contents:
     """The contents of `runs` in `data`; `sizes`, in octets, are of those without a stride."""
 
     def __init__(self, runs: Sequence[Run], sizes: Numbers, data: Octets) -> None:
-        self._data = data
-        self._starts, self._ends = bounds(runs, sizes)
-        self._heads = self._starts + OVERHEAD + self._numbers(self._starts + SIZE_AT)
-        """Where header frames end, and body frames begin unless there are none."""
+        self.data = data
+        self.starts, self._ends = bounds(runs, sizes)
+        self.heads = self.starts + OVERHEAD + self._numbers(self.starts + SIZE_AT)
+        """Where header frames end, and body frames begin unless there are none. `starts` is where
+        the contents begin."""
         self._properties: pa.Array | None = None
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return len(self.starts)
 
     def bodies(self) -> pa.Array:
         """The bodies, without their frames."""
-        heads, ends = self._heads, self._ends
+        heads, ends = self.heads, self._ends
         empty = heads == ends
-        body_sizes = self._numbers(np.where(empty, self._starts, heads) + SIZE_AT)
+        body_sizes = self._numbers(np.where(empty, self.starts, heads) + SIZE_AT)
         if (empty | (body_sizes == ends - heads - OVERHEAD)).all():
-            return self._parts(heads + np.where(empty, 0, FRAME_HEAD), ends - ~empty)
-        view = memoryview(self._data)
-        cuts = zip(self._starts.tolist(), ends.tolist(), strict=True)
+            return self.parts(heads + np.where(empty, 0, FRAME_HEAD), ends - ~empty)
+        view = memoryview(self.data)
+        cuts = zip(self.starts.tolist(), ends.tolist(), strict=True)
         return pa.array([body_of(bytes(view[start:end])) for start, end in cuts], pa.binary())
 
     def take_offsets(self) -> Numbers:
@@ -106,21 +107,21 @@ class Contents:
 
     def _raw_properties(self) -> pa.Array:
         if self._properties is None:
-            self._properties = self._parts(self._starts + PROPERTIES_AT, self._heads - 1)
+            self._properties = self.parts(self.starts + PROPERTIES_AT, self.heads - 1)
         return self._properties
 
-    def _parts(self, lows: Numbers, highs: Numbers) -> pa.Array:
+    def parts(self, lows: Numbers, highs: Numbers) -> pa.Array:
         """A copy of these slices. Arrow sees the data as slices and gaps in turn, and takes every
         other."""
         edges = np.column_stack((lows, highs)).ravel().astype(np.int32)
-        buffers = [None, pa.py_buffer(edges), pa.py_buffer(self._data)]
+        buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.data)]
         both = pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
         return both.take(pa.array(np.arange(0, len(edges), 2)))
 
     def _numbers(self, places: Numbers) -> Numbers:
         """The 32 bits at each of these places."""
-        count = len(self._data) - 3
-        everywhere = np.ndarray((count,), ">u4", self._data, strides=(1,))
+        count = len(self.data) - 3
+        everywhere = np.ndarray((count,), ">u4", self.data, strides=(1,))
         found: Numbers = everywhere[places].astype(np.int64)
         return found
 

@@ -15,19 +15,18 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Container, Iterable
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, cast
 
 from sluicemq.client.blocking import BlockingClient
-from sluicemq.client.messages import properties_of
-from sluicemq.spark.chunks import Chunk, Message
+from sluicemq.spark.chunks import Chunk, Message, Scratch
 from sluicemq.spark.commits import Offset, Signs
 from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import Options
-from sluicemq.spark.schema import decode_properties
 from sluicemq.spark.transfer import ChunkServer
 
 WATCH_S: Final = 0.5
@@ -70,6 +69,7 @@ class Session:
         self._ledger = (
             Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
         )
+        self._scratch = Scratch()
         self._news = threading.Condition()
         self._signs = Signs(self.id, options.checkpoint_location)
         self._server = serve_chunks(options)
@@ -336,19 +336,23 @@ class Session:
     def _mark_known(self, chunks: Iterable[Chunk]) -> list[Part]:
         """Have executors skip what has come before; what the others are."""
         assert self._ledger is not None
-        seen: set[tuple[str, str]] = set()
+        batch: defaultdict[str, set[str]] = defaultdict(set)
         parts: list[Part] = []
         for chunk in chunks:
-            part = Part(chunk.queue, chunk.rows, [])
-            for row, (_, content) in enumerate(chunk.messages()):
-                name = message_id(chunk.queue, content)
-                if (chunk.queue, name) in seen or self._ledger.knows(chunk.queue, name):
-                    chunk.skip.append(row)
-                else:
-                    seen.add((chunk.queue, name))
-                    part.ids.append(name)
-            parts.append(part)
+            ids = self._ids(chunk)
+            chunk.skip = self._ledger.repeats(chunk.queue, ids, batch[chunk.queue])
+            for row in reversed(chunk.skip):
+                del ids[row]
+            parts.append(Part(chunk.queue, chunk.rows, ids))
         return parts
+
+    def _ids(self, chunk: Chunk) -> list[str]:
+        ids = chunk.ids(self._scratch)
+        if None in ids:
+            raise AmqpError(
+                f"exactlyOnce = true: a message in queue {chunk.queue!r} has no message_id"
+            )
+        return cast("list[str]", ids)
 
     def _replay(self, end: Offset) -> list[tuple[int, int]]:
         """The batch of a session before this one, once more: the same rows in the same tasks and
@@ -389,13 +393,15 @@ class Session:
                 chunks.append((self._server.offer(chunk), part.rows))
         return chunks
 
-    def _find(self, wanted: Container[tuple[str, str]]) -> dict[tuple[str, str], Message]:
+    def _find(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Message]:
         """Those of them that wait, the first of each id."""
         found: dict[tuple[str, str], Message] = {}
         for lane in self._lanes:
             for chunk in lane.peek():
-                for message in chunk.messages():
-                    key = (lane.queue, message_id(lane.queue, message[1]))
+                keys = [(lane.queue, each) for each in self._ids(chunk)]
+                if wanted.isdisjoint(keys):
+                    continue
+                for key, message in zip(keys, chunk.messages(), strict=True):
                     if key in wanted:
                         found.setdefault(key, message)
         return found
@@ -428,14 +434,6 @@ def serve_chunks(options: Options) -> ChunkServer:
         given = f"transferBind = {bind!r}" if bind else f"transferHost = {host!r}"
         at = f", transferPort = {port}" if port else ""
         raise AmqpError(f"{given}{at}: cannot listen there: {error}") from error
-
-
-def message_id(queue: str, content: bytes) -> str:
-    """Of one content."""
-    name = decode_properties(properties_of(content)).message_id
-    if name is None:
-        raise AmqpError(f"exactlyOnce = true: a message in queue {queue!r} has no message_id")
-    return name
 
 
 def count_ready(options: Options) -> dict[str, int]:

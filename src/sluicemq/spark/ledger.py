@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,22 +43,33 @@ class Ledger:
             self._batches = {serial: self._load(serial) for serial in serials}
         except (OSError, ValueError) as error:
             raise Refused(f"ledger = {directory!r}: cannot be used: {error}") from error
-        self._known = {
-            (part.queue, each)
-            for parts in self._batches.values()
-            for part in parts
-            for each in part.ids
-        }
-        self._count = len(self._known)
+        self._known: defaultdict[str, set[str]] = defaultdict(set)
+        """By queue."""
+        self._count = 0
+        for parts in self._batches.values():
+            self._learn(parts)
 
     def align(self, serial: int) -> None:
         """Spark's last batch is `serial`: what comes after it never was."""
         for later in [s for s in self._batches if s > serial]:
             self._drop(later)
 
-    def knows(self, queue: str, message_id: str) -> bool:
-        """Has it been in one of the batches remembered?"""
-        return (queue, message_id) in self._known
+    def repeats(self, queue: str, ids: Sequence[str], batch: set[str]) -> list[int]:
+        """Which of these ids of a queue, by their places from 0, have been in one of the batches
+        remembered or are in `batch`, the ids of that queue in a batch that is being made, or stand
+        here before. The others are added to it."""
+        fresh = set(ids)
+        known = self._known[queue]
+        if len(fresh) == len(ids) and fresh.isdisjoint(known) and fresh.isdisjoint(batch):
+            batch |= fresh
+            return []
+        found: list[int] = []
+        for place, each in enumerate(ids):
+            if each in batch or each in known:
+                found.append(place)
+            else:
+                batch.add(each)
+        return found
 
     def batch(self, serial: int) -> list[Part] | None:
         """What a batch was made of."""
@@ -67,7 +80,7 @@ class Ledger:
         path = self._path(serial)
         fresh = path.with_suffix(".tmp")
         with fresh.open("w") as file:
-            json.dump(parts, file)
+            file.write(json.dumps(parts))  # json.dump would encode it in Python
             file.flush()
             os.fsync(file.fileno())
         fresh.rename(path)
@@ -77,10 +90,13 @@ class Ledger:
         finally:
             os.close(folder)
         self._batches[serial] = parts
-        for part in parts:
-            self._known.update((part.queue, each) for each in part.ids)
-            self._count += len(part.ids)
+        self._learn(parts)
         self._trim()
+
+    def _learn(self, parts: Iterable[Part]) -> None:
+        for part in parts:
+            self._known[part.queue].update(part.ids)
+            self._count += len(part.ids)
 
     def _trim(self) -> None:
         while self._count > self._window and len(self._batches) > BATCHES_KEPT_MIN:
@@ -88,7 +104,7 @@ class Ledger:
 
     def _drop(self, serial: int) -> None:
         for part in self._batches.pop(serial):
-            self._known.difference_update((part.queue, each) for each in part.ids)
+            self._known[part.queue].difference_update(part.ids)
             self._count -= len(part.ids)
         self._path(serial).unlink(missing_ok=True)
 
