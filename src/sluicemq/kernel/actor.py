@@ -7,7 +7,8 @@ Three things keep one actor from making the others wait:
     a share    the actors of one connection take their turns within the turns of their Share
 
 and one thing decides who comes first: those who are `patient` (they bring work in) get turns worth
-INTAKE_WORK when no other actor has anything to do, or when the others have had PATIENCE_WORK.
+INTAKE_WORK when no other actor has anything to do, or when the others have had PATIENCE_WORK; more
+of both when many of them wait.
 
 What goes wrong in a turn stays there: an exception never leaves the scheduler. It tells `witness`,
 and the actor, which says by its kind what a fault in it means (`Actor.faulted`).
@@ -41,9 +42,22 @@ SHARE_WORK: Final = 1000
 PATIENCE_WORK: Final = 8000
 """Units that are spent before patient actors get their turns, when others are never done."""
 
+PATIENCE_WORK_EACH: Final = 128
+"""So many for each patient actor that waits, if that is more..."""
+
+PATIENCE_WORK_MAX: Final = 64_000
+"""... and no more than so many."""
+
 INTAKE_WORK: Final = 1000
 """Units that patient actors may spend until it is the others' turn again. What they bring in
-together is done together, which is cheaper than one by one; PATIENCE_WORK is enough to do it."""
+together is done together, which is cheaper than one by one; PATIENCE_WORK is enough to do it.
+With those who bring little each time it is so only because more of them wait then."""
+
+INTAKE_WORK_EACH: Final = 8
+"""So many for each patient actor that waits, if that is more..."""
+
+INTAKE_WORK_MAX: Final = 4000
+"""... and no more than so many."""
 
 NEVER_US: Final = 1 << 63
 """A time that does not come."""
@@ -134,12 +148,14 @@ class Scheduler:
             return True
         if self.is_held or (self.ready and not self.have_had_enough()):
             return False
-        self.intake = INTAKE_WORK
+        self.intake = min(max(INTAKE_WORK, self.patient.count * INTAKE_WORK_EACH), INTAKE_WORK_MAX)
         return True
 
     def have_had_enough(self) -> bool:
-        """Have the others had PATIENCE_WORK since patient actors last had their turns?"""
-        return max(self.spent, self.now_us() - self.intake_at_us) >= PATIENCE_WORK
+        """Have the others had what they get before patient actors have their turns again?"""
+        wanted = max(PATIENCE_WORK, self.patient.count * PATIENCE_WORK_EACH)
+        passed = max(self.spent, self.now_us() - self.intake_at_us)
+        return passed >= min(wanted, PATIENCE_WORK_MAX)
 
     def take_some_in(self, work: int) -> None:
         """Let patient actors have turns worth `work` units now, also while they are held."""

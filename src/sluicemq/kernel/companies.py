@@ -18,23 +18,28 @@ class Companies:
         self.waiting: dict[object, list[Actor]] = {}
         self.called: list[Actor] = []
         """What is left of the company whose turns have begun, the last first."""
+        self.count = 0
+        """How many wait."""
 
     def __bool__(self) -> bool:
-        return bool(self.called or self.waiting)
+        return self.count > 0
 
     def append(self, actor: Actor) -> None:
         """Its turn comes with those of its company that wait, or behind all."""
         company = actor if actor.company is None else actor.company
         self.waiting.setdefault(company, []).append(actor)
+        self.count += 1
 
     def popleft(self) -> Actor:
         """The next one, which does not wait any more."""
         if not self.called:
             self.called = self.waiting.pop(next(iter(self.waiting)))
             self.called.reverse()
+        self.count -= 1
         return self.called.pop()
 
     def clear(self) -> None:
         """Nobody waits."""
         self.waiting.clear()
         self.called = []
+        self.count = 0

@@ -7,10 +7,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.kernel.actor import PATIENCE_WORK, TURN_MAX, TURN_WORK, Actor, Scheduler, Share
+from sluicemq.kernel.actor import (
+    INTAKE_WORK,
+    INTAKE_WORK_EACH,
+    INTAKE_WORK_MAX,
+    PATIENCE_WORK,
+    PATIENCE_WORK_EACH,
+    PATIENCE_WORK_MAX,
+    TURN_MAX,
+    TURN_WORK,
+    Actor,
+    Scheduler,
+    Share,
+)
 from sluicemq.kernel.companies import Companies
 
 
@@ -234,6 +247,52 @@ def test_the_patient_are_not_forgotten_while_others_are_never_done() -> None:
     patient.post(1)
     assert scheduler.run(pieces // 2)
     assert ("p", 1) in log
+
+
+def pieces_before_the_patient(waiting: int) -> int:
+    """How many pieces of TURN_WORK one who is never done gets before `waiting` patient ones."""
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    busy = Digger(scheduler, "b", log)
+    crowd = [Patient(scheduler, f"p{number}", log) for number in range(waiting)]
+    busy.post(["x"] * (2 * PATIENCE_WORK_MAX // TURN_WORK))
+    for each in crowd:
+        each.post(1)
+    pieces = 0
+    while not any(name == "p0" for name, _ in log):
+        assert scheduler.run(1)
+        pieces += 1
+    return pieces - 1
+
+
+def test_the_others_have_the_more_time_the_more_of_the_patient_wait() -> None:
+    assert pieces_before_the_patient(1) == PATIENCE_WORK // TURN_WORK
+    many = 3 * PATIENCE_WORK // PATIENCE_WORK_EACH
+    assert pieces_before_the_patient(many) == pytest.approx(3 * PATIENCE_WORK / TURN_WORK, abs=2)
+    assert pieces_before_the_patient(2000) == pytest.approx(PATIENCE_WORK_MAX / TURN_WORK, rel=0.1)
+
+
+def turns_before_the_others(waiting: int) -> int:
+    """How many of `waiting` patient ones have a turn before one who always has something to do."""
+    scheduler = Alarm()
+    log: list[tuple[str, object]] = []
+    other = Scribe(scheduler, "b", log)
+    crowd = [Patient(scheduler, f"p{number}", log) for number in range(waiting)]
+    for each in crowd:
+        each.post(1)
+    assert scheduler.run(1)
+    other.post(2)
+    while ("b", 2) not in log:
+        assert scheduler.run(1)
+    return sum(what == 1 for _, what in log)
+
+
+def test_the_more_of_the_patient_wait_the_more_come_together() -> None:
+    few = turns_before_the_others(60)
+    many = turns_before_the_others(300)
+    assert INTAKE_WORK / 60 < few < 60
+    assert few * 2 < many
+    assert turns_before_the_others(2000) <= many * INTAKE_WORK_MAX / (300 * INTAKE_WORK_EACH) + 1
 
 
 def test_the_patient_of_a_company_have_their_turns_together() -> None:
