@@ -13,7 +13,9 @@ from sluicemq.chain.crashing import Crash
 from sluicemq.chain.message_store import MessageStore, StoreWrite
 from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.reader import Reader
+from sluicemq.chain.republishing import Republisher
 from sluicemq.chain.unacked import Span
+from sluicemq.chain.upkeep import Upkeep
 from sluicemq.chain.writer import Writer
 from sluicemq.flow import confirms
 from sluicemq.flow.alarm import AlarmBoard
@@ -367,3 +369,40 @@ def a_queue_is_read_back_without_its_messages(patch: pytest.MonkeyPatch) -> None
         return found
 
     patch.setattr(OneQueue, "run_one", emptied)
+
+
+@canary
+def a_dead_letter_leaves_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
+    def settled(_: Any, self: Republisher, republish: Any) -> None:
+        republish.open -= 1
+        done, republish.done = republish.done, None
+        if done is not None:
+            self.source.post(done)
+
+    rarely(patch, Republisher, "settled", 1, settled)
+
+
+@canary
+def a_dead_letter_goes_to_one_grave_only(patch: pytest.MonkeyPatch) -> None:
+    def way_by(original: Any, self: Republisher, names: tuple[str, ...], letter: Any) -> Any:
+        return original(self, names[:1], letter)
+
+    rarely(patch, Republisher, "way_by", 1, way_by)
+
+
+@canary
+def the_last_dead_letter_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def letters(original: Any, self: Upkeep, effect: Any) -> Any:
+        found = original(self, effect)
+        return found[:-1] if len(found) > 1 else found
+
+    rarely(patch, Upkeep, "letters", 1, letters)
+
+
+@canary
+def a_dead_letter_comes_twice(patch: pytest.MonkeyPatch) -> None:
+    def offer(original: Any, self: Republisher, *arguments: Any) -> None:
+        original(self, *arguments)
+        original(self, *arguments)
+
+    rarely(patch, Republisher, "offer", 5, offer)

@@ -24,6 +24,9 @@ SEEN_BY_CLIENTS = (
     "redelivered_without_its_flag",
     "prefetch_overlooked",
     "publish_lost_on_its_way",
+    "a_dead_letter_goes_to_one_grave_only",
+    "the_last_dead_letter_is_forgotten",
+    "a_dead_letter_comes_twice",
 )
 """Bugs that break what was promised to clients in plain sight."""
 

@@ -34,10 +34,21 @@ TAIL_LINES = 40
     type=click.Choice(PROFILES),
     help="The flow profile, instead of the one that the seed chooses.",
 )
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Without what only some seeds have, such as dead letters; a seed is another run then.",
+)
 @click.option("--short-log", is_flag=True, help="Also print the last events, one line each.")
 @click.option("--trace", is_flag=True, help="Print every event, one line each.")
 def sim(
-    seed: int, count: int, steps: int, profile: str | None, short_log: bool, trace: bool
+    seed: int,
+    count: int,
+    steps: int,
+    profile: str | None,
+    plain: bool,
+    short_log: bool,
+    trace: bool,
 ) -> None:
     """Run the broker in simulation; everything that happens follows from SEED.
 
@@ -45,11 +56,11 @@ def sim(
     When a promise was broken: the last events too, and exit code 1.
     """
     if count > 1:
-        sys.exit(1 if several(range(seed, seed + count), steps, profile) else 0)
+        sys.exit(1 if several(range(seed, seed + count), steps, profile, plain) else 0)
     log = ShortLog(kept=0 if trace else TAIL_LINES)
     if trace:
         click.echo(HEADING)
-    report = simulate(seed, steps, profile, log)
+    report = simulate(seed, steps, profile, log, plain)
     click.echo("\n".join(report.lines()))
     if report.failure or short_log:
         click.echo("\n".join(["", HEADING, *log.lines]))
@@ -58,11 +69,11 @@ def sim(
         sys.exit(1)
 
 
-def several(seeds: range, steps: int, profile: str | None) -> int:
+def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
     """A line a seed, and their sum; returns how many failed."""
     failed = 0
     for seed in seeds:
-        report = simulate(seed, steps, profile)
+        report = simulate(seed, steps, profile, plain=plain)
         failed += bool(report.failure)
         click.echo(one_line(report))
     click.echo(f"{len(seeds)} seeds, {failed} failed")

@@ -6,7 +6,8 @@ bounds      with R, C, S the initial credit of reader -> channel, channel -> que
             queue -> store, D of deliveries; what a link lets through beyond its credit is
             reader -> channel    nothing: the reader hands on what credit allows
             channel -> queue     2 R - 1: a batch may overspend by R - 1, and R more may come
-                                 until its grants are kept back
+                                 until its grants are kept back; of dead letters a whole lot goes
+                                 on its way at once
             queue -> store       2 L (C + 2 R - 1) - 1: L channels have published since its
                                  gate shut, and each may fill its link twice; and what was paged
                                  out since then: a chunk, or what was requeued behind delta
@@ -37,10 +38,12 @@ from sluicemq.chain.channel import bytes_of
 from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
+from sluicemq.chain.republishing import Republisher
 from sluicemq.chain.writer import FRAMES_BYTES, Frames
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.delivery_window import DeliveryOutflow
+from sluicemq.limits import DEAD_LETTERS_MAX
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.sim.history import PromiseBroken, promise
@@ -198,6 +201,7 @@ class Checkers:
         self.checks = 0
         self.alarmed = False
         self.waiting = Waiting()
+        self.republishers: list[Republisher] = []
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         (vhost,) = self.broker.vhosts.values()
         self._declare = vhost.declare_queue
@@ -248,6 +252,9 @@ class Checkers:
             self.waiting.count(channel, channel.inflow)
         for each in (*self.queues, *self.crashed):
             self.waiting.count(each)
+        self.republishers = self.all_republishers()
+        for republisher in self.republishers:
+            self.waiting.count(republisher)
         self.waiting.count(self.broker.store)
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self.links()
@@ -262,6 +269,11 @@ class Checkers:
         alarmed = bool(self.broker.alarms.reasons)
         self.totals.alarms += alarmed and not self.alarmed
         self.alarmed = alarmed
+
+    def all_republishers(self) -> list[Republisher]:
+        """Those of queues, as far as there are any."""
+        found = (queue.upkeep.republisher for queue in self.queues)
+        return [republisher for republisher in found if republisher is not None]
 
     def waits_for_disk(self) -> bool:
         """Has somebody asked the disk for something, or will again when there is space?"""
@@ -322,6 +334,9 @@ class Checkers:
                 self.link(CHANNEL, outflow, inflow, double - 1)
             if not channel.closing:
                 self.deliveries(channel)
+        for republisher in self.republishers:
+            for outflow, inflow in republisher.links.values():
+                self.link(CHANNEL, outflow, inflow, DEAD_LETTERS_MAX)
         for queue, spy in self.queues.items():
             self.to_store(queue, spy)
 
@@ -586,8 +601,12 @@ class Checkers:
         promise(not broker.alarms.listeners, "alarm listeners left")
         for vhost in broker.vhosts.values():
             promise(not vhost.exclusive, "exclusive queues left:", *vhost.exclusive)
+        self.republishers = self.all_republishers()
         for queue in broker.all_queues():
-            promise(not queue.upstream, queue.name, "still has senders")
+            senders = [each for each in queue.upstream if each not in self.republishers]
+            promise(not senders, queue.name, "still has senders")
             promise(not queue.machine.consumers.count, queue.name, "still has consumers")
         if broker.budget is not None:
-            promise(broker.budget.links == 0, "links left in the budget:", broker.budget.links)
+            kept = sum(len(republisher.links) for republisher in self.republishers)
+            left = broker.budget.links - kept
+            promise(left == 0, "links left in the budget:", left)

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
-from sluicemq.sim.history import ACKED, REQUEUED, WORK, Consumption, Delivery, Holder, promise
-from sluicemq.sim.messages import id_of_body
+from sluicemq.sim.history import (
+    ACKED,
+    LASTING,
+    REJECTED,
+    REQUEUED,
+    Consumption,
+    Delivery,
+    Holder,
+    promise,
+)
+from sluicemq.sim.messages import first_death, id_of_body
 from sluicemq.sim.peer import Role
 from sluicemq.sim.world import MS
 
@@ -47,6 +56,9 @@ class Taker(Role):
         if self.recovering and not no_ack:
             promise(id_of_body(*raw) is not None, self.holder, "receives what nobody sent")
             return
+        source = self.work.book.queue(by.queue).source
+        died_in = source and source.name
+        promise(first_death(raw[0]) == died_in, self.holder, "gets what died in another queue")
         delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack)
         if not no_ack:
             self.held[tag] = delivery
@@ -89,9 +101,12 @@ class Taker(Role):
     def give_back(self, tag: int) -> None:
         """nack or reject; to the queue, unless it was there often enough."""
         message = self.held[tag].message
-        seen = self.work.book.queue(self.held[tag].by.queue).seen[message]
-        requeue = len(seen) < TIMES_MAX
+        queue = self.work.book.queue(self.held[tag].by.queue)
+        requeue = len(queue.seen[message]) < TIMES_MAX
         dice = self.work.dice
+        if queue.graves and dice.randrange(2):
+            self.reject(tag)
+            return
         several = dice.randrange(6)
         tags = list(self.held) if several == 0 else [each for each in self.held if each <= tag]
         if several <= 2 and all(self.times(each) < TIMES_MAX for each in tags):
@@ -103,8 +118,21 @@ class Taker(Role):
             else:
                 self.send(m.BasicNack(delivery_tag=tag, multiple=True, requeue=True))
             return
-        self.settle([tag], REQUEUED if requeue else ACKED)
-        if dice.randrange(2):
+        if not requeue:
+            self.reject(tag)
+            return
+        self.settle([tag], REQUEUED)
+        self.send_back(tag, requeue)
+
+    def reject(self, tag: int) -> None:
+        """It is not wanted here any more: dead, where there are graves."""
+        queue = self.work.book.queue(self.held[tag].by.queue)
+        self.settle([tag], REJECTED if queue.graves else ACKED)
+        self.send_back(tag, requeue=False)
+
+    def send_back(self, tag: int, requeue: bool) -> None:
+        """By one of two methods."""
+        if self.work.dice.randrange(2):
             self.send(m.BasicNack(delivery_tag=tag, requeue=requeue))
         else:
             self.send(m.BasicReject(delivery_tag=tag, requeue=requeue))
@@ -152,7 +180,7 @@ class Consumer(Taker):
         self.next_consumer = 0
 
     def opened(self) -> None:
-        if self.work.book.queue(self.queue).promise != WORK:
+        if self.work.book.queue(self.queue).promise not in LASTING:
             self.ask(self.work.declaration(self.queue))
         else:
             self.begin()
@@ -204,7 +232,7 @@ class Consumer(Taker):
     def cancelled(self, tag: str) -> None:
         """The queue was deleted: start anew on another channel."""
         history = self.work.book.queue(self.queue)
-        expected = history.promise != WORK or history.had_fault
+        expected = history.promise not in LASTING or history.had_fault
         promise(expected, self.holder, "is cancelled")
         if tag not in self.cancelling:
             self.close()
@@ -212,7 +240,7 @@ class Consumer(Taker):
     def may_be_refused(self, code: int) -> bool:
         """Somebody may delete the queue before it is consumed from, or it is being read back."""
         history = self.work.book.queue(self.queue)
-        return code == 404 and (history.promise != WORK or history.had_fault)
+        return code == 404 and (history.promise not in LASTING or history.had_fault)
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
         assert isinstance(method, m.BasicDeliver)

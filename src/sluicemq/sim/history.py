@@ -4,7 +4,8 @@ Knows nothing of the broker's inside: everything here comes from what clients se
 (`accepted` and `safe` are told by the model, and make the same promises checkable at once.)
 
     lost         confirmed, or sent on a connection that ended well => seen by a consumer of each
-                 queue it was routed to; of a connection that broke a prefix is seen, without gaps
+                 queue it was routed to; of a connection that broke a prefix is seen, without gaps.
+                 Where messages die: acknowledged there, or seen in each of the graves
     invented     every message seen is one that was sent, to the last bit, to a queue it was sent to
     confirms     each number once, only numbers that were used, only after it is safe everywhere,
                  a returned message only after its basic.return
@@ -33,6 +34,7 @@ A crash ends all connections at once. Of what was sent before it:
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 from sluicemq.errors import SluiceError
@@ -47,10 +49,19 @@ VOLATILE: Final = "volatile"
 LISTENING: Final = "listening"
 """Exclusive or auto-delete, made by who consumes from it, gone with it."""
 
+DYING: Final = "dying"
+"""What is not acknowledged here dies, and goes to the graves."""
+GRAVE: Final = "grave"
+"""Takes in what has died elsewhere: in no order, and twice when the broker is killed between."""
+LASTING: Final = (WORK, DYING, GRAVE)
+"""Queues that are there all the time, and lose nothing."""
+
 PASSING: Final = (VOLATILE, LISTENING)
 """Queues that come and go: what is sent may or may not get in, and may be gone again."""
 
 OUT, ACKED, REQUEUED, NO_ACK = "out", "acked", "requeued", "no-ack"
+REJECTED: Final = "rejected"
+"""By a consumer, and dead by that."""
 
 ENDED_WELL: Final = "closed"
 BROKEN: Final = "broken"
@@ -203,10 +214,12 @@ class QueueHistory:
     __slots__ = (
         "accepted",
         "before_fault",
+        "buried",
         "confirmed",
         "durable",
         "given_back_since",
         "given_back_unseen",
+        "graves",
         "had_fault",
         "highest",
         "name",
@@ -214,6 +227,7 @@ class QueueHistory:
         "on_disk_at_crash",
         "promise",
         "seen",
+        "source",
     )
 
     def __init__(self, name: str, kind: str, durable: bool) -> None:
@@ -239,10 +253,37 @@ class QueueHistory:
         """What the broker had dealt with at this moment is durable."""
         self.on_disk_at_crash: list[int] = []
         """`on_disk` at each crash."""
+        self.graves: tuple[QueueHistory, ...] = ()
+        """Where all goes that dies here."""
+        self.source: QueueHistory | None = None
+        """Where all has died that comes here; None: it is published here."""
+        self.buried: Counter[MessageId] = Counter()
+        """How often each message has died here and left."""
 
     def is_taken(self, message: MessageId) -> bool:
         """Somebody is done with it: it may be confirmed without ever having been on the disk."""
         return any(each.state in (ACKED, NO_ACK) for each in self.seen.get(message, ()))
+
+    def leads_to(self, *graves: QueueHistory) -> None:
+        """What dies here goes there."""
+        self.graves = graves
+        for grave in graves:
+            grave.source = self
+
+    def has_arrived(self, message: MessageId) -> bool:
+        """Has a client had it who is done with it, here or in each of the graves?"""
+        if not self.graves:
+            return message in self.seen
+        return self.is_taken(message) or all(each.has_arrived(message) for each in self.graves)
+
+    def survives(self) -> bool:
+        """Is what is persistent here after a crash, wherever it has got to?"""
+        return self.durable and all(each.survives() for each in self.graves)
+
+    def sent_before_fault(self, stream: int) -> int:
+        """So many messages of the stream were sent before a fault was mended, here or there."""
+        there = (each.sent_before_fault(stream) for each in self.graves)
+        return max(self.before_fault.get(stream, 0), *there, 0)
 
 
 class History:
@@ -260,6 +301,8 @@ class History:
         self.delivered = 0
         self.redelivered = 0
         self.settled = 0
+        self.buried = 0
+        """Messages that have died and gone to graves."""
         self.crashes: list[str] = []
         """Kinds of crashes, in order."""
         self.moment = 0
@@ -322,7 +365,7 @@ class History:
                 if (
                     sent.persistent
                     and queue.durable
-                    and queue.promise != LOSSY  # somebody may have taken it and nobody has seen it
+                    and queue.promise not in (LOSSY, DYING)  # it may have gone unseen
                     and not queue.is_taken((stream.number, each - 1))
                 ):
                     queue.confirmed = max(queue.confirmed, sent.at)
@@ -365,6 +408,10 @@ class History:
         """The queue has taken the message in: the next of its stream, none is left out."""
         history = self.queue(queue)
         number, sequence = message
+        if history.source is not None:
+            well = self.may_have(history, message)
+            promise(well, queue, "takes in", message, "which cannot have died for it")
+            return
         if history.promise in PASSING or history.had_fault:
             sent = self.streams[number].sent[sequence]
             in_order = history.accepted.get(number, -1) < sequence
@@ -382,6 +429,30 @@ class History:
         """The queue may confirm the message from now on."""
         self.streams[message[0]].sent[message[1]].safe.append(queue)
 
+    def bury(self, queue: str, message: MessageId) -> None:
+        """A message that has died has left the queue: each time it is safe in each grave."""
+        history = self.queue(queue)
+        history.buried[message] += 1
+        self.buried += bool(history.graves)
+        safe = self.streams[message[0]].sent[message[1]].safe
+        for grave in history.graves:
+            there = safe.count(grave.name) >= history.buried[message]
+            promise(there, queue, "lets go of", message, "before it is safe in", grave.name)
+
+    def may_have(self, history: QueueHistory, message: MessageId) -> bool:
+        """Can the queue have a message that was sent where this one was?"""
+        source = history
+        while source.source is not None:
+            source = source.source
+        sent = self.streams[message[0]].sent[message[1]]
+        return source.name in sent.targets or (source.promise in PASSING and sent.spread)
+
+    def may_have_copies(self, history: QueueHistory) -> bool:
+        """Can a message have come here twice?"""
+        if history.source is None:
+            return False
+        return bool(self.crashes) or history.had_fault or history.source.had_fault
+
     # -- consuming
 
     def deliver(
@@ -395,14 +466,17 @@ class History:
         known = number < len(self.streams) and sequence < len(self.streams[number].sent)
         promise(known, by.holder, "receives", message, "which was not sent yet")
         sent = self.streams[number].sent[sequence]
-        right = by.queue in sent.targets or (history.promise in PASSING and sent.spread)
+        right = self.may_have(history, message)
         promise(right, message, "comes from", by.queue, "not from", sent.targets)
         before = history.seen.setdefault(message, [])
-        for earlier in before:
+        copies = self.may_have_copies(history)
+        for earlier in before if not copies else ():
             self._may_come_again(message, earlier, by)
         stream = self.streams[number]
         crossed = sequence < max(stream.before_crash, stream.before_stop)
-        if before:
+        if before and copies:
+            pass  # it is another one, or the same
+        elif before:
             promise(redelivered, message, "comes again to", by.holder, "without being flagged")
         elif redelivered:
             why = "is flagged, but nobody can have had it"
@@ -411,7 +485,9 @@ class History:
         self.redelivered += redelivered
         crashes = len(self.crashes)
         first_since = crossed and not any(each.crashes == crashes for each in before)
-        if not redelivered or (first_since and not history.given_back_since):
+        if history.source is not None:
+            pass  # they come as they died
+        elif not redelivered or (first_since and not history.given_back_since):
             row = number, min(sent.priority, history.highest)
             last = by.last_of.get(row, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
@@ -437,6 +513,9 @@ class History:
             promise(bool(holder.ended), where, "while", holder, "holds it")
         elif earlier.state == REQUEUED:
             return
+        elif earlier.state == REJECTED:
+            lost = holder.ended == BROKEN or earlier.crashes < len(self.crashes)
+            promise(lost, where, "after", holder, "rejected it")
         elif earlier.crashes < len(self.crashes):
             on_disk = self.queue(by.queue).on_disk_at_crash[earlier.crashes]
             if self.crashes[earlier.crashes] == STOP:
@@ -538,19 +617,18 @@ class History:
                 first = next(iter(stream.unconfirmed), None)
                 promise(first is None, stream.name, "never hears of", first)
             for name, sequences in stream.sent_to.items():
-                if self.queues[name].promise == WORK:
+                if self.queues[name].promise in LASTING:
                     self._seen_without_gaps(stream, name, sequences)
 
     def _seen_without_gaps(self, stream: Stream, name: str, sequences: list[int]) -> None:
         queue = self.queues[name]
+        before_fault = queue.sent_before_fault(stream.number)
         missing: int | None = None
         for sequence in sequences:
             sent = stream.sent[sequence]
-            survives = queue.durable and sent.persistent
-            seen = (stream.number, sequence) in queue.seen
-            crashed = sequence < stream.before_crash
-            if sequence < queue.before_fault.get(stream.number, 0):
-                crashed = True
+            survives = sent.persistent and queue.survives()
+            seen = queue.has_arrived((stream.number, sequence))
+            crashed = sequence < max(stream.before_crash, before_fault)
             if crashed or (sequence < stream.before_stop and not survives):
                 must = crashed and survives and sent.confirmed
                 lost = f"{(stream.number, sequence)} of {stream.name} is lost in {name}"

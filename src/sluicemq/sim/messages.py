@@ -44,7 +44,14 @@ PROPERTIES: Final = tuple(
 )
 """Raw properties by kind."""
 
-DELIVERY_COUNT: Final = "x-delivery-count"
+ADDED: Final = (
+    "x-delivery-count",
+    "x-death",
+    "x-first-death-reason",
+    "x-first-death-queue",
+    "x-first-death-exchange",
+)
+"""Headers of the broker's own."""
 
 
 def is_persistent(kind: int) -> bool:
@@ -90,14 +97,22 @@ def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
     stream, sequence, kind, size = HEAD.unpack_from(body)
     if kind >= len(PROPERTIES):
         return None
-    if properties != PROPERTIES[kind] and without_count(properties) != PROPERTIES[kind]:
+    if properties != PROPERTIES[kind] and as_sent(properties) != PROPERTIES[kind]:
         return None
     return (stream, sequence) if body == body_of(stream, sequence, kind, size) else None
 
 
-def without_count(properties: bytes) -> bytes:
-    """As they were before the broker has added how often the message had come back."""
+def as_sent(properties: bytes) -> bytes:
+    """Without what the broker has added: how often the message had come back, how it died."""
     decoded = BasicProperties.decode(properties)
-    headers = dict(decoded.headers or {})
-    count = headers.pop(DELIVERY_COUNT, None)
-    return replace(decoded, headers=headers or None).encode() if count else properties
+    headers = {k: v for k, v in (decoded.headers or {}).items() if k not in ADDED}
+    if len(headers) == len(decoded.headers or {}):
+        return properties
+    return replace(decoded, headers=headers or None).encode()
+
+
+def first_death(properties: bytes) -> object:
+    """The queue that the message died in first; None: it has not."""
+    if b"x-first-death-queue" not in properties:
+        return None
+    return (BasicProperties.decode(properties).headers or {})["x-first-death-queue"]

@@ -12,7 +12,13 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.queue import Queue
+from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
+from sluicemq.chain.intake import Intake
+from sluicemq.chain.pacer import Pacer
+from sluicemq.chain.policing import Policing
+from sluicemq.chain.queue import ClassicShell, Queue
+from sluicemq.chain.republishing import Republisher
+from sluicemq.sim.features import NO_FEATURES
 from sluicemq.sim.history import LISTENING
 from sluicemq.sim.peer import Peer
 
@@ -29,6 +35,10 @@ QUEUE_PERCENT: Final = 50
 """Of the others: in a queue, whatever was promised of it."""
 
 
+TURNS_ONLY: Final = (Intake, Policing, Pacer, ConsumerTimeouts)
+"""Actors that hear too seldom of anything to wait for that."""
+
+
 class Mistake(Exception):
     """A planted one."""
 
@@ -42,23 +52,38 @@ class Mistakes:
         self.planted: dict[Actor, None] = {}
         """Actors whose turns will have one."""
         self.happened: list[str] = []
+        self.everywhere = work.swarm.features != NO_FEATURES
+        """In actors of every kind, as seeds with features have it."""
         self.over = False
 
     def plant(self, node: Node) -> None:
         """One, in a turn that comes soon."""
         if self.random.randrange(100) < VITAL_PERCENT:
-            self.strike(self.random.choice(vital(node)), None)
+            self.strike_vital(node)
             return
         queues = self.sound(node)
         if queues and self.random.randrange(100) < QUEUE_PERCENT:
-            self.strike(self.random.choice(queues), None)
+            queue = self.random.choice(queues)
+            workers = workers_of(queue)
+            is_spared = not workers or self.random.randrange(2)
+            self.strike(queue if is_spared else self.random.choice(workers), None)
             return
         victims = [peer for peer in self.work.peers[1:] if not peer.over and not peer.leaving]
         if victims:
             peer = self.random.choice(victims)
             reader = peer.socket.reader
             kinds = [reader, reader, reader.writer, *reader.channels.values()]
+            if self.everywhere:
+                kinds += [reader.intake] * 3
             self.strike(self.random.choice(kinds), peer)
+
+    def strike_vital(self, node: Node) -> None:
+        """Those that seldom have a turn get one for it."""
+        idle = seldom(node) if self.everywhere else []
+        actor = self.random.choice([*vital(node), *idle])
+        self.strike(actor, None)
+        if actor in idle:
+            actor.schedule()
 
     def sound(self, node: Node) -> list[Actor]:
         """Queues that would be there again: one fault in the life of a node each."""
@@ -76,12 +101,16 @@ class Mistakes:
             return
         self.planted[actor] = None
         name = self.random.choice(("receive", "turn_ended"))
+        if isinstance(actor, TURNS_ONLY):
+            name = "turn_ended"
         after = self.random.randrange(2) == 0
         original: Callable[..., Any] = getattr(actor, name)
 
         def mistaken(*arguments: Any) -> None:
             setattr(actor, name, original)
             spent = self.planted.pop(actor, self) is self
+            queue = queue_of(actor)
+            spent |= queue is not None and queue.name in queue.vhost.crashes
             if spent or self.over or not self.work.up or (peer is not None and peer.over):
                 original(*arguments)
                 return
@@ -90,14 +119,35 @@ class Mistakes:
             self.happened.append(type(actor).__name__.lower())
             if peer is not None:
                 peer.expect_close()
-            elif isinstance(actor, Queue):
-                self.work.book.fault(actor.name)
+            elif queue is not None:
+                self.work.book.fault(queue.name)
             raise Mistake
 
         setattr(actor, name, mistaken)
+
+
+def queue_of(actor: Actor) -> Queue | None:
+    """Whose mistakes are this queue's."""
+    if isinstance(actor, Republisher):
+        return queue_of(actor.source)
+    return actor if isinstance(actor, Queue) else None
+
+
+def workers_of(queue: Actor) -> list[Actor]:
+    """Actors that work for a queue, and for no other."""
+    if not isinstance(queue, ClassicShell) or queue.upkeep.republisher is None:
+        return []
+    return [queue.upkeep.republisher]
 
 
 def vital(node: Node) -> list[Actor]:
     """Actors that all share."""
     broker = node.broker
     return [broker.store, node.monitor, node.monitor.retargeting, broker.deadlines]
+
+
+def seldom(node: Node) -> list[Actor]:
+    """More of those, which have few turns."""
+    pacer = node.broker.pacer
+    idle: list[Actor] = [node.broker.policing, node.timeouts]
+    return idle if pacer is None else [*idle, pacer]

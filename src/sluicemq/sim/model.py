@@ -13,8 +13,10 @@ been seen.
 from __future__ import annotations
 
 from bisect import insort
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.republishing import Republisher
 from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
@@ -160,7 +162,8 @@ class Spy(Replicator):
         self.senders: dict[Actor, None] = {}
         """Who published here, since somebody last cleared this."""
         self.handed_over = 0
-        """So many bodies were handed to the message store since then, to have their RAM."""
+        """So many bodies were handed to the message store since then, to have their RAM, or came
+        as dead letters: their publisher waits for credit only when a lot of them is through."""
         self.highest = queue.settings.max_priority or 0
         self.next_positions: dict[int, int] = {}
         """By priority."""
@@ -182,7 +185,10 @@ class Spy(Replicator):
         before = len(effects)
         self.inner.submit(command, effects)
         if isinstance(command, Publish):
-            self.senders[command.sender] = None
+            if isinstance(command.sender, Republisher):
+                self.handed_over += len(command.batch.contents)
+            else:
+                self.senders[command.sender] = None
         rest = self.machine.rest
         if rest is None:
             self.watch(command, effects[before:])
@@ -390,22 +396,43 @@ class Spy(Replicator):
         head = {entry.position: entry for entry in self.ready[:count]}
         del self.ready[:count]
         self.recognise(head, delivers)
-        known = {entry.id: entry.position for entry in head.values()}
-        for deliver in delivers:
+        known: dict[MessageId | None, list[int]] = {}
+        for entry in head.values():
+            known.setdefault(entry.id, []).append(entry.position)
+        for deliver in sorted(delivers, key=lambda each: not each.lot):
             alone = self.machine.consumers.single_active
             waits = alone and deliver.consumer is not delivers[0].consumer
             promise(not waits, self.name, "serves one that should wait")
             entries = []
             turn: Entry | None = None
-            for address, content in apart(deliver.address, deliver.contents):
-                position = known.pop(id_of_content(content), -1)
-                promise(position >= 0, self.name, "deals what is not its head")
-                entry = head[position]
+            for index, message in enumerate(apart(deliver.address, deliver.contents)):
+                address, content = message
+                copies = known.get(id_of_content(content), [])
+                promise(bool(copies), self.name, "deals what is not its head")
+                if len(copies) > 1:
+                    self.put_first(copies, head, deliver, index)
+                entry = head[copies.pop(0)]
                 promise(turn is None or turn < entry, self.name, "deals", entry.id, "out of order")
                 turn = entry
                 self.compare(entry, content, address, deliver.redelivered)
                 entries.append(entry)
             self.hand_out(deliver.lot, deliver.channel, deliver.consumer.no_ack, entries)
+
+    def put_first(
+        self, copies: list[int], head: dict[int, Entry], deliver: Deliver, index: int
+    ) -> None:
+        """Of copies of a message, which has died twice, the position of the one that is dealt out.
+        Of a no-ack delivery it is not told; what differs are the headers."""
+        if deliver.lot:
+            position = self.machine.lots[deliver.lot].positions[index]
+            promise(position in copies, self.name, "deals what is not its head")
+        else:
+            _, content = apart(deliver.address, deliver.contents)[index]
+            same = [at for at in copies if head[at].content in (content, None)]
+            promise(bool(same), self.name, "changes", head[copies[0]].id)
+            position = same[0]
+        copies.remove(position)
+        copies.insert(0, position)
 
     def recognise(self, head: dict[int, Entry], delivers: list[Deliver]) -> None:
         """Messages of the head that are seen for the first time since the restart. Where those of
@@ -480,6 +507,8 @@ class Spy(Replicator):
             there = None not in part and len(part) == end - start > 0
             promise(there, self.name, "settles", start, end, "of lot", number)
             lot.entries[start:end] = [None] * (end - start)
+            if lot.channel is self.machine.queue:
+                self.bury(part)
             if not self.deleted:
                 if command.outcome == REQUEUE:
                     self.requeue(part)
@@ -490,6 +519,12 @@ class Spy(Replicator):
             if not any(lot.entries):
                 del self.lots[number]
 
+    def bury(self, entries: list[Entry | None]) -> None:
+        """They have died, and are elsewhere now."""
+        for entry in entries:
+            if entry is not None and entry.id is not None:
+                self.book.bury(self.name, entry.id)
+
     def rejected(self, entries: list[Entry | None]) -> None:
         """They wait for being dead letters, in a lot of their own."""
         number = next(n for n in self.machine.lots if n not in self.lots)
@@ -497,15 +532,25 @@ class Spy(Replicator):
 
     def requeue(self, entries: list[Entry | None]) -> None:
         """Each back to its position, unless it has come back too often."""
-        limit = self.machine.settings.delivery_limit
-        for entry in entries:
-            if entry is None:
+        for too_often, some in groupby(entries, self.comes_back):
+            if too_often is None:
                 continue
-            entry.returns += 1
-            if limit is not None and entry.returns > limit:
-                self.leave(entry)
+            known = [entry for entry in some if entry is not None]
+            if not too_often:
+                for entry in known:
+                    insort(self.ready, entry)
+            elif self.machine.limits.dead_letters:
+                self.rejected([*known])
             else:
-                insort(self.ready, entry)
+                self.drop([*known])
+
+    def comes_back(self, entry: Entry | None) -> bool | None:
+        """Once more; too often? None: it is settled."""
+        if entry is None:
+            return None
+        entry.returns += 1
+        limit = self.machine.settings.delivery_limit
+        return limit is not None and entry.returns > limit
 
     # -- the whole state
 

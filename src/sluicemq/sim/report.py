@@ -116,6 +116,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
     totals.add(*checkers.gate_figures())
     shut, blocked_ns = totals.shut, totals.blocked_ns
     faults = simulation.fate.faults
+    mistakes = simulation.fate.mistakes.happened
     return {
         "events": simulation.timeline.happened,
         "runs of the node": simulation.cpu.runs,
@@ -128,6 +129,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "delivered": book.delivered,
         "redelivered": book.redelivered,
         "settled": book.settled,
+        "buried": book.buried,
         "syncs": simulation.disk.syncs,
         "reader paused": simulation.net.pauses,
         "pulls": simulation.net.pulls,
@@ -148,6 +150,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "most in store inbox": totals.store_inbox,
         "largest backlog bytes": totals.backlog_bytes,
         "failed starts": totals.failed_starts,
-        "mistakes": len(simulation.fate.mistakes.happened),
+        "mistakes": len(mistakes),
+        **{f"mistake {name}": mistakes.count(name) for name in sorted({*mistakes})},
         **{f"fault {name}": getattr(faults, name) for name in faults.__slots__},
     }

@@ -60,9 +60,10 @@ def simulate(
     steps: int = STEPS,
     profile: str | None = None,
     log: ShortLog | None = None,
+    plain: bool = False,
 ) -> Report:
-    """Run a seed to its verdict."""
-    return Simulation(swarm_of(seed, profile), steps, log).run()
+    """Run a seed to its verdict; `plain`: without features."""
+    return Simulation(swarm_of(seed, profile, plain), steps, log).run()
 
 
 class Simulation:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
 
-from sluicemq.amqp.types import Table
 from sluicemq.config import (
     KIB,
     MIB,
@@ -21,50 +20,16 @@ from sluicemq.config import (
     NetConfig,
     StorageConfig,
 )
+from sluicemq.sim.features import NO_FEATURES, Features, features_of
 from sluicemq.sim.history import LOSSY, VOLATILE, WORK
+from sluicemq.sim.plans import QueuePlan
 from sluicemq.sim.world import MS
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
-NOWHERE: Final = "nowhere"
-"""No such exchange: what dies goes through the broker's own publisher, and is dropped there."""
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))
 ROOMY: Final = 64 * MIB
 """A memory limit that the messages of a run do not reach. Below it a connection that publishes and
 consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge what fills memory."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueuePlan:
-    """One queue that is there from the start."""
-
-    name: str
-    durable: bool
-    promise: str
-    max_priority: int = 0
-    """0: it has no priorities."""
-    single_active: bool = False
-    lazy: bool = False
-    delivery_limit: int | None = None
-    message_ttl_ms: int | None = None
-    max_length: int | None = None
-
-    @property
-    def arguments(self) -> Table:
-        """Of its declaration."""
-        given: Table = {"x-max-priority": self.max_priority} if self.max_priority else {}
-        if self.single_active:
-            given["x-single-active-consumer"] = True
-        if self.lazy:
-            given["x-queue-mode"] = "lazy"
-        if self.delivery_limit is not None:
-            given["x-delivery-limit"] = self.delivery_limit
-        if self.message_ttl_ms is not None:
-            given["x-message-ttl"] = self.message_ttl_ms
-        if self.max_length is not None:
-            given["x-max-length"] = self.max_length
-        if self.message_ttl_ms is not None or self.max_length is not None:
-            given["x-dead-letter-exchange"] = NOWHERE
-        return given
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,6 +106,7 @@ class Swarm:
     low_water_bytes: int
     sync_ns_max: int
     storage: StoragePlan
+    features: Features = NO_FEATURES
 
     @property
     def breaks(self) -> bool:
@@ -191,23 +157,27 @@ class Swarm:
                     f"{q.name} {q.promise}{' durable' if q.durable else ''} {q.arguments or ''}"
                     for q in value
                 )
-            if isinstance(value, StoragePlan):
+            if isinstance(value, StoragePlan | Features):
                 value = ", ".join(f"{f.name} {getattr(value, f.name)}" for f in fields(value))
             shown.append(f"{each.name:22} {value}")
         return shown
 
 
-def swarm_of(seed: int, profile: str | None = None) -> Swarm:
-    """The parameters of a seed; `profile` replaces the one it would choose, and nothing else."""
+def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swarm:
+    """The parameters of a seed; `profile` replaces the one it would choose, and nothing else;
+    `plain`: without features."""
     swarm = _thrown(seed, profile)
+    features = NO_FEATURES if plain else features_of(seed)
     if swarm.breaks:
-        mistakes = Random(f"mistakes {seed}").choice((0, 0, 0, 10, 40))
+        percents = (0, 0, 0, 10, 40) if features == NO_FEATURES else (0, 10, 40)
+        mistakes = Random(f"mistakes {seed}").choice(percents)
         swarm = replace(swarm, mistake_percent=mistakes)
-    return swarm
+    queues = features.queues(seed)
+    return replace(swarm, features=features, queues=(*swarm.queues, *queues))
 
 
 def _thrown(seed: int, profile: str | None) -> Swarm:
-    """All but mistakes, which came later."""
+    """All but mistakes and features, which came later."""
     dice = Random(f"swarm {seed}")
     chosen = dice.choice(PROFILES)
     profile = profile or chosen

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.consumer import Consumer, Getter
-from sluicemq.sim.history import LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.features import GRAVES
+from sluicemq.sim.history import GRAVE, LASTING, LOSSY, VOLATILE, WORK, History
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Peer, Role
+from sluicemq.sim.plans import QueuePlan
 from sluicemq.sim.publisher import Publisher, Target
-from sluicemq.sim.swarm import QueuePlan, Swarm
+from sluicemq.sim.swarm import Swarm
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
@@ -68,12 +70,14 @@ class Workload:
         self.targets = self._targets()
         for plan in swarm.queues:
             self.book.queue(plan.name, plan.promise, plan.durable).highest = plan.max_priority
+        for plan in swarm.queues:
+            self.book.queue(plan.name).leads_to(*map(self.book.queue, plan.graves))
         self.peers.append(self.installer(self._steps(again=False), self.begin))
 
     # -- what there is
 
     def _targets(self) -> tuple[Target, ...]:
-        names = [plan.name for plan in self.swarm.queues]
+        names = [plan.name for plan in self.swarm.queues if plan.promise != GRAVE]
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
         direct = [Target("", name, (name,)) for name in names]
         first, last = work[0], work[-1]
@@ -92,15 +96,24 @@ class Workload:
     def _steps(self, again: bool) -> list[Method]:
         """Exchanges, queues, bindings. `again`: of what is durable only see that it is there."""
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
-        kept = [name for name in work if again and self.plan_of(name).durable]
+        lasting = [plan.name for plan in self.swarm.queues if plan.promise in LASTING]
+        kept = [name for name in lasting if again and self.plan_of(name).durable]
+        graves = [plan.name for plan in self.swarm.queues if plan.promise == GRAVE]
         binds: list[tuple[str, str, str]] = [
             *[(name, NEWS, "") for name in work[:2]],
             (work[0], TOPIC, "a.*"),
             (work[-1], TOPIC, "#.b"),
+            *[(name, GRAVES, "dead") for name in graves],
         ]
+        kinds = [(TOPIC, "topic")]
+        if graves:
+            kinds.append((GRAVES, self.swarm.features.dead_letters))
         steps: list[Method] = [
             m.ExchangeDeclare(exchange=NEWS, exchange_type="fanout"),
-            m.ExchangeDeclare(exchange=TOPIC, exchange_type="topic", passive=again, durable=True),
+            *[
+                m.ExchangeDeclare(exchange=name, exchange_type=kind, passive=again, durable=True)
+                for name, kind in kinds
+            ],
             *[
                 m.QueueDeclare(
                     queue=plan.name,
@@ -163,7 +176,9 @@ class Workload:
     def consumer(self) -> Role:
         """No-ack consumers stay away from connections that break, unless loss is allowed."""
         plan = self.dice.choice(self.swarm.queues)
-        no_ack = self.dice.randrange(3) == 0 and (plan.promise != WORK or not self.swarm.breaks)
+        no_ack = self.dice.randrange(3) == 0 and (
+            plan.promise not in LASTING or not self.swarm.breaks
+        )
         no_ack = no_ack or plan.promise == LOSSY
         return Consumer(self, self.name("channel"), plan.name, no_ack, drains=False)
 
@@ -171,7 +186,7 @@ class Workload:
         return Consumer(self, self.name("drain"), queue, no_ack=False, drains=True)
 
     def getter(self) -> Role:
-        plan = self.dice.choice([p for p in self.swarm.queues if p.promise == WORK])
+        plan = self.dice.choice([p for p in self.swarm.queues if p.promise in LASTING])
         no_ack = not self.swarm.breaks and self.dice.randrange(2) == 0
         return Getter(self, self.name("getter"), plan.name, no_ack)
 

@@ -1,0 +1,74 @@
+"""What a run may have beyond publishers and consumers of plain queues. A seed has some of it, or
+nothing: half of the seeds are what they were before there was any.
+
+    dead letters  a queue in which messages die, and the queues to which they go then
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from sluicemq.sim.history import DYING, GRAVE
+from sluicemq.sim.plans import QueuePlan
+
+GRAVES: Final = "graves"
+"""The exchange that leads to the graves."""
+FIRST_GRAVE, SECOND_GRAVE = "grave0", "grave1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Features:
+    """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none."""
+
+    dead_letters: str = ""
+
+    def queues(self, seed: int) -> tuple[QueuePlan, ...]:
+        """The queues that these need."""
+        return dying_queues(seed, self.dead_letters) if self.dead_letters else ()
+
+
+NO_FEATURES: Final = Features()
+
+
+def features_of(seed: int) -> Features:
+    """Thrown from the seed."""
+    dice = Random(f"features {seed}")
+    if dice.randrange(2):
+        return NO_FEATURES
+    return Features(dead_letters=dice.choice(("fanout", "direct", "topic")))
+
+
+def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
+    """A queue in which messages die, by age, by number, or by what its consumers say, and those
+    they go to. What dies in the first of two graves may go on to the second."""
+    dice = Random(f"graves {seed}")
+    durable = dice.randrange(3) > 0
+    graves = (FIRST_GRAVE, SECOND_GRAVE)[: dice.choice((1, 2))]
+    by: tuple[str, str | None] = (GRAVES, None if exchange_type == "fanout" else "dead")
+    if len(graves) == 1 and dice.randrange(2):
+        by = ("", FIRST_GRAVE)
+    dying = QueuePlan(
+        name=DYING,
+        durable=durable,
+        promise=DYING,
+        message_ttl_ms=dice.choice((None, 0, 1, 30, 300)),
+        max_length=dice.choice((None, None, 0, 2, 20)),
+        delivery_limit=dice.choice((None, 0, 1)),
+        lazy=dice.randrange(4) == 0,
+        max_priority=dice.choice((0, 0, 3)),
+        graves=graves,
+        dead_letters_by=by,
+    )
+    plans = [
+        QueuePlan(
+            name=name,
+            durable=durable or dice.randrange(2) > 0,
+            promise=GRAVE,
+            lazy=dice.randrange(4) == 0,
+            max_priority=dice.choice((0, 0, 3)),
+        )
+        for name in graves
+    ]
+    return (dying, *plans)

@@ -1,0 +1,52 @@
+"""What queues there are in a run, as the swarm throws them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sluicemq.amqp.types import Table
+
+NOWHERE: Final = "nowhere"
+"""No such exchange: what dies goes through the broker's own publisher, and is dropped there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueuePlan:
+    """One queue that is there from the start."""
+
+    name: str
+    durable: bool
+    promise: str
+    max_priority: int = 0
+    """0: it has no priorities."""
+    single_active: bool = False
+    lazy: bool = False
+    delivery_limit: int | None = None
+    message_ttl_ms: int | None = None
+    max_length: int | None = None
+    graves: tuple[str, ...] = ()
+    """The queues to which all that dies here goes; (): it goes nowhere."""
+    dead_letters_by: tuple[str, str | None] = (NOWHERE, None)
+    """The exchange through which it goes there, and the routing key, None: its own."""
+
+    @property
+    def arguments(self) -> Table:
+        """Of its declaration."""
+        given: Table = {"x-max-priority": self.max_priority} if self.max_priority else {}
+        if self.single_active:
+            given["x-single-active-consumer"] = True
+        if self.lazy:
+            given["x-queue-mode"] = "lazy"
+        if self.delivery_limit is not None:
+            given["x-delivery-limit"] = self.delivery_limit
+        if self.message_ttl_ms is not None:
+            given["x-message-ttl"] = self.message_ttl_ms
+        if self.max_length is not None:
+            given["x-max-length"] = self.max_length
+        if self.graves or self.message_ttl_ms is not None or self.max_length is not None:
+            exchange, key = self.dead_letters_by
+            given["x-dead-letter-exchange"] = exchange
+            if key is not None:
+                given["x-dead-letter-routing-key"] = key
+        return given
