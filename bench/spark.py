@@ -1,14 +1,15 @@
 """Spark's source and sink against a plain pika loop and our own client, in one run.
 
     python bench/spark.py [--messages 1000000] [--rows 2000000] [--minutes 0]
-                          [--broker sluicemq|rabbitmq] [--tables REGEX]
+                          [--flow 0] [--broker sluicemq|rabbitmq] [--tables REGEX]
 
 Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
 in turn. The source reads a full queue or stream into Spark's `noop` sink; its rate is over the time
 of the triggers that had rows, or over the whole batch query. `Spark alone` is a source whose rows
 are ready in its tasks: what Spark costs by itself. The sink writes `--rows` rows into a queue that
 keeps the last KEPT; its rate is over the whole query, and within its task from the first batch on.
-`--minutes` adds a long run at a steady rate and shows what memory does.
+`--minutes` adds a long run at a steady rate and shows what memory does; `--flow` so many seconds of
+FLOW_RATE rows a second from a queue through Spark into another one, and how long each took.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from pyspark.sql.types import StructType
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
-from sluicemq.client.messages import BasicProperties, Table, content, publish_frame
+from sluicemq.client.messages import BasicProperties, Table, body_of, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 from sluicemq.spark.data_source import AmqpDataSource
@@ -62,9 +63,18 @@ WINDOW: Final = 2000
 PIKA: Final = "pika loop"
 PIKA_ROWS: Final = 20_000
 STEADY_RATE: Final = 5000
+FLOW_RATE: Final = 1000
+FLOW_STEP_S: Final = 0.005
+WARM_S: Final = 10.0
+"""Of a flow, before it is measured: the JVM compiles."""
 KEPT: Final = 50_000
 """Messages that a queue keeps of those that are written: its memory is the same all along."""
 TIMING: Final = "timing"
+PARTS: Final = (
+    *("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets"),
+    "triggerExecution",
+)
+"""Of the time of a trigger, as Spark calls them; the last is all of it."""
 
 
 class TimedDataSource(AmqpDataSource):
@@ -431,12 +441,11 @@ def family() -> Iterator[tuple[int, str]]:
 
 def trigger_table(triggers: list[dict[str, int]]) -> None:
     """Medians of what a micro-batch costs beside its rows."""
-    parts = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets")
     full = [t for t in triggers if t["rows"] >= ROWS_PER_BATCH // 2]
     print(
         f"\nA micro-batch of {statistics.median(t['rows'] for t in full):,.0f} rows, ms (median):"
     )
-    for part in (*parts, "triggerExecution"):
+    for part in PARTS:
         print(f"  {part:18} {statistics.median(t.get(part, 0) for t in full):.0f}")
 
 
@@ -489,6 +498,72 @@ def long_run(bench: Bench, minutes: float) -> None:
     print(f"  {rows:,} rows in the progress kept")
 
 
+def flow(bench: Bench, seconds: float) -> None:
+    """From a queue through Spark into another: milliseconds from the publisher to the consumer, by
+    the clock both have."""
+    bench.empty()
+    target = f"{QUEUE}-out"
+    with connect(bench.url) as client:
+        client.declare_queue(target, durable=False)
+    stopping = threading.Event()
+    sent_and_took: list[tuple[float, float]] = []
+
+    def consume() -> None:
+        wire = Wire(Address.parse(bench.url), 30.0, "bench flow out")
+        subscription = Subscription(wire, target, PREFETCH_MAX)
+        while not stopping.is_set():
+            for event in subscription.poll(0.1):
+                now = time.time()
+                sent = [float(body_of(each)[:20]) for each in event.contents]
+                sent_and_took.extend((each, now - each) for each in sent)
+                subscription.acknowledge(event.tags[0], event.tags[-1])
+        wire.close()
+
+    thread = threading.Thread(target=consume)
+    with tempfile.TemporaryDirectory() as checkpoint:
+        rows = bench.stream().drop("exchange", "routing_key")
+        writer = rows.writeStream.format("amqp").options(uri=bench.url, routingKey=target)
+        query = writer.option("checkpointLocation", checkpoint).start()
+        thread.start()
+        began = publish_times(bench.url, lambda: bool(sent_and_took), seconds)
+        query.processAllAvailable()
+        busy = [p for p in query.recentProgress if p["numInputRows"]][
+            len(query.recentProgress) // 2 :
+        ]
+        query.stop()
+        stopping.set()
+        thread.join()
+    took = sorted(took * 1000 for sent, took in sent_and_took if sent >= began)
+    at = {name: took[int(len(took) * part)] for name, part in (("p50", 0.5), ("p99", 0.99))}
+    sizes = statistics.median(p["numInputRows"] for p in busy)
+    print(f"\n{len(took):,} rows at {FLOW_RATE:,} a second, ms: {at}, max {took[-1]:.0f}")
+    print(f"  a micro-batch of {sizes:,.0f} rows, ms (median):")
+    for part in PARTS:
+        print(f"  {part:18} {statistics.median(p['durationMs'].get(part, 0) for p in busy):.0f}")
+
+
+def publish_times(url: str, is_through: Callable[[], bool], seconds: float) -> float:
+    """At the rate, for so long after the first came through and a while; when that was over. Each
+    message says when it was sent."""
+    wire = Wire(Address.parse(url), 30.0, "bench flow in")
+    publisher = Publisher(wire, WINDOW)
+    properties = BasicProperties(delivery_mode=1).encode()
+    method = publish_frame("", QUEUE, False)
+    measured = 0.0
+    at = time.time()
+    while not measured or at < measured + seconds:
+        due = int((time.time() - at) * FLOW_RATE)
+        at += due / FLOW_RATE
+        body = (b"%.6f" % time.time()).ljust(len(BODY))
+        publisher.publish([method + content(properties, body, wire.frame_max)] * due)
+        if not measured and is_through():
+            measured = at + WARM_S
+        time.sleep(FLOW_STEP_S)
+    publisher.settle()
+    wire.close()
+    return measured
+
+
 @contextmanager
 def serving(kind: str, home: Path) -> Iterator[str]:
     """A broker; its URL."""
@@ -498,21 +573,30 @@ def serving(kind: str, home: Path) -> Iterator[str]:
         yield f"amqp://guest:guest@127.0.0.1:{port}/"
 
 
-def main() -> None:
-    """Everything, in turn."""
+def arguments() -> argparse.Namespace:
+    """What to do."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=0.0)
+    parser.add_argument("--flow", type=float, default=0.0)
+    parser.add_argument("--conf", action="append", default=[], help="of Spark, NAME=VALUE")
     parser.add_argument("--broker", choices=("sluicemq", "rabbitmq"), default="sluicemq")
     parser.add_argument("--tables", default="", help="those whose titles this is found in")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Everything, in turn."""
+    given = arguments()
     with (
         tempfile.TemporaryDirectory() as home,
         serving(given.broker, Path(home)) as url,
         spark_session("local[2]", "2g", 10**9) as spark,
     ):
+        for name, _, value in (each.partition("=") for each in given.conf):
+            spark.conf.set(name, value)
         bench = Bench(url, spark, given.messages)
         sink = Bench(url, spark, given.rows, KEPT)
         slim = {"includeProperties": "false"}
@@ -561,6 +645,8 @@ def main() -> None:
             sys.stdout.flush()
         if bench.triggers:
             trigger_table(bench.triggers)
+        if given.flow:
+            flow(bench, given.flow)
         if given.minutes:
             long_run(bench, given.minutes)
 

@@ -27,6 +27,7 @@ from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import Options
+from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.transfer import ChunkServer
 
 WATCH_S: Final = 0.5
@@ -40,10 +41,10 @@ ACKS_WRITTEN_S: Final = 1.0
 end of a query takes them with it, and the last batch comes again."""
 
 GATHER_STEP_S: Final = 0.005
-"""A lane that brought nothing in this time has nothing more for the batch."""
+FLOW_PER_S: Final = 50_000
+"""A batch that is not full waits for more while so many rows a second come, as seen each step."""
 
 BYTES_UNLIMITED: Final = 2**62
-ROWS_UNLIMITED: Final = 2**62
 
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
@@ -79,6 +80,7 @@ class Session:
         self._replayed: list[Chunk] = []
         self._serial = -1
         self._turn = 0
+        self._pace = Pace(options, time.monotonic())
         self._rows_planned = 0
         """In the last batch."""
         self._rows_bound = ROWS_UNLIMITED
@@ -143,16 +145,20 @@ class Session:
         self.open()
         self._align(start.get("serial", 0))
         self.confirm(start)
+        self._pace.trigger(time.monotonic())
         rows_max = self._resume(rows_max)
-        self._wait_for_rows()
-        self._wait_for_more(rows_max)
-        chunks = self._take(rows_max)
+        chunks: list[Chunk] = []
+        if self._wait_for_rows():
+            rows_max = min(rows_max, self._pace.room(time.monotonic()))
+            self._wait_for_more(rows_max)
+            chunks = self._take(rows_max)
         if not chunks:
             if self._left is not None:
                 self._part()
                 self._ended = True
             return start
         self._rows_planned = sum(chunk.rows for chunk in chunks)
+        self._pace.planned(self._rows_planned, time.monotonic())
         self._serial = start.get("serial", 0) + 1
         if self._ledger is not None:
             self._ledger.record(self._serial, self._mark_known(chunks))
@@ -215,7 +221,7 @@ class Session:
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         for lane in self._lanes:
             lane.overdue_rows = 0
-            lane.resume(rows_max)
+            lane.resume(min(rows_max, self._pace.chunk_rows))
             if self._left is not None:
                 self._left[lane.queue] += lane.lost_rows
                 lane.lost_rows = 0
@@ -223,42 +229,57 @@ class Session:
             lane.tried.wait(deadline - time.monotonic())
         return rows_max
 
-    def _wait_for_rows(self) -> None:
-        """Until something can be taken, or it is time to say that there is nothing."""
+    def _wait_for_rows(self) -> bool:
+        """Until there is a batch, or it is time to say that there is none: False."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         patience = time.monotonic() + options.timeout_ms / 1000
-        while not any(lane.waiting_rows() for lane in self._wanted()):
+        while not self._is_due():
             self._raise_failure()
             now = time.monotonic()
-            if any(lane.outage.attempts for lane in self._wanted()):
+            lanes = self._wanted()
+            if any(lane.outage.attempts or lane.waiting_rows() for lane in lanes):
                 patience = now + options.timeout_ms / 1000  # they have their own
             if self._left is None:
                 if now >= deadline:
-                    return
-            elif not self._wanted():
-                return
+                    return False
+            elif not lanes:
+                return False
             elif now > patience:
                 self._give_up()
-            elif all(lane.quiet.is_set() for lane in self._wanted()):
+            elif all(lane.quiet.is_set() for lane in lanes):
                 self._forget_gone()
             with self._news:
                 self._news.wait(0.02)
         self._raise_failure()
+        return True
+
+    def _is_due(self) -> bool:
+        """Do rows wait that are a batch?"""
+        now = time.monotonic()
+        lanes = self._wanted()
+        rows = sum(lane.waiting_rows() for lane in lanes)
+        if not rows or not self._pace.room(now):
+            return False
+        if self._left is not None or self._pace.enough(rows, now):
+            return True
+        return any(lane.waiting_bytes() >= self._lane_bytes for lane in lanes)
 
     def _wait_for_more(self, rows_max: int) -> None:
-        """While messages keep coming, a batch that is not full: what a batch costs besides its rows
-        is worth some thousands of them."""
+        """While they come fast, a batch that is not full. What a batch costs besides its rows is
+        worth some ten thousands of them; of fewer it is made at once, for those that come while it
+        runs are the next one: the more come, the larger batches are."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
-        rows = 0
-        while time.monotonic() < deadline:
+        looked_at, rows = time.monotonic(), 0
+        while (now := time.monotonic()) < deadline:
             lanes = self._wanted()
             before, rows = rows, sum(lane.waiting_rows() for lane in lanes)
-            if rows == before or rows >= rows_max:
+            if rows - before <= FLOW_PER_S * (now - looked_at) or rows >= rows_max:
                 return
             if sum(lane.waiting_bytes() for lane in lanes) >= options.max_bytes_per_batch:
                 return
+            looked_at = now
             time.sleep(GATHER_STEP_S)
 
     def _wanted(self) -> list[Lane]:

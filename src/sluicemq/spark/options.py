@@ -201,6 +201,34 @@ class Options:
         low=1,
         high=60_000,
     )
+    min_messages_per_trigger: int = option(
+        "minMessagesPerTrigger",
+        "count",
+        0,
+        "source",
+        "No micro-batch of fewer rows, unless `maxTriggerDelay` has passed, or no more can be held"
+        " (`maxBytesPerBatch`). Not heeded by finite reads (`availableNow`).",
+        high=10_000_000,
+    )
+    max_trigger_delay_ms: int = option(
+        "maxTriggerDelay",
+        "count",
+        900_000,
+        "source",
+        "Milliseconds after the last batch, or the start of the query, when what is there is a"
+        " batch, whatever `minMessagesPerTrigger` says.",
+        high=86_400_000,
+    )
+    max_rows_per_second: int = option(
+        "maxRowsPerSecond",
+        "count",
+        0,
+        "source",
+        "The most rows a second on average, of all queues together. Batches have what the time"
+        " since the last one allows, so that triggers may be far apart.",
+        default_words="no limit",
+        high=10_000_000,
+    )
     min_partitions: int = option(
         "minPartitions",
         "count",
@@ -476,6 +504,7 @@ class Options:
             raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
         if self.exactly_once and not self.ledger:
             raise Refused("exactlyOnce = true: needs ledger, a directory")
+        self._check_pace(given)
         if self.ending_offsets in (FIRST, LAST):
             raise Refused(f"endingOffsets = {self.ending_offsets!s}: must be next or an offset")
         if isinstance(self.ending_offsets, datetime):
@@ -484,6 +513,19 @@ class Options:
             )
         if any(address.secure for address in addresses):
             self.tls.context()
+
+    def _check_pace(self, given: Mapping[str, Any]) -> None:
+        """A least number of rows that can come, and is there where its delay is."""
+        least = self.min_messages_per_trigger
+        words = f"minMessagesPerTrigger = {least}: must not be above"
+        if least > self.rows_per_batch:
+            raise Refused(f"{words} maxMessagesPerBatch ({self.rows_per_batch})")
+        if least > self.prefetch and not self.is_stream:
+            raise Refused(f"{words} prefetch ({self.prefetch}): so many never wait at a time")
+        if "max_trigger_delay_ms" in given and not least:
+            raise Refused(
+                f"maxTriggerDelay = {self.max_trigger_delay_ms}: needs minMessagesPerTrigger"
+            )
 
     @property
     def addresses(self) -> list[Address]:
@@ -526,6 +568,12 @@ class Options:
 
     def check_batch(self) -> None:
         """What only streaming reads know."""
+        if self.min_messages_per_trigger:
+            raise Refused(
+                f"minMessagesPerTrigger = {self.min_messages_per_trigger}: is for streaming reads"
+            )
+        if self.max_rows_per_second:
+            raise Refused(f"maxRowsPerSecond = {self.max_rows_per_second}: is for streaming reads")
         if self.ack_mode == ACK_CHECKPOINT:
             raise Refused(f"ackMode = {self.ack_mode!r}: is for streaming reads")
         if self.exactly_once:
@@ -558,6 +606,7 @@ RENAMED: Final = {
     "subscribepattern": "; AMQP cannot list queues: name them by queues",
     "topic": "; a sink has exchange and routingKey",
     "maxoffsetspertrigger": "; there is maxMessagesPerBatch",
+    "minoffsetspertrigger": "; there is minMessagesPerTrigger",
     "startingoffsetsbytimestamp": "; startingOffsets takes a time",
     "includeheaders": "; headers are a column, like all properties: includeProperties",
 }

@@ -27,11 +27,10 @@ from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
+from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import fetch
 from sluicemq.spark.worker import spare_collections
-
-ROWS_UNLIMITED = 2**62
 
 
 class ChunkPartition(InputPartition):

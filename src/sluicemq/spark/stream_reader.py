@@ -5,6 +5,7 @@ A range can be read again at any time, so Spark's checkpoint alone makes it exac
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 from sluicemq.spark.batch import decode
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.options import Options
+from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.stream_ranges import (
     RangePartition,
@@ -33,6 +35,8 @@ from sluicemq.spark.worker import spare_collections
 
 Offsets = dict[str, int]
 
+RATE_STEP_S: Final = 0.01
+
 SURE_QUIET_S: Final = 1.0
 """The silence after which an end that lies before what was read is believed."""
 
@@ -44,6 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._target: Offsets | None = None
+        self._pace = Pace(options, time.monotonic())
         self._seen: Offsets | None = None
         """The ends when they were last looked for."""
 
@@ -64,9 +69,26 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_per_batch
         behind = {queue: max(ends[queue] - self._from(start, queue), 0) for queue in ends}
         total = sum(behind.values())
+        rows = min(rows, self._wait_for_turn(total))
+        if not rows:
+            return start
+        self._pace.planned(min(rows, total), time.monotonic())
         if total > rows and not isinstance(limit, ReadAllAvailable):
             behind = {queue: -(-count * rows // total) for queue, count in behind.items()}
         return {queue: self._from(start, queue) + behind[queue] for queue in ends}
+
+    def _wait_for_turn(self, behind: int) -> int:
+        """How many of the rows that are there may be had in a batch; 0: none, for now. A finite
+        read waits for its rate, and for nothing else."""
+        pace = self._pace
+        if not behind:
+            return ROWS_UNLIMITED
+        pace.trigger(time.monotonic())
+        if self._target is None and not pace.enough(behind, time.monotonic()):
+            return 0
+        while not (room := pace.room(time.monotonic())) and self._target is not None:
+            time.sleep(RATE_STEP_S)
+        return room
 
     def reportLatestOffset(self) -> Offsets | None:  # noqa: N802
         return self._seen

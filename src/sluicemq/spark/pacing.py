@@ -1,0 +1,67 @@
+"""When a micro-batch is due, and how many rows it may have: what the options say of it.
+
+    minMessagesPerTrigger   no batch of fewer rows, unless none was for `maxTriggerDelay`
+    maxRowsPerSecond        rows are allowed as time passes; what a trigger leaves of them stays
+                            good for the next, but for no more than a second, or the time between
+                            two triggers if that is longer
+
+Rows come in chunks that are not cut, so a batch may have more of them than were allowed; the next
+ones wait for it, and the rate holds over time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from sluicemq.spark.options import Options
+
+ROWS_UNLIMITED: Final = 2**62
+BURST_S: Final = 1.0
+"""So many seconds' worth of rows may be saved up between triggers that follow each other."""
+
+
+class Pace:
+    """Of one query, from `now` on; all times are monotonic, in seconds."""
+
+    def __init__(self, options: Options, now: float) -> None:
+        self._rows_min = options.min_messages_per_trigger
+        self._delay_s = options.max_trigger_delay_ms / 1000
+        self._rate = options.max_rows_per_second
+        self._planned_at = now
+        """When the last batch was planned."""
+        self._triggered_at = now
+        self._asked_at = now
+        self._most = self._rate * BURST_S
+        """What may be saved up."""
+        self._allowed = self._rate * BURST_S
+        """Rows; below 0: the last batch had so many more than were allowed."""
+
+    def trigger(self, now: float) -> None:
+        """Spark asks for a batch."""
+        self._most = self._rate * max(BURST_S, now - self._triggered_at)
+        self._triggered_at = now
+
+    def enough(self, rows: int, now: float) -> bool:
+        """Are so many rows that wait a batch?"""
+        return rows >= self._rows_min or now - self._planned_at >= self._delay_s
+
+    def room(self, now: float) -> int:
+        """How many rows may be had now; 0: none."""
+        if not self._rate:
+            return ROWS_UNLIMITED
+        earned = self._rate * (now - self._asked_at)
+        self._asked_at = now
+        self._allowed = min(self._allowed + earned, self._most)
+        return max(0, math.floor(self._allowed))
+
+    def planned(self, rows: int, now: float) -> None:
+        """A batch of so many."""
+        self._planned_at = now
+        if self._rate:
+            self._allowed -= rows
+
+    @property
+    def chunk_rows(self) -> int:
+        """The most rows that should come as one piece."""
+        return self._rate or ROWS_UNLIMITED
