@@ -294,6 +294,9 @@ class HostNet(Net):
         self.next_number = 1
         self.unparsed_max = UNPARSED_BYTES_MAX
         """Bytes read of a socket and not parsed yet, from which on it rests."""
+        self.divides = True
+        """Have many sockets less each? Not with RabbitMQ's profiles, where credit alone bounds what
+        waits."""
         self.room = memoryview(bytearray(READ_BYTES_MAX))
         self.buffer = self.room
         """What sockets are read into."""
@@ -359,6 +362,8 @@ class HostNet(Net):
 
     def next_round(self) -> None:
         """The actors have run: share out what may be read."""
+        if not self.divides:
+            return
         share = UNPARSED_BYTES // (len(self.connections) + 1)
         size = min(max(share, UNPARSED_BYTES_MIN), UNPARSED_BYTES_MAX)
         if size != self.unparsed_max:

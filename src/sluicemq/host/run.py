@@ -105,6 +105,7 @@ class Host:
         index = partial(make_index, config, directory, self.log)
         self.node = Node(world, config, index, accept_loss)
         self.net.node = self.node
+        self.net.divides = self.node.broker.pacer is not None
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
         self.collector = Collector(self.is_memory_short)

@@ -14,7 +14,7 @@ import pytest
 
 from sluicemq.chain.peer import Peer
 from sluicemq.config import NetConfig
-from sluicemq.host.net import Connection, HostNet
+from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet
 from sluicemq.kernel.world import Closed, Log, Received
 
 UNPARSED_MAX = 1000
@@ -154,5 +154,19 @@ def test_a_held_socket_is_not_pulled() -> None:
         await scene.still(inbox)
         assert scene.net.pull(1)
         client.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("divides", [True, False])
+def test_many_sockets_have_less_each_unless_credit_alone_bounds_what_waits(divides: bool) -> None:
+    async def play() -> None:
+        net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
+        net.divides = divides
+        for _ in range(1000):
+            net.add(cast(Any, object()))
+        net.next_round()
+        assert (net.unparsed_max < UNPARSED_BYTES_MAX) is divides
+        assert (len(net.buffer) < len(net.room)) is divides
 
     asyncio.run(play())
