@@ -386,7 +386,16 @@ class ClassicCrash(Crash[ClassicShell]):
         self.queue.vhost.replace(self.queue, None)
 
     def settled(self, message: c.Settle) -> None:
-        take(self.queue, [partial(self.queue.machine.settle, message, [])])
+        """The one at which the fault has come may be done in part."""
+        machine = self.queue.machine
+        parts = [
+            (number, max(start, first), min(end, last))
+            for number, start, end in message.parts
+            if number in machine.lots
+            for first, last in machine.lots[number].open_parts()
+            if first < end and start < last
+        ]
+        take(self.queue, [partial(machine.settle, c.Settle(parts, message.outcome), [])])
 
     @property
     def directory(self) -> str:

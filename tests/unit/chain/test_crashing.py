@@ -129,6 +129,25 @@ def test_what_is_under_way_is_refused_not_confirmed() -> None:
     assert bench.queue.machine.depth.ready == 6
 
 
+def test_an_acknowledgement_with_which_the_fault_came_is_not_taken_twice() -> None:
+    bench = Bench()
+    queue = bench.queue
+    settle = queue.machine.settle
+    faults: list[Exception] = []
+    bench.node.scheduler.witness = lambda _, error: faults.append(error)  # type: ignore[method-assign]
+
+    def mistaken(*arguments: Any) -> None:
+        queue.machine.settle = settle  # type: ignore[method-assign]
+        settle(*arguments)
+        raise Mistake
+
+    queue.machine.settle = mistaken  # type: ignore[method-assign]
+    bench.consumer.send(1, m.BasicAck(delivery_tag=1))
+    bench.wait()
+    assert [type(error) for error in faults] == [Mistake]
+    assert bench.state() == "running"
+
+
 def test_after_a_second_fault_it_stays_down_and_says_so() -> None:
     bench = Bench()
     bench.break_down()

@@ -103,6 +103,19 @@ def test_every_queue_answers(bench: Bench) -> None:
     assert bench.do("list_unresponsive_queues", vhost="v") == []
 
 
+def test_a_queue_that_has_had_a_fault_is_named_and_is_not_purged(bench: Bench) -> None:
+    bench.disk.slow = True
+    queue = bench.node.broker.vhosts["/"].queues["orders"]
+    queue.crashed(ValueError())
+    bench.settle()
+    assert bench.do("list_unresponsive_queues") == [{"name": "orders"}]
+    assert "has crashed and is being restarted" in bench.ask("purge_queue", queue="orders").error
+    bench.disk.catch_up()
+    bench.settle()
+    assert bench.do("list_unresponsive_queues") == []
+    bench.do("purge_queue", queue="orders")
+
+
 def test_a_stream_is_not_purged(bench: Bench) -> None:
     stream = QueueDeclare(queue="log", durable=True, arguments={"x-queue-type": "stream"})
     bench.say(stream.frame(1))

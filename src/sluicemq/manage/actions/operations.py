@@ -34,6 +34,8 @@ def purge_queue(task: Task, given: Given) -> None:
     """What is delivered and not settled stays."""
 
     def heard(message: object) -> None:
+        if isinstance(message, Refuse):  # it has had a fault
+            raise ChannelViolation(message.code, message.text)
         if isinstance(message, Purged):
             task.finish()
 
@@ -57,19 +59,20 @@ def delete_queue(task: Task, given: Given) -> None:
 
 
 def list_unresponsive_queues(task: Task, given: Given) -> None:
-    """Each queue is asked, and the answer waits for all of them."""
-    asked = len(task.vhost(given).queues)
+    """Each queue is asked, and the answer waits for all of them; one that has had a fault says no
+    more than that."""
+    asked = [*task.vhost(given).queues.values()]
     answered = 0
 
     def heard(message: object) -> None:
         nonlocal answered
-        if isinstance(message, Inspected):
+        if isinstance(message, Inspected | Refuse):
             answered += 1
-            if answered == asked:
-                task.finish()
+            if answered == len(asked):
+                task.finish([{"name": queue.name} for queue in asked if queue.crash is not None])
 
     task.hear(heard)
-    for queue in task.vhost(given).queues.values():
+    for queue in asked:
         queue.post(Inspect(task))
     if not asked:
         task.finish()

@@ -30,8 +30,8 @@ QUEUE_COMMANDS: Final = (
 
 LIVENESS: Final = Command(
     "list_unresponsive_queues",
-    "List queues that do not answer. All share one event loop with this command: when it answers,"
-    " they do.",
+    "List queues that have had a fault and are down. All others share one event loop with this"
+    " command: when it answers, they do.",
     columns={"name": "the queue's name"},
     per_vhost=True,
 )
