@@ -8,10 +8,12 @@ from typing import Any, Final
 import pytest
 
 from sluicemq.amqp.connection import AmqpConnection
+from sluicemq.chain import policing
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.crashing import Crash
 from sluicemq.chain.message_store import MessageStore, StoreWrite
 from sluicemq.chain.publishing import Publishing
+from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.reader import Reader
 from sluicemq.chain.republishing import Republisher
 from sluicemq.chain.unacked import Span
@@ -24,7 +26,9 @@ from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.flow.credit import Grant, Inflow
 from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
+from sluicemq.manage.task import Task
 from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.limits import Limits
@@ -406,3 +410,38 @@ def a_dead_letter_comes_twice(patch: pytest.MonkeyPatch) -> None:
         original(self, *arguments)
 
     rarely(patch, Republisher, "offer", 5, offer)
+
+
+@canary
+def a_policy_is_not_heard_of_by_all(patch: pytest.MonkeyPatch) -> None:
+    tell = policing.tell
+    due = OneIn(7)
+    patch.setattr(policing, "tell", lambda queue: None if due() else tell(queue))
+
+
+@canary
+def a_queue_hears_of_a_policy_and_does_nothing(patch: pytest.MonkeyPatch) -> None:
+    def receive_rare(original: Any, self: ClassicShell, message: object) -> None:
+        if not isinstance(message, PolicyChanged):
+            original(self, message)
+
+    rarely(patch, ClassicShell, "receive_rare", 1, receive_rare)
+
+
+@canary
+def a_command_is_never_answered(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Task, "answer", 20, skip)
+
+
+@canary
+def a_command_is_answered_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
+    def record(original: Any, self: Task, changes: Any, *rest: Any) -> None:
+        self.finish()
+        original(self, changes, *rest)
+
+    rarely(patch, Task, "record", 1, record)
+
+
+@canary
+def a_change_is_never_written(patch: pytest.MonkeyPatch) -> None:
+    rarely(patch, Task, "record", 2, lambda original, self, _, *rest: original(self, [], *rest))

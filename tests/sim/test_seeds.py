@@ -28,7 +28,6 @@ from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
-from sluicemq.manage.task import Task
 from sluicemq.sim.report import Report
 from sluicemq.sim.run import STEPS, simulate
 
@@ -53,6 +52,7 @@ ENGAGED = {
     "alarms": 300,
     "clients told blocked": 300,
     "buried": 1_000,
+    "commands": 2_000,
     "fault broken": 300,
     "fault channel_errors": 200,
     "fault silent": 30,
@@ -70,7 +70,6 @@ SPARED: Final[dict[type[Actor], str]] = {
     Delayer: "exchanges that delay messages are not simulated yet",
     HoldingQueue: "likewise",
     StreamShell: "streams are not simulated yet",
-    Task: "control commands are not simulated yet",
 }
 
 

@@ -46,6 +46,7 @@ from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.limits import DEAD_LETTERS_MAX
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
+from sluicemq.queues.settings import settings_of
 from sluicemq.sim.history import PromiseBroken, promise
 from sluicemq.sim.model import Spy
 from sluicemq.sim.platter import Platter
@@ -203,7 +204,7 @@ class Checkers:
         self.waiting = Waiting()
         self.republishers: list[Republisher] = []
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
-        (vhost,) = self.broker.vhosts.values()
+        vhost = self.broker.vhosts["/"]
         self._declare = vhost.declare_queue
         vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
         self._replace = vhost.replace
@@ -532,6 +533,11 @@ class Checkers:
         for channel in self.channels:
             if not channel.closing:
                 self.channel_at_rest(channel)
+        for queue in self.queues:
+            policy = queue.policy
+            says = settings_of(queue.definition.arguments, policy.definition if policy else {})
+            right = queue.settings == queue.machine.settings == says or queue.machine.deleted
+            promise(right, queue.name, "does not do what its policy says:", says)
 
     def reader_at_rest(self, reader: Reader) -> None:
         """It is read, or something holds it up."""

@@ -2,15 +2,16 @@
 nothing: half of the seeds are what they were before there was any.
 
     dead letters  a queue in which messages die, and the queues to which they go then
+    commands      an operator who asks, purges, deletes, sets policies and sends clients away
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from sluicemq.sim.history import DYING, GRAVE
+from sluicemq.sim.history import DYING, GRAVE, VOLATILE
 from sluicemq.sim.plans import QueuePlan
 
 GRAVES: Final = "graves"
@@ -23,10 +24,13 @@ class Features:
     """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none."""
 
     dead_letters: str = ""
+    commands: bool = False
 
-    def queues(self, seed: int) -> tuple[QueuePlan, ...]:
-        """The queues that these need."""
-        return dying_queues(seed, self.dead_letters) if self.dead_letters else ()
+    def queues(self, seed: int, plain: tuple[QueuePlan, ...]) -> tuple[QueuePlan, ...]:
+        """Those of the plain run, and those that these need."""
+        if self.commands:  # a policy may have something die that can be lost
+            plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
+        return (*plain, *(dying_queues(seed, self.dead_letters) if self.dead_letters else ()))
 
 
 NO_FEATURES: Final = Features()
@@ -37,7 +41,11 @@ def features_of(seed: int) -> Features:
     dice = Random(f"features {seed}")
     if dice.randrange(2):
         return NO_FEATURES
-    return Features(dead_letters=dice.choice(("fanout", "direct", "topic")))
+    kinds = ("fanout", "direct", "topic")
+    return Features(
+        dead_letters=dice.choice((*kinds, "")),
+        commands=dice.randrange(2) > 0,
+    )
 
 
 def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:

@@ -9,6 +9,7 @@ finding.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 VITAL_PERCENT: Final = 10
 """Of the mistakes: in an actor that all share."""
 
+
+COMMAND_PERCENT: Final = 15
+"""Of the others, where there are any: in a control command."""
 
 QUEUE_PERCENT: Final = 50
 """Of the others: in a queue, whatever was promised of it."""
@@ -60,6 +64,10 @@ class Mistakes:
         """One, in a turn that comes soon."""
         if self.random.randrange(100) < VITAL_PERCENT:
             self.strike_vital(node)
+            return
+        steward = self.work.steward
+        if self.work.swarm.features.commands and self.random.randrange(100) < COMMAND_PERCENT:
+            steward.strike = partial(self.strike, peer=None)
             return
         queues = self.sound(node)
         if queues and self.random.randrange(100) < QUEUE_PERCENT:

@@ -24,6 +24,7 @@ from sluicemq.queues.commands import (
     REQUEUE,
     Cancel,
     Command,
+    Configure,
     Consume,
     Delete,
     Down,
@@ -214,6 +215,8 @@ class Spy(Replicator):
             promise(isinstance(effect, allowed), self.name, "answers", command, "with", effect)
         if isinstance(command, Publish):
             self.publish(command, effects)
+        elif isinstance(command, Configure):
+            self.configure()
         elif isinstance(command, Settle):
             self.settle(command)
         elif isinstance(command, Written):
@@ -229,6 +232,12 @@ class Spy(Replicator):
                 self.gets.append(command.channel)
             self.answers(command, effects)
         self.compare_removed(effects)
+
+    def configure(self) -> None:
+        """Without a delivery limit nobody counts how often messages come back."""
+        if self.machine.settings.delivery_limit is None:
+            for entry in self.there.values():
+                entry.returns = 0
 
     def answers(self, command: Command, effects: list[Effect]) -> None:
         """Deliveries, and what was asked for, in order."""
@@ -290,8 +299,11 @@ class Spy(Replicator):
             old = entry.expiry is None or 0 < entry.expiry <= self.machine.limits.now_ms
             promise(old, self.name, "buries too early", entry.id)
         else:
-            most = self.machine.settings.max_length
-            promise(most is not None and length > most, self.name, "has room for", entry.id)
+            settings = self.machine.settings
+            most = settings.max_length
+            too_many = most is not None and length > most
+            large = settings.max_length_bytes is not None  # it goes by an estimate
+            promise(too_many or large, self.name, "has room for", entry.id)
 
     def answers_get(self, channel: Actor) -> None:
         """basic.gets are answered in order, each once."""
@@ -548,8 +560,8 @@ class Spy(Replicator):
         """Once more; too often? None: it is settled."""
         if entry is None:
             return None
-        entry.returns += 1
         limit = self.machine.settings.delivery_limit
+        entry.returns += limit is not None
         return limit is not None and entry.returns > limit
 
     # -- the whole state

@@ -117,6 +117,8 @@ class Peer:
         """close-ok has come."""
         self.mistaken = False
         """The broker has made a mistake in this connection, and must close it."""
+        self.sent_away = False
+        """The operator has its connection closed."""
         self.blocked = False
         self.blocked_count = 0
         self.socket: Socket = work.net.connect(self)
@@ -260,7 +262,7 @@ class Peer:
             for role in self.roles.values():
                 role.closed()
         elif isinstance(method, m.ConnectionClose):
-            stopped = self.work.stopping and method.reply_code == 320
+            stopped = (self.work.stopping or self.sent_away) and method.reply_code == 320
             failed = self.mistaken and method.reply_code == 541
             promise(stopped or failed, self.name, "is told", method)
             self.reply(m.ConnectionCloseOk())
@@ -319,7 +321,7 @@ class Peer:
 
     def hung_up(self) -> None:
         """The node has closed the socket."""
-        expected = self.work.stopping or self.mistaken
+        expected = self.work.stopping or self.mistaken or self.sent_away
         if not self.over and expected and not self.closed:
             self.cut_off()
         elif not self.over:

@@ -27,6 +27,8 @@ class QueuePlan:
     max_length: int | None = None
     graves: tuple[str, ...] = ()
     """The queues to which all that dies here goes; (): it goes nowhere."""
+    buries: bool = False
+    """What dies here goes through the broker's own publisher, even if nowhere."""
     dead_letters_by: tuple[str, str | None] = (NOWHERE, None)
     """The exchange through which it goes there, and the routing key, None: its own."""
 
@@ -44,7 +46,8 @@ class QueuePlan:
             given["x-message-ttl"] = self.message_ttl_ms
         if self.max_length is not None:
             given["x-max-length"] = self.max_length
-        if self.graves or self.message_ttl_ms is not None or self.max_length is not None:
+        limits = self.message_ttl_ms, self.max_length
+        if self.graves or self.buries or limits != (None, None):
             exchange, key = self.dead_letters_by
             given["x-dead-letter-exchange"] = exchange
             if key is not None:

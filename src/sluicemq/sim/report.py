@@ -130,6 +130,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "redelivered": book.redelivered,
         "settled": book.settled,
         "buried": book.buried,
+        "commands": simulation.work.steward.answered,
         "syncs": simulation.disk.syncs,
         "reader paused": simulation.net.pauses,
         "pulls": simulation.net.pulls,

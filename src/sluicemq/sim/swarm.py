@@ -172,8 +172,7 @@ def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swar
         percents = (0, 0, 0, 10, 40) if features == NO_FEATURES else (0, 10, 40)
         mistakes = Random(f"mistakes {seed}").choice(percents)
         swarm = replace(swarm, mistake_percent=mistakes)
-    queues = features.queues(seed)
-    return replace(swarm, features=features, queues=(*swarm.queues, *queues))
+    return replace(swarm, features=features, queues=features.queues(seed, swarm.queues))
 
 
 def _thrown(seed: int, profile: str | None) -> Swarm:

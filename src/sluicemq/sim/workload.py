@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
+from sluicemq.sim.commands import Steward
 from sluicemq.sim.consumer import Consumer, Getter
 from sluicemq.sim.features import GRAVES
 from sluicemq.sim.history import GRAVE, LASTING, LOSSY, VOLATILE, WORK, History
@@ -67,6 +68,7 @@ class Workload:
         """The disk has failed, or will; until the next start."""
         self.left_behind: dict[str, None] = {}
         """Auto-delete queues: one that never had a consumer stays."""
+        self.steward = Steward(self)
         self.targets = self._targets()
         for plan in swarm.queues:
             self.book.queue(plan.name, plan.promise, plan.durable).highest = plan.max_priority
@@ -158,6 +160,8 @@ class Workload:
         if any(plan.promise == VOLATILE for plan in swarm.queues):
             for _ in range(swarm.operators):
                 self.connect("operator", [Operator(self, VOLATILE)])
+        if swarm.features.commands:
+            self.steward.begin()
         self.begin_faults()
 
     def connect(self, kind: str, roles: list[Role]) -> Peer:
@@ -246,6 +250,7 @@ class Workload:
         for peer in list(self.peers):
             peer.cut_off()
         self.book.crash(kind)
+        self.steward.crash()
         self.storage_may_fail = self.stopping = False
         self.left_behind.clear()
 
@@ -256,6 +261,7 @@ class Workload:
 
     def started(self) -> None:
         """Another node is there: see that it has what is durable, declare the rest, go on."""
+        self.steward.started(self.net.node)
         self.peers.insert(0, self.installer(self._steps(again=True), self.go_on))
 
     def go_on(self) -> None:
@@ -289,6 +295,8 @@ class Workload:
 
     def undone(self) -> str:
         """Which publisher has not closed, or who holds something; "" when there is none."""
+        for name in self.steward.open.values():
+            return f"{name} is not answered"
         for peer in self.peers:
             if peer.mistaken:
                 return f"{peer.name} is not closed"

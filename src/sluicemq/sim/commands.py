@@ -1,0 +1,233 @@
+"""The operator's control commands in a run: some at a time, each of which must be answered, once.
+
+What a command changes is `held` against what the broker knows: from the answer on it is so, over
+every restart; while there is none it may be so or not. Policies hold for every queue when the
+command is answered that sets or clears them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.manage.actions import ACTIONS
+from sluicemq.manage.lists import LISTS
+from sluicemq.manage.tables import DEFAULTS
+from sluicemq.manage.task import Answer, Task, start
+from sluicemq.model.policies import OperatorPolicy, Policy
+from sluicemq.sim.history import DYING, LASTING, VOLATILE, promise
+from sluicemq.sim.world import MS
+
+if TYPE_CHECKING:
+    from sluicemq.node import Node
+    from sluicemq.sim.workload import Workload
+
+AT_ONCE_MAX: Final = 3
+"""So many commands are under way at a time."""
+PAUSE_NS: Final = 20 * MS
+
+ASKING: Final = (
+    *LISTS,
+    "status",
+    "chain",
+    "ping",
+    "alarms",
+    "environment",
+    "cluster_status",
+    "export_definitions",
+    "list_policies",
+    "list_unresponsive_queues",
+    "list_vhosts",
+)
+"""Commands that only look."""
+
+POLICIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    Policy.KIND: (
+        {"max-length": 2},
+        {"max-length": 10, "message-ttl": 50},
+        {"message-ttl": 5},
+        {"max-length-bytes": 500},
+        {"delivery-limit": 1},
+        {"queue-mode": "lazy"},
+    ),
+    OperatorPolicy.KIND: ({"max-length": 5}, {"message-ttl": 100}),
+}
+"""What they say. Only queues are meant that lose nothing by it: what is too much for them dies."""
+PATTERNS: Final = (f"^{DYING}$", f"^{VOLATILE}$", f"^({DYING}|{VOLATILE})")
+SETTERS: Final = {Policy.KIND: "policy", OperatorPolicy.KIND: "operator_policy"}
+
+Record = tuple[str, tuple[str, str]]
+"""Kind and key of what is durable in the definitions."""
+Value = dict[str, Any] | None
+"""What a policy says; None: there is none."""
+
+
+class Steward:
+    """Gives the commands of one run."""
+
+    def __init__(self, work: Workload) -> None:
+        self.work = work
+        self.random = Random(f"commands {work.swarm.seed}")
+        self.begun = 0
+        self.answered = 0
+        self.open: dict[int, str] = {}
+        """Commands that are under way, by number."""
+        self.changing: dict[int, Record] = {}
+        """What they change."""
+        self.held: dict[Record, list[Value]] = {}
+        """What may be so; one when it is known."""
+        self.strike: Callable[[Task], None] | None = None
+        """Plants a mistake in the next command."""
+        self.struck: dict[int, None] = {}
+        """Those in which there may be one."""
+
+    def begin(self) -> None:
+        """From now on."""
+        self.plan()
+
+    def plan(self) -> None:
+        delay_ns = 1 + self.random.randrange(PAUSE_NS)
+        self.work.timeline.after(delay_ns, "operator", "commands", self.act)
+
+    def act(self, _: object) -> None:
+        """The next command, unless the node is down or busy with others."""
+        if self.work.healing:
+            return
+        self.plan()
+        node = self.work.net.node
+        if self.work.up and len(self.open) < AT_ONCE_MAX:
+            self.choose(node)
+
+    def choose(self, node: Node) -> None:
+        """One that looks, or one that changes something."""
+        kind = self.random.randrange(8)
+        if kind <= 2:
+            name = self.random.choice(ASKING)
+            arguments = {"columns": [*DEFAULTS[name]]} if name in LISTS else {}
+            self.give(node, name, arguments)
+        elif kind == 3:
+            self.close_connection(node)
+        elif kind == 4 and VOLATILE in self.work.book.queues:
+            name = self.random.choice(("purge_queue", "delete_queue"))
+            self.give(node, name, {"queue": VOLATILE})
+        else:
+            self.change_policy(node)
+
+    def close_connection(self, node: Node) -> None:
+        """Of one client, which must expect it."""
+        peers = [peer for peer in self.work.peers[1:] if peer.open and not peer.leaving]
+        if peers and self.work.swarm.breaks:
+            peer = self.random.choice(peers)
+            peer.sent_away = True
+            self.give(node, "close_connection", {"connection": peer.socket.reader.name})
+
+    def change_policy(self, node: Node) -> None:
+        """Set or clear one that is not being changed already."""
+        kind = self.random.choice((Policy.KIND, Policy.KIND, OperatorPolicy.KIND))
+        record = (kind, ("/", f"p{self.random.randrange(3)}"))
+        if record in self.changing.values():
+            return
+        before = self.held.setdefault(record, [None])
+        name = record[1][1]
+        if self.random.randrange(3) == 0:
+            self.change(node, record, None, f"clear_{SETTERS[kind]}", {"name": name})
+            return
+        says = self.random.choice(POLICIES[kind])
+        pattern = self.random.choice(PATTERNS)
+        arguments = {"name": name, "pattern": pattern, "definition": json.dumps(says)}
+        arguments["apply_to"] = "queues"
+        if before != [says]:
+            self.change(node, record, says, f"set_{SETTERS[kind]}", arguments)
+
+    def change(
+        self, node: Node, record: Record, value: Value, name: str, arguments: dict[str, Any]
+    ) -> None:
+        """A command after which `record` has that value."""
+        self.held[record].append(value)
+        self.changing[self.begun + 1] = record
+        self.give(node, name, arguments)
+
+    def give(self, node: Node, name: str, arguments: dict[str, Any]) -> None:
+        """One command."""
+        self.begun += 1
+        number = self.begun
+        self.open[number] = name
+
+        def reply(answer: Answer) -> None:
+            promise(number in self.open, "command", number, name, "is answered again, or too late")
+            del self.open[number]
+            self.answered += 1
+            self.check(node, number, name, answer)
+
+        start(node, ACTIONS, name, arguments, reply)
+        if self.strike is not None:
+            strike, self.strike = self.strike, None
+            self.struck[number] = None
+            strike(next(e for e in reversed(node.scheduler.ready) if isinstance(e, Task)))
+
+    # -- answers
+
+    def check(self, node: Node, number: int, name: str, answer: Answer) -> None:
+        """Is it true?"""
+        record = self.changing.pop(number, None)
+        if answer.error:
+            text = f"{name} is refused: {answer.error}"
+            promise(self.may_fail(number, name, answer), text)
+            if record is not None and "does not exist" in answer.error:
+                self.now(record, None)
+            return
+        if record is not None:
+            self.now(record, self.held[record][-1])
+            self.all_have_heard(node)
+        if name == "list_queues":
+            listed = {row["name"] for row in answer.rows}
+            lasting = {plan.name for plan in self.work.swarm.queues if plan.promise in LASTING}
+            promise(lasting <= listed, "list_queues does not list", *sorted(lasting - listed))
+
+    def may_fail(self, number: int, name: str, answer: Answer) -> bool:
+        """By no fault of the broker's: something is not there, or the disk has failed."""
+        if number in self.struck and "has failed in this command" in answer.error:
+            return True
+        if self.work.storage_may_fail and "storage" in answer.error:
+            return True
+        if name in ("purge_queue", "delete_queue"):
+            gone = "does not exist" in answer.error or "no queue" in answer.error
+            return gone or "has crashed" in answer.error
+        if name == "close_connection":
+            return "there is no connection" in answer.error
+        return name.startswith("clear_") and "does not exist" in answer.error
+
+    def now(self, record: Record, value: Value) -> None:
+        """It is known what is so."""
+        possible = self.held[record]
+        promise(value in possible, record, "is", value, "and can only be one of", possible)
+        self.held[record] = [value]
+
+    def all_have_heard(self, node: Node) -> None:
+        """Each queue has the policy that is the one for it, unless there is another change."""
+        if self.changing:
+            return
+        for vhost in node.broker.vhosts.values():
+            for queue in vhost.queues.values():
+                policy = vhost.policies.for_queue(queue.name, queue.definition.type)
+                same = queue.policy == policy or queue.crash is not None or queue.machine.deleted
+                promise(same, queue.name, "has not heard of its policy")
+
+    # -- the node's end, and the next one's beginning
+
+    def crash(self) -> None:
+        """Nothing is answered any more; what was being changed may be so or not."""
+        self.open.clear()
+        self.changing.clear()
+        self.struck.clear()
+        self.strike = None
+
+    def started(self, node: Node) -> None:
+        """What the next node knows is what was answered."""
+        for kind in POLICIES:
+            records = node.broker.definitions.records[kind]
+            for record in [each for each in self.held if each[0] == kind]:
+                policy = records.get(record[1])
+                self.now(record, None if policy is None else policy.definition)
