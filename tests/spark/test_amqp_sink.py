@@ -73,6 +73,44 @@ def test_a_message_no_queue_takes_is_an_error_that_names_its_row(
     write(frame.coalesce(1), amqp, mandatory="false")
 
 
+def test_rows_the_broker_does_not_take_become_dead_letters(
+    spark: SparkSession, amqp: Broker, name: str
+) -> None:
+    """No queue takes the one, a full queue refuses the others; each says why and where it went."""
+    dead = amqp.declare(f"{name}-dead")
+    amqp.declare(name)
+    full = amqp.declare(f"{name}-full", x_max_length=1, x_overflow="reject-publish")
+    amqp.publish(full, [b"there"])
+    frame = spark.range(10).selectExpr(
+        "string(id) as body",
+        f"case id when 7 then 'no-{name}' when 8 then '{full}' else '{name}' end as routing_key",
+        "concat('m', id) as message_id",
+        "map('colour', 'red') as headers",
+    )
+    write(frame, amqp, deadLetterRoutingKey=dead)
+    assert sorted(int(body) for _, body in amqp.take(name, 8)) == [0, 1, 2, 3, 4, 5, 6, 9]
+    letters = {int(body): properties for properties, body in amqp.take(dead, 2)}
+    assert {number: letter.message_id for number, letter in letters.items()} == {7: "m7", 8: "m8"}
+    returned, nacked = (letters[number].headers or {} for number in (7, 8))
+    assert "312 NO_ROUTE" in str(returned["x-spark-refused"])
+    assert "basic.nack" in str(nacked["x-spark-refused"])
+    assert (returned["x-spark-exchange"], returned["x-spark-routing-key"]) == ("", f"no-{name}")
+    assert nacked["x-spark-routing-key"] == full
+    assert returned["colour"] == "red"
+    assert (amqp.ready(name), amqp.ready(dead)) == (0, 0)
+
+
+def test_dead_letters_that_nobody_takes_are_an_error_that_names_the_option(
+    spark: SparkSession, amqp: Broker
+) -> None:
+    frame = spark.range(1).selectExpr("string(id) as body", "'nowhere' as routing_key")
+    words = "deadLetterRoutingKey = 'neither': the broker returned it .* 312 NO_ROUTE"
+    with pytest.raises(Exception, match=words):
+        write(frame, amqp, deadLetterRoutingKey="neither")
+    with pytest.raises(Exception, match=r"deadLetterExchange = 'missing': .* 404 NOT_FOUND"):
+        write(frame, amqp, deadLetterExchange="missing")
+
+
 def test_an_exchange_that_is_not_there_is_named(spark: SparkSession, amqp: Broker) -> None:
     frame = spark.range(3).selectExpr("string(id) as body")
     with pytest.raises(Exception, match=r"exchange 'missing'.*404 NOT_FOUND - no exchange"):
@@ -102,6 +140,11 @@ def test_an_exchange_that_is_not_there_is_named(spark: SparkSession, amqp: Broke
             "'' as body",
             {"routingKey": "k", "idempotencyHeaders": "true"},
             "no such option of format amqp; it is called placeHeaders now",
+        ),
+        (
+            "'' as body",
+            {"routingKey": "k", "mandatory": "false", "deadLetterExchange": "d"},
+            "mandatory = false: drops rows that no queue takes",
         ),
         ("'' as body", {"routingKey": "k", "maxInFlight": "0"}, "maxInFlight = '0': must be"),
         ("'' as body", {"routingKey": "k", "prefetch": "1"}, "prefetch = '1': an option of the"),

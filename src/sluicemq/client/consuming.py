@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sluicemq.amqp.events import Deliveries, MethodFrame
@@ -15,6 +15,7 @@ from sluicemq.amqp.methods import (
     BasicConsumeOk,
     BasicQos,
     BasicQosOk,
+    BasicReject,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -77,9 +78,16 @@ class Subscription:
         method = QueueDeclare(queue=self.queue, passive=True)
         return self.wire.call(method, QueueDeclareOk).message_count
 
-    def acknowledge(self, first: int, last: int) -> None:
-        """Be done with the deliveries from `first` to `last`; the frames go with the next flush."""
-        self.wire.send_bytes(self._acks.settle(first, last))
+    def acknowledge(self, first: int, last: int, rejected: Sequence[int] = ()) -> None:
+        """Be done with the deliveries from `first` to `last`; the frames go with the next flush.
+        Those `rejected`, in order, become dead letters."""
+        for tag in rejected:
+            if first < tag:
+                self.wire.send_bytes(self._acks.settle(first, tag - 1))
+            self.wire.send_bytes(self._acks.reject(tag))
+            first = tag + 1
+        if first <= last:
+            self.wire.send_bytes(self._acks.settle(first, last))
 
 
 class AckLine:
@@ -97,11 +105,18 @@ class AckLine:
 
     def settle(self, first: int, last: int) -> bytes:
         """The frames for `first` to `last`."""
-        if first != self._done + 1:
-            insort(self._ahead, (first, last))
-            return b"".join([BasicAck(tag).frame(CHANNEL) for tag in range(first, last + 1)])
-        frames = BasicAck(last, multiple=True).frame(CHANNEL)
-        self._done = last
+        is_next = first == self._done + 1
+        self._mark(first, last)
+        if is_next:
+            return BasicAck(last, multiple=True).frame(CHANNEL)
+        return b"".join([BasicAck(tag).frame(CHANNEL) for tag in range(first, last + 1)])
+
+    def reject(self, tag: int) -> bytes:
+        """The frame that says that nobody wants this one: the queue is not given it back."""
+        self._mark(tag, tag)
+        return BasicReject(tag, requeue=False).frame(CHANNEL)
+
+    def _mark(self, first: int, last: int) -> None:
+        insort(self._ahead, (first, last))
         while self._ahead and self._ahead[0][0] == self._done + 1:
             self._done = self._ahead.pop(0)[1]
-        return frames

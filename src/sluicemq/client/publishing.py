@@ -4,6 +4,9 @@
     publisher.publish(messages)      each the frames of one message; waits while the window is full
     publisher.settle()               waits until everything is confirmed
 
+A message that the broker does not take ends that, unless somebody is there for such messages
+(`on_refused`): then they are done with, and the others go on.
+
 What is not confirmed is kept (`waiting`), so that it can be published again elsewhere when the
 connection is lost: some of it may then arrive twice.
 """
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from sluicemq.amqp.events import Acks, ContentMethod, MethodFrame
@@ -20,6 +23,7 @@ from sluicemq.amqp.frames import frame_end
 from sluicemq.amqp.methods import (
     BasicAck,
     BasicNack,
+    BasicPublish,
     BasicReturn,
     ConfirmSelect,
     ConfirmSelectOk,
@@ -33,14 +37,19 @@ from sluicemq.client.wire import Wire
 ROOM_PART: Final = 4
 """A full window is filled up again when one part in so many is free: few large writes."""
 
+METHOD_ARGUMENTS_AT: Final = 11
+"""Behind a frame's head, class and method."""
+
 
 class RefusedMessage(BrokerError):
     """The broker did not take a message: it returned it (no route), or confirmed negatively.
 
-    `content` is the message's.
+    `content` is the message's, `exchange` and `routing_key` where it was published to.
     """
 
-    def __init__(self, text: str, content: bytes) -> None:
+    def __init__(self, text: str, exchange: str, routing_key: str, content: bytes) -> None:
+        self.exchange = exchange
+        self.routing_key = routing_key
         self.content = content
         super().__init__(text)
 
@@ -48,9 +57,15 @@ class RefusedMessage(BrokerError):
 class Publisher:
     """See above. The wire is for it alone."""
 
-    def __init__(self, wire: Wire, window: int) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        window: int,
+        on_refused: Callable[[RefusedMessage], None] | None = None,
+    ) -> None:
         self.wire = wire
         self._window = window
+        self._on_refused = on_refused
         self._next_tag = 1
         self._oldest = 1
         """The first tag that is not confirmed."""
@@ -121,19 +136,32 @@ class Publisher:
             self._confirm(event.tags)
         elif isinstance(event, ContentMethod):
             if isinstance(event.method, BasicReturn):
-                raise _returned(event.method, event.content)
+                self._refuse(_returned(event.method, event.content))
         elif isinstance(event, MethodFrame):
             method = event.method
             if isinstance(method, BasicAck):
                 self._confirm_up_to(method.delivery_tag)
             elif isinstance(method, BasicNack):
-                frames = self._message(self._oldest if method.multiple else method.delivery_tag)
-                content = frames[frame_end(frames, 0) :]
-                raise RefusedMessage("the broker answered basic.nack", content)
+                self._on_nack(method)
             elif isinstance(method, ConnectionBlocked):
                 self._blocked = method.reason
             elif isinstance(method, ConnectionUnblocked):
                 self._blocked = ""
+
+    def _on_nack(self, method: BasicNack) -> None:
+        last = method.delivery_tag or self._next_tag - 1
+        for tag in range(self._oldest if method.multiple else last, last + 1):
+            if tag not in self._ahead:
+                self._refuse(_nacked(self._message(tag)))
+        if method.multiple:
+            self._confirm_up_to(last)
+        else:
+            self._confirm((last,))
+
+    def _refuse(self, refused: RefusedMessage) -> None:
+        if self._on_refused is None:
+            raise refused
+        self._on_refused(refused)
 
     def _message(self, tag: int) -> bytes:
         """One that waits."""
@@ -175,4 +203,13 @@ def _unknown(tag: int) -> BrokerError:
 def _returned(method: BasicReturn, content: bytes) -> RefusedMessage:
     where = f"exchange {method.exchange!r} with routing key {method.routing_key!r}"
     text = f"the broker returned it from {where}: {method.reply_code} {method.reply_text}"
-    return RefusedMessage(text, content)
+    return RefusedMessage(text, method.exchange, method.routing_key, content)
+
+
+def _nacked(frames: bytes) -> RefusedMessage:
+    """A message as it was published."""
+    end = frame_end(frames, 0)
+    method = BasicPublish.decode_args(frames, METHOD_ARGUMENTS_AT, end - 1)
+    return RefusedMessage(
+        "the broker answered basic.nack", method.exchange, method.routing_key, frames[end:]
+    )

@@ -36,7 +36,17 @@ class Chunk:
     `generation` numbers the lane's connections: delivery tags mean something on their own one only.
     """
 
-    __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rows", "runs", "skip")
+    __slots__ = (
+        "_parts",
+        "_sizes",
+        "bytes",
+        "generation",
+        "queue",
+        "rejected",
+        "rows",
+        "runs",
+        "skip",
+    )
 
     def __init__(self, queue: str, generation: int) -> None:
         self.queue = queue
@@ -46,7 +56,9 @@ class Chunk:
         """The sum of the contents."""
         self.runs: list[Run] = []
         self.skip: list[int] = []
-        """Rows that the executor drops: they have come before."""
+        """Rows that the executor drops: they have come before, or have no id."""
+        self.rejected: list[int] = []
+        """Rows that become dead letters when the others are acknowledged."""
         self._sizes = array(SIZE_TYPE)
         self._parts: list[bytes | memoryview] = []
 

@@ -11,12 +11,13 @@ was in it: then it is put together again from what comes.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 from sluicemq.client.blocking import BlockingClient
@@ -26,9 +27,11 @@ from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.ledger import Ledger, Part
-from sluicemq.spark.options import Options
+from sluicemq.spark.options import DEAD_LETTER, FAIL, Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.transfer import ChunkServer
+
+log = logging.getLogger(__name__)
 
 WATCH_S: Final = 0.5
 LAST_WORD_S: Final = 1.0
@@ -45,6 +48,9 @@ FLOW_PER_S: Final = 50_000
 """A batch that is not full waits for more while so many rows a second come, as seen each step."""
 
 BYTES_UNLIMITED: Final = 2**62
+
+Name = tuple[str, str | None]
+"""Queue and message id."""
 
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
@@ -360,20 +366,35 @@ class Session:
         batch: defaultdict[str, set[str]] = defaultdict(set)
         parts: list[Part] = []
         for chunk in chunks:
-            ids = self._ids(chunk)
-            chunk.skip = self._ledger.repeats(chunk.queue, ids, batch[chunk.queue])
-            for row in reversed(chunk.skip):
-                del ids[row]
+            ids, rows = self._named(chunk)
+            repeats = self._ledger.repeats(chunk.queue, ids, batch[chunk.queue])
+            chunk.skip += [rows[place] for place in repeats]
+            for place in reversed(repeats):
+                del ids[place]
             parts.append(Part(chunk.queue, chunk.rows, ids))
         return parts
 
-    def _ids(self, chunk: Chunk) -> list[str]:
+    def _named(self, chunk: Chunk) -> tuple[list[str], Sequence[int]]:
+        """The ids of a chunk, and whose they are; what has none is treated as the options say."""
         ids = chunk.ids(self._scratch)
-        if None in ids:
+        if None not in ids:
+            return cast("list[str]", ids), range(len(ids))
+        do = self._options.messages_without_id
+        if do == FAIL:
             raise AmqpError(
                 f"exactlyOnce = true: a message in queue {chunk.queue!r} has no message_id"
+                " (messagesWithoutId = fail; skip and deadLetter go on without it)"
             )
-        return cast("list[str]", ids)
+        nameless = [row for row, each in enumerate(ids) if each is None]
+        chunk.skip = nameless
+        if do == DEAD_LETTER:
+            chunk.rejected = nameless[:]
+        log.warning(
+            "queue %r: %d messages without message_id (messagesWithoutId = %s)",
+            *(chunk.queue, len(nameless), do),
+        )
+        rows = [row for row, each in enumerate(ids) if each is not None]
+        return [each for each in ids if each is not None], rows
 
     def _replay(self, end: Offset) -> list[tuple[int, int]]:
         """The batch of a session before this one, once more: the same rows in the same tasks and
@@ -389,7 +410,7 @@ class Session:
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         for lane in self._lanes:
             lane.bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
-        wanted = {(part.queue, name) for part in parts for name in part.ids}
+        wanted: set[Name] = {(part.queue, name) for part in parts for name in part.ids}
         while True:
             found = self._find(wanted)
             if len(found) == len(wanted):
@@ -414,12 +435,12 @@ class Session:
                 chunks.append((self._server.offer(chunk), part.rows))
         return chunks
 
-    def _find(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], Message]:
+    def _find(self, wanted: set[Name]) -> dict[Name, Message]:
         """Those of them that wait, the first of each id."""
-        found: dict[tuple[str, str], Message] = {}
+        found: dict[Name, Message] = {}
         for lane in self._lanes:
             for chunk in lane.peek():
-                keys = [(lane.queue, each) for each in self._ids(chunk)]
+                keys = [(lane.queue, each) for each in chunk.ids(self._scratch)]
                 if wanted.isdisjoint(keys):
                     continue
                 for key, message in zip(keys, chunk.messages(), strict=True):

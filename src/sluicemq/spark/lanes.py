@@ -309,8 +309,9 @@ class Lane:
         while self._done:
             chunk = self._done.popleft()
             if chunk.generation == self._generation:
-                last = chunk.runs[-1]
-                subscription.acknowledge(chunk.runs[0].first, last.first + last.count - 1)
+                first, last = chunk.runs[0].first, chunk.runs[-1]
+                rejected = [first + row for row in chunk.rejected]
+                subscription.acknowledge(first, last.first + last.count - 1, rejected)
         subscription.wire.flush()
         if self._unwritten and not self._done:
             with self._news:

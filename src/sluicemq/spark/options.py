@@ -24,6 +24,9 @@ ACK_DEFAULT: Final = "default"
 ACK_CHECKPOINT: Final = "checkpoint"
 ACK_ON_READ: Final = "onRead"
 
+FAIL: Final = "fail"
+DEAD_LETTER: Final = "deadLetter"
+
 MIB: Final = 1024 * 1024
 ROWS_PER_BATCH: Final = 100_000
 
@@ -293,7 +296,7 @@ class Options:
         False,
         "source",
         "Queues: each (queue, message id) comes once, and a replayed batch has the rows it had."
-        " Needs `ledger`; every message must have a message_id.",
+        " Needs `ledger`; messages without message_id: `messagesWithoutId`.",
     )
     ledger: str = option(
         "ledger",
@@ -311,6 +314,17 @@ class Options:
         "source",
         "With exactlyOnce: how many ids are remembered, the latest.",
         low=1,
+    )
+    messages_without_id: str = option(
+        "messagesWithoutId",
+        "choice",
+        FAIL,
+        "source",
+        "With exactlyOnce, messages without a message_id: `fail`, an error; `skip`, left out, and"
+        " acknowledged with the batch they came in; `deadLetter`, left out, and rejected when that"
+        " batch is committed, so that the queue's dead-letter exchange gets them (a queue without"
+        " one drops them).",
+        choices=(FAIL, "skip", DEAD_LETTER),
     )
     transfer_host: str = option(
         "transferHost",
@@ -359,6 +373,24 @@ class Options:
         True,
         "sink",
         "A message that no queue takes is an error that names the row.",
+    )
+    dead_letter_exchange: str = option(
+        "deadLetterExchange",
+        "text",
+        "",
+        "sink",
+        "Where a row goes that the broker does not take (returned: no queue takes it; negatively"
+        " confirmed: the queue is full), instead of an error. It keeps its routing key, and has the"
+        " headers `x-spark-refused` (why), `x-spark-exchange` and `x-spark-routing-key` besides.",
+        default_words="none; the default exchange if `deadLetterRoutingKey` is given",
+    )
+    dead_letter_routing_key: str = option(
+        "deadLetterRoutingKey",
+        "text",
+        "",
+        "sink",
+        "The routing key of such rows; with no `deadLetterExchange` a queue.",
+        default_words="the row's",
     )
     persistent: bool = option(
         "persistent",
@@ -504,6 +536,16 @@ class Options:
             raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
         if self.exactly_once and not self.ledger:
             raise Refused("exactlyOnce = true: needs ledger, a directory")
+        if self.messages_without_id != FAIL and not self.exactly_once:
+            raise Refused(
+                f"messagesWithoutId = {self.messages_without_id!r}: needs exactlyOnce = true, for"
+                " nothing else looks at ids"
+            )
+        if self.has_dead_letters and not self.mandatory:
+            raise Refused(
+                "mandatory = false: drops rows that no queue takes, so deadLetterExchange and"
+                " deadLetterRoutingKey would not get them"
+            )
         self._check_pace(given)
         if self.ending_offsets in (FIRST, LAST):
             raise Refused(f"endingOffsets = {self.ending_offsets!s}: must be next or an offset")
@@ -583,6 +625,10 @@ class Options:
     def rows_per_batch(self) -> int:
         """Of a micro-batch."""
         return self.max_messages_per_batch or ROWS_PER_BATCH
+
+    @property
+    def has_dead_letters(self) -> bool:
+        return bool(self.dead_letter_exchange or self.dead_letter_routing_key)
 
     @property
     def is_stream(self) -> bool:

@@ -95,6 +95,8 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         host, port = partition.address
         try:
             for got in fetch(partition.address, partition.token, partition.chunks):
+                if not got.runs:  # of a batch that is replayed: none was new
+                    continue
                 batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
                 yield without_rows(batch, got.skip)
         except EOFError:

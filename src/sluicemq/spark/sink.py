@@ -9,6 +9,7 @@ row's number would not do: behind a shuffle a retry has its rows in another orde
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -28,9 +29,12 @@ from sluicemq.client.publishing import Publisher, RefusedMessage
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.spark.connecting import AmqpError, Outage, connect
+from sluicemq.spark.dead_letters import DeadLetters
 from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, Place
 from sluicemq.spark.options import Options
 from sluicemq.spark.worker import spare_collections
+
+log = logging.getLogger(__name__)
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 BATCH_PROPERTY: Final = "streaming.sql.batchId"
@@ -118,6 +122,7 @@ class Line:
         self._place = place
         self._what = f"exchange {options.exchange!r}"
         self._outage = Outage(options, self._what)
+        self._letters = DeadLetters(options) if options.has_dead_letters else None
         self._publisher = self._open()
         self._encoder = Encoder(options, columns, place, self._publisher.wire.frame_max)
 
@@ -129,10 +134,16 @@ class Line:
         """Publish rows; waits while the window is full."""
         messages = self._encoder.encode(batch)
         self._try(lambda: self._publisher.publish(messages))
+        if self._letters is not None:
+            self._letters.settle()
 
     def settle(self) -> None:
         """Wait for all confirms."""
         self._try(self._publisher.settle)
+        if self._letters is not None:
+            self._letters.settle()
+            if self._letters.rows:
+                log.warning("%s: %d rows are dead letters", self._where(), self._letters.rows)
 
     def close(self) -> None:
         """Hang up politely when all is well."""
@@ -140,12 +151,15 @@ class Line:
             self._publisher.wire.abandon()
         else:
             self._publisher.wire.close()
+        if self._letters is not None:
+            self._letters.close()
 
     def _open(self) -> Publisher:
         def once(attempt: int) -> Publisher:
             wire = connect(self._options, "sluicemq spark sink", attempt, heartbeat_s=0)
             try:
-                return Publisher(wire, self._options.max_in_flight)
+                on_refused = self._letters.add if self._letters is not None else None
+                return Publisher(wire, self._options.max_in_flight, on_refused)
             except BaseException:
                 wire.abandon()
                 raise

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp.events import Acks, ContentMethod, Event, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicNack, BasicReturn
-from sluicemq.client.messages import BasicProperties, Messages, content, publish_frame
+from sluicemq.client.messages import BasicProperties, Messages, body_of, content, publish_frame
 from sluicemq.client.publishing import Publisher, RefusedMessage
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
@@ -153,3 +153,27 @@ def test_messages_are_a_sequence(messages: list[bytes], start: int, stop: int) -
     assert list(part) == messages[start:stop]
     assert part.octets() == b"".join(messages[start:stop])
     assert list(part[1:]) == messages[start:stop][1:]
+
+
+def test_with_somebody_for_refused_messages_the_others_go_on() -> None:
+    wire = FakeWire()
+    refused: list[RefusedMessage] = []
+    sender = Publisher(cast(Wire, wire), WINDOW, refused.append)
+    properties = BasicProperties().encode()
+    sender.publish(
+        [publish_frame("e", f"k{n}", True) + content(properties, b"%d" % n, 4096) for n in range(5)]
+    )
+    wire.events.append(Acks(1, [2]))
+    wire.say(BasicNack(3, multiple=True))
+    wire.events.append(ContentMethod(1, BasicReturn(312, "NO_ROUTE", "e", "k3"), b"content"))
+    wire.say(BasicNack(5))
+    wire.events.append(Acks(1, [4]))
+    sender.settle()
+    assert [(each.exchange, each.routing_key) for each in refused] == [
+        ("e", "k0"),
+        ("e", "k2"),
+        ("e", "k3"),
+        ("e", "k4"),
+    ]
+    assert body_of(refused[1].content) == b"2"
+    assert (sender.in_flight, sender.waiting()) == (0, [])
