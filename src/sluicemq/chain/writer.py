@@ -168,6 +168,8 @@ class Writer(Actor):
         """The connection is closed. What has not been written is not any more: parts of it may be
         missing. So nothing of any channel is, only what says that the connection ends."""
         self.has_failed = True
+        if isinstance(self.struck, Writable):
+            self.choked = False  # it comes once
         self.forget()
         if self.broken is None:
             super().faulted(error)

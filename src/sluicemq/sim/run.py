@@ -258,7 +258,8 @@ class Simulation:
             if depth.ready or depth.unacked or depth.footprint:
                 return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
         for socket in self.net.sockets.values():
-            if socket.outbound or socket.inbound or socket.reader.writer.pending:
+            due = socket.outbound or socket.inbound or socket.reader.writer.pending
+            if due or socket.left:
                 return f"bytes are on their way to or from {socket.client.name}"
         return self.work.undone()
 

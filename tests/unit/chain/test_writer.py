@@ -180,3 +180,29 @@ def test_order_and_cost_are_kept_whatever_the_socket_does(
     assert b"".join(bench.net.written) == sent
     assert [sum(bench.flushed(0)), sum(bench.flushed(1))] == costs
     assert not bench.gate.is_shut
+
+
+class Stumbling(Writer):
+    """Fails at what the socket says."""
+
+    def receive(self, message: object) -> None:
+        assert not isinstance(message, Writable)
+        super().receive(message)
+
+
+def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room() -> None:
+    bench = Bench()
+    said = Frames(b"\1\0\0 the connection ends")
+
+    def end() -> None:
+        writer.post(said)
+
+    writer = Stumbling(bench.scheduler, bench.net, 7, bench.gate, BACKLOG, broken=end)
+    bench.writer = writer
+    bench.net.full = True
+    bench.post(Frames(b"1"))
+    bench.post(Frames(b"2"))
+    assert bench.net.written == [b"1"]
+    bench.net.full = False
+    bench.post(Writable())
+    assert bench.net.written == [b"1", said.data]
