@@ -8,9 +8,11 @@ from typing import Any, Final
 import pytest
 
 from sluicemq.amqp.connection import AmqpConnection
-from sluicemq.chain import policing
+from sluicemq.chain import delaying, policing
 from sluicemq.chain.channel import Channel
 from sluicemq.chain.crashing import Crash
+from sluicemq.chain.delaying import Delayer
+from sluicemq.chain.letters import Republish
 from sluicemq.chain.message_store import MessageStore, StoreWrite
 from sluicemq.chain.publishing import Publishing
 from sluicemq.chain.queue import ClassicShell
@@ -445,3 +447,42 @@ def a_command_is_answered_before_it_is_durable(patch: pytest.MonkeyPatch) -> Non
 @canary
 def a_change_is_never_written(patch: pytest.MonkeyPatch) -> None:
     rarely(patch, Task, "record", 2, lambda original, self, _, *rest: original(self, [], *rest))
+
+
+@canary
+def a_delayed_message_comes_too_early(patch: pytest.MonkeyPatch) -> None:
+    dated = delaying.dated
+    patch.setattr(delaying, "dated", lambda batch, now_ms: dated(batch, now_ms - 20))
+
+
+@canary
+def a_delayed_message_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def take(original: Any, self: Delayer, deliver: Any) -> None:
+        original(self, deliver)
+        if len(self.waiting) > 1:
+            self.waiting.pop()
+
+    rarely(patch, Delayer, "take", 5, take)
+
+
+@canary
+def nobody_looks_at_delayed_messages(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Delayer, "wake_at", skip)
+
+
+@canary
+def a_delayed_message_leaves_before_it_is_safe(patch: pytest.MonkeyPatch) -> None:
+    def republish(original: Any, self: Delayer) -> None:
+        post = self.republisher.post
+
+        def early(message: Any) -> None:
+            if isinstance(message, Republish):
+                self.post(message.done)
+                message.done = None
+            post(message)
+
+        patch.setattr(self.republisher, "post", early)
+        original(self)
+        patch.setattr(self.republisher, "post", post)
+
+    rarely(patch, Delayer, "republish", 1, republish)

@@ -27,6 +27,8 @@ SEEN_BY_CLIENTS = (
     "a_dead_letter_goes_to_one_grave_only",
     "the_last_dead_letter_is_forgotten",
     "a_dead_letter_comes_twice",
+    "a_delayed_message_comes_too_early",
+    "a_delayed_message_is_forgotten",
 )
 """Bugs that break what was promised to clients in plain sight."""
 

@@ -21,7 +21,6 @@ from typing import Final
 import pytest
 
 import sluicemq
-from sluicemq.chain.delaying import Delayer, HoldingQueue
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue import Queue
 from sluicemq.chain.stream_queue import StreamShell
@@ -67,8 +66,6 @@ BASES: Final = (Actor, FlowActor, Queue)
 SPARED: Final[dict[type[Actor], str]] = {
     Share: "gives turns to a connection's actors, and contains their faults as the scheduler does",
     Pulse: "of the host: tells the watchdog that turns are given",
-    Delayer: "exchanges that delay messages are not simulated yet",
-    HoldingQueue: "likewise",
     StreamShell: "streams are not simulated yet",
 }
 

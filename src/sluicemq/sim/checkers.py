@@ -35,6 +35,8 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.channel import bytes_of
+from sluicemq.chain.delaying import Delayer, HoldingQueue, Safe
+from sluicemq.chain.letters import Republish
 from sluicemq.chain.message_store import StorePaged, StoreWrite
 from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
 from sluicemq.chain.reader import RUNNING
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.reader import Reader
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
-    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
     from sluicemq.node import Node
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
@@ -129,6 +131,19 @@ def held_by_codec(amqp: AmqpConnection) -> int:
     """Bytes of a client's stream that its reader holds, counted anew."""
     unparsed = len(amqp._buf) + len(amqp._partial) + sum(map(len, amqp._chunks))
     return unparsed + sum(content.size() for content in amqp._contents.values())
+
+
+def on_its_way(delayer: Delayer) -> int:
+    """The cost of what is due and not safe elsewhere yet, outside of the delayer's inbox."""
+    republisher = delayer.republisher
+    there = [each for each in republisher.inbox if isinstance(each, Republish)]
+    there += [*republisher.waiting, *(each.republish for each in republisher.sent.values())]
+    there += [each.republish for each in republisher.refused]
+    if republisher.publishing is not None:
+        there.append(republisher.publishing)
+    safe = [each.done for each in {*there}]
+    safe += [each for each in delayer.inbox if isinstance(each, Safe)]
+    return delayer.due_cost + sum(each.cost for each in safe if isinstance(each, Safe))
 
 
 class Totals:
@@ -203,13 +218,16 @@ class Checkers:
         self.alarmed = False
         self.waiting = Waiting()
         self.republishers: list[Republisher] = []
+        self.delayers: list[Delayer] = []
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         vhost = self.broker.vhosts["/"]
         self._declare = vhost.declare_queue
         vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
         self._replace = vhost.replace
         vhost.replace = self.replace  # type: ignore[method-assign]
-        for queue in vhost.queues.values():
+        self._hold_for = vhost.hold_for
+        vhost.hold_for = self.hold_for  # type: ignore[method-assign]
+        for queue in self.broker.all_with_messages():
             if isinstance(queue, ClassicShell):
                 self.watch(queue)
 
@@ -218,6 +236,12 @@ class Checkers:
         queue = self._declare(definition)
         if isinstance(queue, ClassicShell):
             self.watch(queue)
+        return queue
+
+    def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
+        """The same for the queue of an exchange that delays messages."""
+        queue = self._hold_for(exchange)
+        self.watch(queue)
         return queue
 
     def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
@@ -256,6 +280,9 @@ class Checkers:
         self.republishers = self.all_republishers()
         for republisher in self.republishers:
             self.waiting.count(republisher)
+        self.delayers = [q.delayer for q in self.queues if isinstance(q, HoldingQueue)]
+        for delayer in self.delayers:
+            self.waiting.count(delayer)
         self.waiting.count(self.broker.store)
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         self.links()
@@ -273,7 +300,8 @@ class Checkers:
 
     def all_republishers(self) -> list[Republisher]:
         """Those of queues, as far as there are any."""
-        found = (queue.upkeep.republisher for queue in self.queues)
+        found = [queue.upkeep.republisher for queue in self.queues]
+        found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
         return [republisher for republisher in found if republisher is not None]
 
     def waits_for_disk(self) -> bool:
@@ -301,7 +329,7 @@ class Checkers:
         for queue in [q for q in self.queues if q.crash is not None]:
             del self.queues[queue]  # it only answers
             self.crashed[queue] = None
-        if len(self.queues) > self.broker.queue_count:
+        if len(self.queues) > self.broker.queue_count + len(self.delayers):
             for queue in [q for q in self.queues if q.machine.deleted and not q.scheduled]:
                 if not any(c.publishing.links.get(queue) for c in self.channels):
                     del self.queues[queue]
@@ -338,6 +366,12 @@ class Checkers:
         for republisher in self.republishers:
             for outflow, inflow in republisher.links.values():
                 self.link(CHANNEL, outflow, inflow, DEAD_LETTERS_MAX)
+        for delayer in self.delayers:
+            if not delayer.gone:
+                inflow = delayer.inflow
+                self.link(
+                    DELIVERIES, inflow.outflow, inflow, self.cost_max - 1, on_its_way(delayer)
+                )
         for queue, spy in self.queues.items():
             self.to_store(queue, spy)
 

@@ -22,6 +22,7 @@ from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
+    from sluicemq.sim.peer import Peer
     from sluicemq.sim.workload import Workload
 
 AT_ONCE_MAX: Final = 3
@@ -76,6 +77,8 @@ class Steward:
         """Commands that are under way, by number."""
         self.changing: dict[int, Record] = {}
         """What they change."""
+        self.leaving: dict[int, Peer] = {}
+        """Whom they send away."""
         self.held: dict[Record, list[Value]] = {}
         """What may be so; one when it is known."""
         self.strike: Callable[[Task], None] | None = None
@@ -117,10 +120,12 @@ class Steward:
 
     def close_connection(self, node: Node) -> None:
         """Of one client, which must expect it."""
-        peers = [peer for peer in self.work.peers[1:] if peer.open and not peer.leaving]
+        peers = [p for p in self.work.peers[1:] if p.open and not (p.leaving or p.mistaken)]
+        peers = [peer for peer in peers if not peer.sent_away]
         if peers and self.work.swarm.breaks:
             peer = self.random.choice(peers)
-            peer.sent_away = True
+            peer.expect_order()
+            self.leaving[self.begun + 1] = peer
             self.give(node, "close_connection", {"connection": peer.socket.reader.name})
 
     def change_policy(self, node: Node) -> None:
@@ -172,7 +177,10 @@ class Steward:
     def check(self, node: Node, number: int, name: str, answer: Answer) -> None:
         """Is it true?"""
         record = self.changing.pop(number, None)
+        peer = self.leaving.pop(number, None)
         if answer.error:
+            if peer is not None:
+                peer.break_off(None)
             text = f"{name} is refused: {answer.error}"
             promise(self.may_fail(number, name, answer), text)
             if record is not None and "does not exist" in answer.error:
@@ -221,6 +229,7 @@ class Steward:
         """Nothing is answered any more; what was being changed may be so or not."""
         self.open.clear()
         self.changing.clear()
+        self.leaving.clear()
         self.struck.clear()
         self.strike = None
 

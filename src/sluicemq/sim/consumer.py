@@ -17,7 +17,7 @@ from sluicemq.sim.history import (
     Holder,
     promise,
 )
-from sluicemq.sim.messages import first_death, id_of_body
+from sluicemq.sim.messages import id_of_body, sent_on_by
 from sluicemq.sim.peer import Role
 from sluicemq.sim.world import MS
 
@@ -57,9 +57,13 @@ class Taker(Role):
             promise(id_of_body(*raw) is not None, self.holder, "receives what nobody sent")
             return
         source = self.work.book.queue(by.queue).source
-        died_in = source and source.name
-        promise(first_death(raw[0]) == died_in, self.holder, "gets what died in another queue")
+        came_from = source and source.name
+        promise(sent_on_by(raw[0]) == came_from, self.holder, "gets what was not in", came_from)
         delivery = self.work.book.deliver(id_of_body(*raw), by, redelivered, no_ack)
+        number, sequence = delivery.message
+        due_ns = self.work.book.streams[number].sent[sequence].due_ns
+        is_due = self.work.timeline.now_ns + MS > due_ns  # the broker has the time in milliseconds
+        promise(is_due, self.holder, "gets", delivery.message, "too early")
         if not no_ack:
             self.held[tag] = delivery
 

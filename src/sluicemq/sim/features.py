@@ -2,6 +2,7 @@
 nothing: half of the seeds are what they were before there was any.
 
     dead letters  a queue in which messages die, and the queues to which they go then
+    delays        an exchange that keeps messages back, and the queues to which they go then
     commands      an operator who asks, purges, deletes, sets policies and sends clients away
 """
 
@@ -9,14 +10,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.sim.history import DYING, GRAVE, VOLATILE
+from sluicemq.sim.messages import LATER
 from sluicemq.sim.plans import QueuePlan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 GRAVES: Final = "graves"
 """The exchange that leads to the graves."""
 FIRST_GRAVE, SECOND_GRAVE = "grave0", "grave1"
+DEAD: Final = "dead"
+LATE: Final = "late"
+"""The key for all of them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delays:
+    """An exchange that delays messages, of this type besides."""
+
+    exchange_type: str
+    durable: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,13 +40,15 @@ class Features:
     """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none."""
 
     dead_letters: str = ""
+    delays: Delays | None = None
     commands: bool = False
 
     def queues(self, seed: int, plain: tuple[QueuePlan, ...]) -> tuple[QueuePlan, ...]:
         """Those of the plain run, and those that these need."""
         if self.commands:  # a policy may have something die that can be lost
             plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
-        return (*plain, *(dying_queues(seed, self.dead_letters) if self.dead_letters else ()))
+        dying = dying_queues(seed, self.dead_letters) if self.dead_letters else ()
+        return (*plain, *dying, *(late_queues(seed, self.delays) if self.delays else ()))
 
 
 NO_FEATURES: Final = Features()
@@ -45,7 +63,16 @@ def features_of(seed: int) -> Features:
     return Features(
         dead_letters=dice.choice((*kinds, "")),
         commands=dice.randrange(2) > 0,
+        delays=delays_of(seed, kinds),
     )
+
+
+def delays_of(seed: int, kinds: Sequence[str]) -> Delays | None:
+    """Every third seed has some."""
+    dice = Random(f"delays {seed}")
+    if dice.randrange(3):
+        return None
+    return Delays(exchange_type=dice.choice(kinds), durable=dice.randrange(3) > 0)
 
 
 def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
@@ -54,7 +81,7 @@ def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
     dice = Random(f"graves {seed}")
     durable = dice.randrange(3) > 0
     graves = (FIRST_GRAVE, SECOND_GRAVE)[: dice.choice((1, 2))]
-    by: tuple[str, str | None] = (GRAVES, None if exchange_type == "fanout" else "dead")
+    by: tuple[str, str | None] = (GRAVES, None if exchange_type == "fanout" else DEAD)
     if len(graves) == 1 and dice.randrange(2):
         by = ("", FIRST_GRAVE)
     dying = QueuePlan(
@@ -76,7 +103,23 @@ def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
             promise=GRAVE,
             lazy=dice.randrange(4) == 0,
             max_priority=dice.choice((0, 0, 3)),
+            bound_to=(GRAVES, DEAD),
         )
         for name in graves
     ]
     return (dying, *plans)
+
+
+def late_queues(seed: int, delays: Delays) -> tuple[QueuePlan, ...]:
+    """Where delayed messages go: all of them to each."""
+    dice = Random(f"late {seed}")
+    return tuple(
+        QueuePlan(
+            name=f"{LATE}{number}",
+            durable=delays.durable or dice.randrange(2) > 0,
+            promise=GRAVE,
+            lazy=dice.randrange(4) == 0,
+            bound_to=(LATER, LATE),
+        )
+        for number in range(dice.choice((1, 2)))
+    )

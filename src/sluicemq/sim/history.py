@@ -148,6 +148,7 @@ class Sent:
         "at",
         "behind",
         "confirmed",
+        "due_ns",
         "mandatory",
         "persistent",
         "priority",
@@ -165,8 +166,11 @@ class Sent:
         persistent: bool,
         priority: int,
         at: int,
+        due_ns: int,
     ) -> None:
         self.targets = targets
+        self.due_ns = due_ns
+        """When it may be delivered, as clients tell the time."""
         self.priority = priority
         self.persistent = persistent
         self.at = at
@@ -338,11 +342,12 @@ class History:
         spread: bool = False,
         persistent: bool = True,
         priority: int = 0,
+        due_ns: int = 0,
     ) -> int:
         """A message is about to be sent; returns its sequence number, from 0."""
         self.published += 1
         sequence = len(stream.sent)
-        sent = Sent(targets, mandatory, spread, persistent, priority, self.now())
+        sent = Sent(targets, mandatory, spread, persistent, priority, self.now(), due_ns)
         stream.sent.append(sent)
         for target in targets:
             stream.sent_to.setdefault(target, []).append(sequence)

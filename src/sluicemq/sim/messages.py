@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
+from sluicemq.routing.delayed import holding_queue
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.types import FieldValue, Table
 
 MessageId = tuple[int, int]
 """(stream, sequence)."""
@@ -30,18 +34,36 @@ FORMS: Final = 4
 """So many kinds are there of each priority."""
 PRIORITIES: Final = (None, 1, 9)
 
-PROPERTIES: Final = tuple(
-    properties.encode()
-    for priority in PRIORITIES
-    for properties in (
-        BasicProperties(priority=priority),
-        BasicProperties(delivery_mode=2, priority=priority),
+LATER: Final = "later"
+"""The exchange that keeps messages back."""
+HOLDING: Final = holding_queue(LATER)
+"""The queue in which it does."""
+DELAYS_MS: Final = (1, 30, 400)
+DELAY: Final = "x-delay"
+
+
+def forms(priority: int | None = None, **headers: FieldValue) -> list[BasicProperties]:
+    """The kinds of messages with that priority, and with those headers."""
+    return [
+        BasicProperties(priority=priority, headers=headers or None),
+        BasicProperties(delivery_mode=2, priority=priority, headers=headers or None),
         BasicProperties(
-            delivery_mode=1, content_type="text/plain", headers={"x": 1}, priority=priority
+            delivery_mode=1,
+            content_type="text/plain",
+            headers={"x": 1, **headers},
+            priority=priority,
         ),
-        BasicProperties(delivery_mode=2, headers={"n": "ü"}, message_id="m", priority=priority),
-    )
+        BasicProperties(
+            delivery_mode=2, headers={"n": "ü", **headers}, message_id="m", priority=priority
+        ),
+    ]
+
+
+PLAIN: Final = tuple(each.encode() for priority in PRIORITIES for each in forms(priority))
+DELAYED: Final = tuple(
+    each.encode() for delay_ms in DELAYS_MS for each in forms(**{DELAY: delay_ms})
 )
+PROPERTIES: Final = (*PLAIN, *DELAYED)
 """Raw properties by kind."""
 
 ADDED: Final = (
@@ -64,9 +86,14 @@ def urgent(kind: int, nth: int) -> int:
     return kind + FORMS * nth
 
 
+def delayed(kind: int, nth: int) -> int:
+    """One without a priority with the nth delay."""
+    return len(PLAIN) + FORMS * nth + kind % FORMS
+
+
 def priority_of(kind: int) -> int:
     """What counts."""
-    return PRIORITIES[kind // FORMS] or 0
+    return (PRIORITIES[kind // FORMS] or 0) if kind < len(PLAIN) else 0
 
 
 def body_of(stream: int, sequence: int, kind: int, size: int) -> bytes:
@@ -103,16 +130,27 @@ def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
 
 
 def as_sent(properties: bytes) -> bytes:
-    """Without what the broker has added: how often the message had come back, how it died."""
+    """Without what the broker has added: how often the message had come back, how it died; and with
+    the delay that it has taken the sign of."""
     decoded = BasicProperties.decode(properties)
     headers = {k: v for k, v in (decoded.headers or {}).items() if k not in ADDED}
-    if len(headers) == len(decoded.headers or {}):
+    if was_delayed(headers):
+        headers[DELAY] = -cast("int", headers[DELAY])
+    elif len(headers) == len(decoded.headers or {}):
         return properties
     return replace(decoded, headers=headers or None).encode()
 
 
-def first_death(properties: bytes) -> object:
-    """The queue that the message died in first; None: it has not."""
-    if b"x-first-death-queue" not in properties:
+def was_delayed(headers: Table) -> bool:
+    """Has the broker kept it back?"""
+    delay = headers.get(DELAY)
+    return isinstance(delay, int) and delay < 0
+
+
+def sent_on_by(properties: bytes) -> object:
+    """The queue that the message died in first, or the one that has kept it back; None: it comes
+    from its publisher."""
+    if b"x-" not in properties:
         return None
-    return (BasicProperties.decode(properties).headers or {})["x-first-death-queue"]
+    headers = BasicProperties.decode(properties).headers or {}
+    return HOLDING if was_delayed(headers) else headers.get("x-first-death-queue")

@@ -14,6 +14,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
+from sluicemq.chain.delaying import Delayer, HoldingQueue
 from sluicemq.chain.intake import Intake
 from sluicemq.chain.pacer import Pacer
 from sluicemq.chain.policing import Policing
@@ -98,7 +99,7 @@ class Mistakes:
         known = self.work.book.queues
         return [
             queue
-            for queue in node.broker.all_queues()
+            for queue in node.broker.all_with_messages()
             if queue.name in known and queue.name not in queue.vhost.crashes
             if known[queue.name].promise != LISTENING
         ]
@@ -138,11 +139,15 @@ def queue_of(actor: Actor) -> Queue | None:
     """Whose mistakes are this queue's."""
     if isinstance(actor, Republisher):
         return queue_of(actor.source)
+    if isinstance(actor, Delayer):
+        return actor.queue
     return actor if isinstance(actor, Queue) else None
 
 
 def workers_of(queue: Actor) -> list[Actor]:
     """Actors that work for a queue, and for no other."""
+    if isinstance(queue, HoldingQueue):
+        return [queue.delayer, queue.delayer.republisher]
     if not isinstance(queue, ClassicShell) or queue.upkeep.republisher is None:
         return []
     return [queue.upkeep.republisher]

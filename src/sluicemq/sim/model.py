@@ -16,10 +16,12 @@ from bisect import insort
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.delaying import Delayer
 from sluicemq.chain.republishing import Republisher
 from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
+    ACK,
     REJECT,
     REQUEUE,
     Cancel,
@@ -116,7 +118,7 @@ class Entry:
     def __init__(
         self, content: bytes | None, position: int, address: bytes, persistent: bool
     ) -> None:
-        self.id: MessageId | None = None if content is None else id_of_content(content)
+        self.id: MessageId | None = None
         self.content = content
         self.size = 0
         self.position = position
@@ -151,6 +153,8 @@ class Spy(Replicator):
         self.queue_id = queue.id
         self.machine = queue.machine
         self.name = queue.name
+        self.prefix = queue.prefix_bytes
+        """Bytes that the queue has put before each content."""
         self.book = book
         self.platter = platter
         self.lots: dict[int, ModelLot] = {}
@@ -180,6 +184,10 @@ class Spy(Replicator):
         self.recovered = bool(self.ready)
         self.there = {entry.position: entry for entry in self.ready}
         """All messages, ready or out, by position."""
+
+    def id_of(self, content: bytes) -> MessageId:
+        """Whose content that is."""
+        return id_of_content(content[self.prefix :])
 
     def submit(self, command: Command, effects: list[Effect]) -> None:
         """See Replicator."""
@@ -349,13 +357,14 @@ class Spy(Replicator):
         """To the tail; what must be written is safe later, the rest now."""
         batch = command.batch
         messages = apart(batch.address, batch.contents)
-        ids = [id_of_content(content) for _, content in messages]
+        ids = [self.id_of(content) for _, content in messages]
         level = min(batch.priority, self.highest)
         first = at = self.next_positions.get(level, first_of_priority(level))
         if not self.deleted:
             for message, (address, content) in zip(ids, messages, strict=True):
                 self.book.accept(self.name, message)
                 entry = Entry(content, at, address, batch.persistent)
+                entry.id = message
                 entry.size = kept_size(batch.address, address, content)
                 entry.expiry = command.expiry
                 insort(self.ready, entry)
@@ -419,7 +428,7 @@ class Spy(Replicator):
             turn: Entry | None = None
             for index, message in enumerate(apart(deliver.address, deliver.contents)):
                 address, content = message
-                copies = known.get(id_of_content(content), [])
+                copies = known.get(self.id_of(content), [])
                 promise(bool(copies), self.name, "deals what is not its head")
                 if len(copies) > 1:
                     self.put_first(copies, head, deliver, index)
@@ -459,7 +468,7 @@ class Spy(Replicator):
                 address, content = message
                 if lot is not None:
                     position = lot[index]
-                elif unknown and id_of_content(content) not in known:
+                elif unknown and self.id_of(content) not in known:
                     position = next(iter(unknown))
                 else:
                     continue
@@ -471,7 +480,7 @@ class Spy(Replicator):
     def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
         """This is what is there."""
         entry.content = content
-        entry.id = id_of_content(content)
+        entry.id = self.id_of(content)
         entry.address = address
 
     def compare(self, entry: Entry, content: bytes, address: bytes, redelivered: bool) -> None:
@@ -519,7 +528,8 @@ class Spy(Replicator):
             there = None not in part and len(part) == end - start > 0
             promise(there, self.name, "settles", start, end, "of lot", number)
             lot.entries[start:end] = [None] * (end - start)
-            if lot.channel is self.machine.queue:
+            sends_on = lot.channel is self.machine.queue or isinstance(lot.channel, Delayer)
+            if sends_on and command.outcome == ACK:
                 self.bury(part)
             if not self.deleted:
                 if command.outcome == REQUEUE:

@@ -335,6 +335,12 @@ class Peer:
         self.mistaken = True
         self.end_roles(BROKEN)
 
+    def expect_order(self) -> None:
+        """The operator has its connection closed: what is out here may be elsewhere, before it
+        hears of that."""
+        self.sent_away = True
+        self.end_roles(BROKEN)
+
     def end_roles(self, how: str) -> None:
         """A role that wanted to end well and has not heard so yet may still break."""
         for role in self.roles.values():

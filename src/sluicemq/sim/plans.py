@@ -31,6 +31,8 @@ class QueuePlan:
     """What dies here goes through the broker's own publisher, even if nowhere."""
     dead_letters_by: tuple[str, str | None] = (NOWHERE, None)
     """The exchange through which it goes there, and the routing key, None: its own."""
+    bound_to: tuple[str, str] | None = None
+    """For a grave: the exchange and the key by which it is reached."""
 
     @property
     def arguments(self) -> Table:

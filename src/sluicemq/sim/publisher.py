@@ -9,12 +9,14 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.history import BROKEN, Stream, promise
 from sluicemq.sim.messages import (
+    DELAYS_MS,
     PERSISTENT,
     PERSISTENT_NAMED,
     PRIORITIES,
     TRANSIENT,
     TRANSIENT_NAMED,
     content_of,
+    delayed,
     id_of_body,
     priority_of,
     urgent,
@@ -38,6 +40,7 @@ class Target:
     key: str
     queues: tuple[str, ...]
     spread: bool = False
+    delays: bool = False
 
 
 class Publisher(Role):
@@ -132,12 +135,22 @@ class Publisher(Role):
             kind = PERSISTENT_NAMED if persistent else TRANSIENT_NAMED
         if self.urgent and dice.randrange(3) == 0:
             kind = urgent(kind, dice.randrange(len(PRIORITIES)))
+        delay_ms = 0
+        if target.delays:
+            nth = dice.randrange(len(DELAYS_MS))
+            kind, delay_ms = delayed(kind, nth), DELAYS_MS[nth]
         mandatory = dice.randrange(20) == 0
         method = m.BasicPublish(
             exchange=target.exchange, routing_key=target.key, mandatory=mandatory
         )
         sequence = work.book.publish(
-            self.stream, target.queues, mandatory, target.spread, persistent, priority_of(kind)
+            self.stream,
+            target.queues,
+            mandatory,
+            target.spread,
+            persistent,
+            priority_of(kind),
+            work.timeline.now_ns + delay_ms * MS,
         )
         number = self.number
         content = content_of(number, self.stream.number, sequence, kind, size, FRAME_MAX)

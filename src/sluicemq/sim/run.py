@@ -253,7 +253,7 @@ class Simulation:
             return "the node is busy, or there is an alarm"
         if not broker.store.group.is_empty() or broker.store.retrying:
             return "something is to be written"
-        for queue in broker.all_queues():
+        for queue in broker.all_with_messages():
             depth = queue.machine.depth
             if depth.ready or depth.unacked or depth.footprint:
                 return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
+from sluicemq.amqp.types import Table
+from sluicemq.routing.delayed import DELAYED, DELAYED_TYPE
 from sluicemq.sim.commands import Steward
 from sluicemq.sim.consumer import Consumer, Getter
-from sluicemq.sim.features import GRAVES
-from sluicemq.sim.history import GRAVE, LASTING, LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.features import GRAVES, LATE
+from sluicemq.sim.history import DYING, GRAVE, LASTING, LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.messages import HOLDING, LATER
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Peer, Role
 from sluicemq.sim.plans import QueuePlan
@@ -74,9 +77,17 @@ class Workload:
             self.book.queue(plan.name, plan.promise, plan.durable).highest = plan.max_priority
         for plan in swarm.queues:
             self.book.queue(plan.name).leads_to(*map(self.book.queue, plan.graves))
+        if swarm.features.delays is not None:
+            holding = self.book.queue(HOLDING, DYING, swarm.features.delays.durable)
+            holding.leads_to(*map(self.book.queue, self.names_at(LATER)))
         self.peers.append(self.installer(self._steps(again=False), self.begin))
 
     # -- what there is
+
+    def names_at(self, exchange: str) -> list[str]:
+        """The graves to which it leads."""
+        plans = self.swarm.queues
+        return [plan.name for plan in plans if plan.bound_to and plan.bound_to[0] == exchange]
 
     def _targets(self) -> tuple[Target, ...]:
         names = [plan.name for plan in self.swarm.queues if plan.promise != GRAVE]
@@ -84,9 +95,11 @@ class Workload:
         direct = [Target("", name, (name,)) for name in names]
         first, last = work[0], work[-1]
         both = tuple(dict.fromkeys((first, last)))
+        later = [Target(LATER, LATE, (HOLDING,), delays=True)] if self.names_at(LATER) else []
         return (
             *direct,
             *direct,
+            *later * 3,
             Target(NEWS, "any", tuple(work[:2]), spread=True),
             Target(TOPIC, "a.x", (first,)),
             Target(TOPIC, "c.d.b", (last,)),
@@ -100,22 +113,16 @@ class Workload:
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
         lasting = [plan.name for plan in self.swarm.queues if plan.promise in LASTING]
         kept = [name for name in lasting if again and self.plan_of(name).durable]
-        graves = [plan.name for plan in self.swarm.queues if plan.promise == GRAVE]
         binds: list[tuple[str, str, str]] = [
             *[(name, NEWS, "") for name in work[:2]],
             (work[0], TOPIC, "a.*"),
             (work[-1], TOPIC, "#.b"),
-            *[(name, GRAVES, "dead") for name in graves],
+            *[(plan.name, *plan.bound_to) for plan in self.swarm.queues if plan.bound_to],
         ]
-        kinds = [(TOPIC, "topic")]
-        if graves:
-            kinds.append((GRAVES, self.swarm.features.dead_letters))
+        exchanges = self._exchanges(again)
+        passing = [each.exchange for each in exchanges if not each.durable]
         steps: list[Method] = [
-            m.ExchangeDeclare(exchange=NEWS, exchange_type="fanout"),
-            *[
-                m.ExchangeDeclare(exchange=name, exchange_type=kind, passive=again, durable=True)
-                for name, kind in kinds
-            ],
+            *exchanges,
             *[
                 m.QueueDeclare(
                     queue=plan.name,
@@ -128,10 +135,33 @@ class Workload:
             *[
                 m.QueueBind(queue=queue, exchange=exchange, routing_key=key)
                 for queue, exchange, key in binds
-                if exchange == NEWS or queue not in kept
+                if exchange in passing or queue not in kept
             ],
         ]
         return steps
+
+    def _exchanges(self, again: bool) -> list[m.ExchangeDeclare]:
+        """As above."""
+        features = self.swarm.features
+        kinds: list[tuple[str, str, bool, Table]] = [
+            (NEWS, "fanout", False, {}),
+            (TOPIC, "topic", True, {}),
+        ]
+        if features.dead_letters:
+            kinds.append((GRAVES, features.dead_letters, True, {}))
+        if features.delays is not None:
+            arguments: Table = {DELAYED_TYPE: features.delays.exchange_type}
+            kinds.append((LATER, DELAYED, features.delays.durable, arguments))
+        return [
+            m.ExchangeDeclare(
+                exchange=name,
+                exchange_type=kind,
+                passive=again and durable,
+                durable=durable,
+                arguments=arguments,
+            )
+            for name, kind, durable, arguments in kinds
+        ]
 
     def plan_of(self, queue: str) -> QueuePlan:
         return next(plan for plan in self.swarm.queues if plan.name == queue)
@@ -298,7 +328,7 @@ class Workload:
         for name in self.steward.open.values():
             return f"{name} is not answered"
         for peer in self.peers:
-            if peer.mistaken:
+            if peer.mistaken or peer.sent_away:
                 return f"{peer.name} is not closed"
             for role in peer.roles.values():
                 if isinstance(role, Publisher) or not role.is_done():
