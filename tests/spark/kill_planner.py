@@ -78,9 +78,9 @@ class Planner:
     def rows(self, start: Offset, end: Offset) -> list[tuple[int, bool]]:
         """(number, redelivered)"""
         decoder = Decoder(SCHEMA)
-        numbers = [number for number, _ in self.session.batch(start, end)]
         found: list[tuple[int, bool]] = []
-        for got in fetch(self.session.address, self.session.token, numbers):
+        for piece, _ in self.session.batch(start, end):
+            (got,) = fetch(piece.address, piece.token, [piece.number])
             batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
             found += [(int(row["body"]), row["redelivered"]) for row in batch.to_pylist()]
         return found

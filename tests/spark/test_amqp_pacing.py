@@ -136,7 +136,7 @@ def test_a_finite_read_keeps_to_the_rate_and_waits_for_no_least_number(
         at: Offset = dict(START)
         while (end := session.plan(at, MANY)) != at:
             at = end
-        assert at["pos"] == dict.fromkeys(queues, 301)
+        assert list(at["pos"].values()) == [301, 301]
         # 200 were allowed at once; before the last chunk was, those before it had to be.
         assert time.monotonic() - began > 0.5
     finally:

@@ -2,7 +2,7 @@
 
 On the socket a chunk is a line of JSON and two blocks:
 
-    {"queue": .., "rows": n, "ragged": k, "octets": m, "skip": [row..],
+    {"queue": .., "rows": n, "ragged": k, "octets": m,
      "runs": [[exchange, key, redelivered, first tag, count, stride, skip]..]}          (one line)
     k sizes of the contents without a stride, 32 bits each, in the machine's order
     m octets, the messages of all runs one after the other (`contents.Run`)
@@ -36,17 +36,7 @@ class Chunk:
     `generation` numbers the lane's connections: delivery tags mean something on their own one only.
     """
 
-    __slots__ = (
-        "_parts",
-        "_sizes",
-        "bytes",
-        "generation",
-        "queue",
-        "rejected",
-        "rows",
-        "runs",
-        "skip",
-    )
+    __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rejected", "rows", "runs")
 
     def __init__(self, queue: str, generation: int) -> None:
         self.queue = queue
@@ -55,9 +45,7 @@ class Chunk:
         self.bytes = 0
         """The sum of the contents."""
         self.runs: list[Run] = []
-        self.skip: list[int] = []
-        """Rows that the executor drops: they have come before, or have no id."""
-        self.rejected: list[int] = []
+        self.rejected: Sequence[int] = ()
         """Rows that become dead letters when the others are acknowledged."""
         self._sizes = array(SIZE_TYPE)
         self._parts: list[bytes | memoryview] = []
@@ -111,14 +99,7 @@ class Chunk:
 
     def messages(self) -> Iterator[Message]:
         """One by one."""
-        got = self.fetched(Scratch())
-        starts, ends = bounds(got.runs, got.sizes)
-        contents = zip(starts.tolist(), ends.tolist(), strict=True)
-        for run in self.runs:
-            for tag in range(run.first, run.first + run.count):
-                start, end = next(contents)
-                one = Run(run.exchange, run.routing_key, run.redelivered, tag, 1)
-                yield one, bytes(got.data[start:end])
+        return self.fetched(Scratch()).messages()
 
     def head(self) -> bytes:
         """The line of JSON."""
@@ -127,7 +108,6 @@ class Chunk:
             "rows": self.rows,
             "ragged": len(self._sizes),
             "octets": sum(map(len, self._parts)),
-            "skip": self.skip,
             "runs": [astuple(run) for run in self.runs],
         }
         return json.dumps(said).encode() + b"\n"
@@ -144,7 +124,7 @@ class Chunk:
         for part in self._parts:
             data[at : at + len(part)] = part
             at += len(part)
-        return Fetched(self.queue, self.skip, self.runs, sizes, data)
+        return Fetched(self.queue, self.runs, sizes, data)
 
 
 class Scratch:
@@ -165,16 +145,23 @@ class Scratch:
 class Fetched:
     """A chunk as an executor has it."""
 
-    __slots__ = ("data", "queue", "runs", "sizes", "skip")
+    __slots__ = ("data", "queue", "runs", "sizes")
 
-    def __init__(
-        self, queue: str, skip: list[int], runs: list[Run], sizes: Numbers, data: Octets
-    ) -> None:
+    def __init__(self, queue: str, runs: list[Run], sizes: Numbers, data: Octets) -> None:
         self.queue = queue
-        self.skip = skip
         self.runs = runs
         self.sizes = sizes
         self.data = data
+
+    def messages(self) -> Iterator[Message]:
+        """One by one; these stay good."""
+        starts, ends = bounds(self.runs, self.sizes)
+        contents = zip(starts.tolist(), ends.tolist(), strict=True)
+        for run in self.runs:
+            for tag in range(run.first, run.first + run.count):
+                start, end = next(contents)
+                one = Run(run.exchange, run.routing_key, run.redelivered, tag, 1)
+                yield one, bytes(self.data[start:end])
 
 
 class ChunkReader:
@@ -197,4 +184,4 @@ class ChunkReader:
         data = self._scratch.room(octets)
         if len(sizes) < ragged or self._stream.readinto(data) < octets:
             raise EOFError
-        return Fetched(said["queue"], said["skip"], runs, sizes, data)
+        return Fetched(said["queue"], runs, sizes, data)

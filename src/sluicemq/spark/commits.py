@@ -176,13 +176,18 @@ def open_ear(session: str) -> socket.socket | None:
 
 
 def ear_of(session: str) -> str:
-    """The path of its socket, in a directory of this user's; OSError when it is open to others."""
+    """The path of its socket."""
+    return str(own_folder() / f"spark-{session[:16]}")
+
+
+def own_folder() -> Path:
+    """A directory of this user's on this machine; OSError when it is open to others."""
     folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise PermissionError(f"{folder} is not this user's alone")
-    return str(folder / f"spark-{session[:16]}")
+    return folder
 
 
 def tell_committed(end: str | Offset | None) -> None:

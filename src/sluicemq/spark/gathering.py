@@ -4,9 +4,14 @@ A session lives as long as the planner process. An offset is
 
     {"session": id, "pos": {lane: position of its last message}, "serial": number of the batch}
 
+A lane's name stands for one life of it, in one process (`crew.py`); its positions count from 1.
+
 A batch of another session cannot be read again: nothing of it was acknowledged, so the broker has
 taken it back and it comes anew, flagged redelivered. It reads as empty, unless a ledger says what
-was in it: then it is put together again from what comes.
+was in it: then it is put together again from what comes. So do chunks read whose process is lost.
+
+An offset with `"called"`, the number of a call, ends a batch without rows: its tasks start
+processes on their executors.
 """
 
 from __future__ import annotations
@@ -18,14 +23,16 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 from sluicemq.client.blocking import BlockingClient
-from sluicemq.spark.chunks import Chunk, Message, Scratch
+from sluicemq.spark.callups import Call
+from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.commits import Offset, Signs
 from sluicemq.spark.connecting import AmqpError, persistently
+from sluicemq.spark.crew import AnyLane, Crew, Group
 from sluicemq.spark.kinds import refuse_stream
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.lane_groups import BYTES_UNLIMITED, LaneGroup, MessageKey, Taken
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import DEAD_LETTER, FAIL, Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
@@ -47,24 +54,32 @@ GATHER_STEP_S: Final = 0.005
 FLOW_PER_S: Final = 50_000
 """A batch that is not full waits for more while so many rows a second come, as seen each step."""
 
-BYTES_UNLIMITED: Final = 2**62
 
-Name = tuple[str, str | None]
-"""Queue and message id."""
+Each = TypeVar("Each")
 
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
+class Piece(NamedTuple):
+    """A chunk of a batch, for a task: where to fetch it, and the rows of it that are left out for
+    they have come before. `is_planners`: it is the planner who has it, and not another process."""
+
+    address: tuple[str, int]
+    token: str
+    number: int
+    skip: list[int]
+    is_planners: bool
+
+
 class Planned:
-    """A chunk in a batch: whose, up to which position, under which number it is served."""
+    """A chunk in a batch: what it is, and who has it."""
 
-    __slots__ = ("chunk", "lane", "number", "position")
+    __slots__ = ("group", "skip", "taken")
 
-    def __init__(self, lane: str, position: int, chunk: Chunk, number: int) -> None:
-        self.lane = lane
-        self.position = position
-        self.chunk = chunk
-        self.number = number
+    def __init__(self, group: Group, taken: Taken) -> None:
+        self.group = group
+        self.taken = taken
+        self.skip: list[int] = []
 
 
 class Session:
@@ -76,7 +91,6 @@ class Session:
         self._ledger = (
             Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
         )
-        self._scratch = Scratch()
         self._news = threading.Condition()
         self._signs = Signs(self.id, options.checkpoint_location)
         self._server = serve_chunks(options)
@@ -96,23 +110,19 @@ class Session:
         self._checked: set[str] = set()
         """Queues that count messages and send none, seen to be no streams."""
         self._ended = False
-        lanes = len(options.queues) * options.consumers_per_queue
-        self._lane_bytes = -(-options.max_bytes_per_batch // lanes)
-        self._lanes: list[Lane] = []
+        self._crew = Crew(self.id, options, self._news, self._server)
+        self._called = 0
+        """How often executors were called."""
         self._watching: threading.Thread | None = None
         self._closing = False
 
     def open(self) -> None:
         """Begin to gather."""
-        if self._lanes:
+        if self._watching is not None:
             return
-        options = self._options
-        for queue in options.queues:
-            for number in range(options.consumers_per_queue):
-                name = f"{queue}#{number + 1}" if number else queue
-                self._lanes.append(Lane(options, queue, name, self._news, self._lane_bytes))
         self._watching = threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True)
         self._watching.start()
+        self._crew.open()
 
     def close(self) -> None:
         """End; what is not acknowledged goes back to the queues. A batch that is out may have been
@@ -130,10 +140,7 @@ class Session:
 
     def _part(self) -> None:
         """Take leave of the broker, in so many words: it has heard everything then."""
-        with self._books:
-            lanes, self._lanes = self._lanes, []
-        for lane in lanes:
-            lane.stop()
+        self._crew.stop()
 
     # What Spark asks
 
@@ -151,25 +158,47 @@ class Session:
         self.open()
         self._align(start.get("serial", 0))
         self.confirm(start)
+        self._tend()
+        if not self._crew.groups:
+            return self._call_up(start)
         self._pace.trigger(time.monotonic())
         rows_max = self._resume(rows_max)
-        chunks: list[Chunk] = []
+        taken: list[Planned] = []
         if self._wait_for_rows():
             rows_max = min(rows_max, self._pace.room(time.monotonic()))
             self._wait_for_more(rows_max)
-            chunks = self._take(rows_max)
-        if not chunks:
+            taken = self._take(rows_max)
+        if not taken:
             if self._left is not None:
                 self._part()
                 self._ended = True
             return start
-        self._rows_planned = sum(chunk.rows for chunk in chunks)
+        self._rows_planned = sum(each.taken.rows for each in taken)
         self._pace.planned(self._rows_planned, time.monotonic())
         self._serial = start.get("serial", 0) + 1
         if self._ledger is not None:
-            self._ledger.record(self._serial, self._mark_known(chunks))
+            self._ledger.record(self._serial, self._mark_known(taken))
+        return self._end()
+
+    def _end(self) -> Offset:
+        """Of the batch that was planned."""
         pos = {lane.name: lane.taken for lane in self._lanes}
-        return {"session": self.id, "pos": pos, "serial": self._serial}
+        return {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+
+    def _call_up(self, start: Offset) -> Offset:
+        """A batch without rows, for the tasks it has."""
+        self._crew.call_up()
+        self._called += 1
+        self._serial = start.get("serial", 0)
+        return self._end() | {"called": self._called}
+
+    def _tend(self) -> None:
+        """What was lost comes again; who waits for what was there, waits for more of it."""
+        lost = self._crew.tend()
+        if self._left is not None:
+            for each in self._planned:
+                if each.group in lost:
+                    self._left[each.taken.queue] += each.taken.rows
 
     def confirm(self, offset: Offset) -> None:
         """Spark has everything up to there in its checkpoint."""
@@ -177,26 +206,40 @@ class Session:
             return
         gone = offset["pos"]
         with self._books:
-            lanes = self._lanes[:]
-            for lane in lanes:
-                self._server.withdraw(lane.acknowledge(gone.get(lane.name, 0)))
-            self._planned = [p for p in self._planned if p.position > gone.get(p.lane, 0)]
+            groups = self._crew.groups[:]
+            for group in groups:
+                group.acknowledge(gone)
+            self._planned = [
+                p for p in self._planned if p.taken.position > gone.get(p.taken.lane, 0)
+            ]
             self._server.withdraw(self._replayed)
             self._replayed.clear()
         deadline = time.monotonic() + ACKS_WRITTEN_S
-        for lane in lanes:
-            lane.await_written(deadline)
+        for group in groups:
+            group.await_written(deadline)
 
-    def batch(self, start: Offset, end: Offset) -> list[tuple[int, int]]:
-        """(number, rows) of the chunks from `start` to `end`, in order."""
+    def batch(self, start: Offset, end: Offset) -> list[tuple[Piece, int]]:
+        """The chunks from `start` to `end` with their rows, in order."""
         if end["session"] != self.id:
-            return self._replay(end) if start != end else []
+            is_empty = start.get("serial", 0) == end.get("serial", 0)
+            return self._replay(end) if not is_empty else []
         first = start["pos"] if start["session"] == self.id else {}
-        return [
-            (each.number, each.chunk.rows)
-            for each in self._planned
-            if first.get(each.lane, 0) < each.position <= end["pos"].get(each.lane, 0)
-        ]
+        found: list[tuple[Piece, int]] = []
+        for group, taken, skip in ((p.group, p.taken, p.skip) for p in self._planned):
+            if first.get(taken.lane, 0) < taken.position <= end["pos"].get(taken.lane, 0):
+                is_here = isinstance(group, LaneGroup)
+                piece = Piece(group.address, group.token, taken.number, skip, is_here)
+                found.append((piece, taken.rows))
+        return found
+
+    def call(self, start: Offset, end: Offset) -> tuple[Call | None, int]:
+        """What tasks of that batch need to start a process on their executor, None: they need not;
+        and how many tasks there shall be for nothing else."""
+        is_called = end["session"] == self.id and end.get("called") not in (
+            None,
+            start.get("called"),
+        )
+        return self._crew.call, self._options.gatherers if is_called else 0
 
     def gathered(self) -> Offset:
         """Where a batch could end now, and which brokers are away since how many seconds."""
@@ -208,12 +251,13 @@ class Session:
         )
 
     @property
-    def address(self) -> tuple[str, int]:
-        return self._server.address
+    def place(self) -> tuple[tuple[str, int], str]:
+        """Address and token of the planner's own server."""
+        return self._server.address, self._server.token
 
     @property
-    def token(self) -> str:
-        return self._server.token
+    def _lanes(self) -> list[AnyLane]:
+        return self._crew.lanes
 
     # Gathering
 
@@ -269,7 +313,7 @@ class Session:
             return False
         if self._left is not None or self._pace.enough(rows, now):
             return True
-        return any(lane.waiting_bytes() >= self._lane_bytes for lane in lanes)
+        return any(lane.waiting_bytes() >= self._crew.lane_bytes for lane in lanes)
 
     def _wait_for_more(self, rows_max: int) -> None:
         """While they come fast, a batch that is not full. What a batch costs besides its rows is
@@ -288,7 +332,7 @@ class Session:
             looked_at = now
             time.sleep(GATHER_STEP_S)
 
-    def _wanted(self) -> list[Lane]:
+    def _wanted(self) -> list[AnyLane]:
         """The lanes that may still give something."""
         left = self._left
         if left is None:
@@ -329,7 +373,7 @@ class Session:
             if lane.failure is not None:
                 raise lane.failure
 
-    def _take(self, rows_max: int) -> list[Chunk]:
+    def _take(self, rows_max: int) -> list[Planned]:
         """Chunks within the limits, the lanes in turn."""
         bytes_left = self._options.max_bytes_per_batch
         lanes = self._wanted()
@@ -337,21 +381,20 @@ class Session:
         least = min(filter(None, (lane.first_rows() for lane in lanes)), default=0)
         rows_max = max(rows_max, least)
         self._turn += 1
-        taken: list[Chunk] = []
-        for index in range(len(lanes)):
-            lane = lanes[(self._turn + index) % len(lanes)]
-            position = lane.taken
-            for chunk in lane.take(rows_max, bytes_left):
-                rows_max -= chunk.rows
-                bytes_left -= chunk.bytes
-                position += chunk.rows
-                if self._left is not None:
-                    self._left[lane.queue] -= chunk.rows
-                with self._books:
-                    number = self._server.offer(chunk)
-                    self._planned.append(Planned(lane.name, position, chunk, number))
-                taken.append(chunk)
-        return taken
+        planned: list[Planned] = []
+        for group in turned(self._crew.groups, self._turn):
+            names = [lane.name for lane in turned(group.lanes, self._turn) if lane in lanes]
+            with self._books:
+                found = group.take(names, rows_max, bytes_left, self._ledger is not None)
+                fresh = [Planned(group, taken) for taken in found]
+                self._planned += fresh
+            planned += fresh
+            rows_max -= sum(taken.rows for taken in found)
+            bytes_left -= sum(taken.bytes for taken in found)
+            if self._left is not None:
+                for taken in found:
+                    self._left[taken.queue] -= taken.rows
+        return planned
 
     # Exactly once
 
@@ -360,43 +403,46 @@ class Session:
             self._ledger.align(serial)
             self._serial = serial
 
-    def _mark_known(self, chunks: Iterable[Chunk]) -> list[Part]:
+    def _mark_known(self, planned: Iterable[Planned]) -> list[Part]:
         """Have executors skip what has come before; what the others are."""
         assert self._ledger is not None
         batch: defaultdict[str, set[str]] = defaultdict(set)
         parts: list[Part] = []
-        for chunk in chunks:
-            ids, rows = self._named(chunk)
-            repeats = self._ledger.repeats(chunk.queue, ids, batch[chunk.queue])
-            chunk.skip += [rows[place] for place in repeats]
+        for each in planned:
+            queue = each.taken.queue
+            ids, rows = self._named(each)
+            repeats = self._ledger.repeats(queue, ids, batch[queue])
+            each.skip += [rows[place] for place in repeats]
             for place in reversed(repeats):
                 del ids[place]
-            parts.append(Part(chunk.queue, chunk.rows, ids))
+            parts.append(Part(queue, each.taken.rows, ids))
         return parts
 
-    def _named(self, chunk: Chunk) -> tuple[list[str], Sequence[int]]:
+    def _named(self, planned: Planned) -> tuple[list[str], Sequence[int]]:
         """The ids of a chunk, and whose they are; what has none is treated as the options say."""
-        ids = chunk.ids(self._scratch)
+        taken = planned.taken
+        ids = taken.ids
+        assert ids is not None
         if None not in ids:
             return cast("list[str]", ids), range(len(ids))
         do = self._options.messages_without_id
         if do == FAIL:
             raise AmqpError(
-                f"exactlyOnce = true: a message in queue {chunk.queue!r} has no message_id"
+                f"exactlyOnce = true: a message in queue {taken.queue!r} has no message_id"
                 " (messagesWithoutId = fail; skip and deadLetter go on without it)"
             )
         nameless = [row for row, each in enumerate(ids) if each is None]
-        chunk.skip = nameless
+        planned.skip = nameless
         if do == DEAD_LETTER:
-            chunk.rejected = nameless[:]
+            planned.group.reject(taken.number, nameless[:])
         log.warning(
             "queue %r: %d messages without message_id (messagesWithoutId = %s)",
-            *(chunk.queue, len(nameless), do),
+            *(taken.queue, len(nameless), do),
         )
         rows = [row for row, each in enumerate(ids) if each is not None]
         return [each for each in ids if each is not None], rows
 
-    def _replay(self, end: Offset) -> list[tuple[int, int]]:
+    def _replay(self, end: Offset) -> list[tuple[Piece, int]]:
         """The batch of a session before this one, once more: the same rows in the same tasks and
         order, for a sink may have named them by their place."""
         if self._ledger is None:
@@ -408,11 +454,13 @@ class Session:
         if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")
         deadline = time.monotonic() + self._options.timeout_ms / 1000
-        for lane in self._lanes:
-            lane.bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
-        wanted: set[Name] = {(part.queue, name) for part in parts for name in part.ids}
+        self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
+        wanted: set[MessageKey] = {(part.queue, name) for part in parts for name in part.ids}
+        found: dict[MessageKey, Message] = {}
         while True:
-            found = self._find(wanted)
+            self._tend()
+            for group in self._crew.groups:
+                found |= group.find(wanted - found.keys())
             if len(found) == len(wanted):
                 break
             self._raise_failure()
@@ -424,31 +472,22 @@ class Session:
                 break
             with self._news:
                 self._news.wait(0.1)
-        for lane in self._lanes:
-            lane.bound(self._lane_bytes)
-        chunks: list[tuple[int, int]] = []
+        self._bound(self._crew.lane_bytes)
+        pieces: list[tuple[Piece, int]] = []
         for part in parts:
             keys = [(part.queue, name) for name in part.ids]
             chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
             with self._books:
                 self._replayed.append(chunk)
-                chunks.append((self._server.offer(chunk), part.rows))
-        return chunks
+                number = self._server.offer(chunk)
+            pieces.append((Piece(*self.place, number, [], True), part.rows))
+        return pieces
 
-    def _find(self, wanted: set[Name]) -> dict[Name, Message]:
-        """Those of them that wait, the first of each id."""
-        found: dict[Name, Message] = {}
-        for lane in self._lanes:
-            for chunk in lane.peek():
-                keys = [(lane.queue, each) for each in chunk.ids(self._scratch)]
-                if wanted.isdisjoint(keys):
-                    continue
-                for key, message in zip(keys, chunk.messages(), strict=True):
-                    if key in wanted:
-                        found.setdefault(key, message)
-        return found
+    def _bound(self, bytes_max: int) -> None:
+        for group in self._crew.groups:
+            group.bound(bytes_max)
 
-    def _lost(self, what: str) -> list[tuple[int, int]]:
+    def _lost(self, what: str) -> list[tuple[Piece, int]]:
         if self._options.fail_on_data_loss:
             queues = ", ".join(self._options.queues)
             raise AmqpError(f"queues {queues}: {what} (failOnDataLoss = true)")
@@ -463,8 +502,14 @@ class Session:
                 self.confirm(committed)
             if self._closing:
                 return
-        for lane in self._lanes:
-            lane.abandon()
+            self._crew.keep_alive()
+        self._crew.abandon()
+
+
+def turned(those: Sequence[Each], by: int) -> list[Each]:
+    """All of them, beginning at another one."""
+    at = by % len(those) if those else 0
+    return [*those[at:], *those[:at]]
 
 
 def serve_chunks(options: Options) -> ChunkServer:

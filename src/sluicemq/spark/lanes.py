@@ -69,7 +69,7 @@ class Lane:
         """Handed out and not acknowledged when connections were lost: they come again."""
         self.outage = Outage(options, f"queue {queue!r}")
         self._options = options
-        self._is_parked = False
+        self.is_parked = False
         """Without a connection until `resume`."""
         self._chunk_rows = min(CHUNK_ROWS_MAX, options.rows_per_batch)
         self._news = news
@@ -133,9 +133,9 @@ class Lane:
     def resume(self, rows_max: int) -> None:
         """Somebody wants messages, in batches of so many at most."""
         self._chunk_rows = min(self._chunk_rows, rows_max)
-        if self._is_parked:
+        if self.is_parked:
             self.tried.clear()
-            self._is_parked = False
+            self.is_parked = False
             os.write(self._wake, b"\0")
 
     def bound(self, bytes_max: int) -> None:
@@ -227,8 +227,8 @@ class Lane:
 
     def _park(self) -> None:
         """Fetch nothing before somebody wants it: here it would only wait for too long again."""
-        self._is_parked = True
-        while self._is_parked and not self._stopping:
+        self.is_parked = True
+        while self.is_parked and not self._stopping:
             self._sleep(POLL_S)
 
     def _open(self, failures: int) -> None:

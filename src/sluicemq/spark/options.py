@@ -176,6 +176,26 @@ class Options:
         low=1,
         high=64,
     )
+    gather: str = option(
+        "gather",
+        "choice",
+        "driver",
+        "source",
+        "Queues, streaming: where consumers are. `driver`: in processes beside the driver."
+        " `executors`: on executors, in processes that the query's tasks start there and that"
+        " outlive them; messages do not pass the driver then.",
+        choices=("driver", "executors"),
+    )
+    gatherers: int = option(
+        "gatherers",
+        "count",
+        2,
+        "source",
+        "With gather = executors: on how many executors, at most. Each has a share of the queues,"
+        " and one queue at least, with as many consumers more if these are fewer.",
+        low=1,
+        high=10_000,
+    )
     max_messages_per_batch: int = option(
         "maxMessagesPerBatch",
         "count",

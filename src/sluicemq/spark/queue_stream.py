@@ -9,8 +9,9 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,23 +24,38 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sluicemq.spark.callups import Call, ask_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.gathering import START, Piece, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import fetch
 from sluicemq.spark.worker import spare_collections
 
+Each = TypeVar("Each")
+
+GATHERERS_S = 5.0
+"""How long a task that started a process on its executor waits for the others."""
+
 
 class ChunkPartition(InputPartition):
-    """Chunks for one task, and where to fetch them."""
+    """Chunks for one task; `planner` is where to ask when they cannot be had, with its token.
+    `call`: what it takes to have this executor gather (None: it shall not). `awaits`: so many
+    executors are waited for, so that each gets a task of this kind."""
 
-    def __init__(self, address: tuple[str, int], token: str, chunks: list[int]) -> None:
-        self.address = address
-        self.token = token
-        self.chunks = chunks
+    def __init__(
+        self,
+        planner: tuple[tuple[str, int], str],
+        pieces: list[Piece],
+        call: Call | None,
+        awaits: int = 0,
+    ) -> None:
+        self.planner = planner
+        self.pieces = pieces
+        self.call = call
+        self.awaits = awaits
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -68,8 +84,10 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         session = self._gathering()
+        call, starters = session.call(start, end)
         groups = split(session.batch(start, end), self._options.min_partitions)
-        return [ChunkPartition(session.address, session.token, group) for group in groups]
+        parts: list[InputPartition] = [ChunkPartition(session.place, [], call, starters)] * starters
+        return parts + [ChunkPartition(session.place, group, call) for group in groups]
 
     def commit(self, end: Offset) -> None:
         self._gathering().confirm(end)
@@ -91,22 +109,54 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, ChunkPartition)
         spare_collections()
-        decoder = Decoder(self._schema)
-        host, port = partition.address
         try:
-            for got in fetch(partition.address, partition.token, partition.chunks):
+            if partition.call is not None:
+                start_on_executor(partition.call)
+            if partition.awaits:
+                address, token = partition.planner
+                ask_planner(address, token, are_there=partition.awaits, within_s=GATHERERS_S)
+        except (OSError, EOFError) as error:
+            raise unreachable(partition.planner[0], error) from error
+        decoder = Decoder(self._schema)
+        for address, pieces in groupby(partition.pieces, lambda piece: piece.address):
+            yield from self._read(partition, decoder, address, list(pieces))
+
+    def _read(
+        self,
+        partition: ChunkPartition,
+        decoder: Decoder,
+        address: tuple[str, int],
+        pieces: list[Piece],
+    ) -> Iterator[pa.RecordBatch]:
+        """What one process has."""
+        first = pieces[0]
+        numbers = [piece.number for piece in pieces]
+        try:
+            for piece, got in zip(pieces, fetch(address, first.token, numbers), strict=True):
                 if not got.runs:  # of a batch that is replayed: none was new
                     continue
                 batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
-                yield without_rows(batch, got.skip)
-        except EOFError:
+                yield without_rows(batch, piece.skip)
+        except (OSError, EOFError) as error:
+            if first.is_planners:
+                raise unreachable(address, error) from error
+            self._check_lost(partition.planner, first, error)
+
+    def _check_lost(
+        self, planner: tuple[tuple[str, int], str], piece: Piece, error: Exception
+    ) -> None:
+        """The chunks of a process that is lost read as empty, for none of them is acknowledged
+        any more: they come again. That is so when the planner says it."""
+        try:
+            is_lost = ask_planner(*planner, is_lost=piece.token)
+        except (OSError, EOFError) as silence:
+            raise unreachable(planner[0], silence) from silence
+        if not is_lost:
+            raise unreachable(piece.address, error) from error
+        if self._options.exactly_once:
             raise AmqpError(
-                f"the driver at {host}:{port} has this batch no more: the query was stopped or"
-                " started anew"
-            ) from None
-        except OSError as error:
-            raise AmqpError(
-                f"transferHost = {host!r}: messages cannot be fetched from port {port}: {error}"
+                f"the process that gathered this batch at {piece.address[0]} is gone; started"
+                " again, the query reads the batch as it was (exactlyOnce)"
             ) from error
 
     def _gathering(self) -> Session:
@@ -118,6 +168,19 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_session": None}
+
+
+def unreachable(address: tuple[str, int], error: Exception) -> AmqpError:
+    """Chunks cannot be had from there."""
+    host, port = address
+    if isinstance(error, EOFError):
+        return AmqpError(
+            f"the driver at {host}:{port} has this batch no more: the query was stopped or started"
+            " anew"
+        )
+    return AmqpError(
+        f"transferHost = {host!r}: messages cannot be fetched from port {port}: {error}"
+    )
 
 
 def rows_max(limit: ReadLimit, options: Options) -> int:
@@ -136,14 +199,14 @@ def without_rows(batch: pa.RecordBatch, skip: list[int]) -> pa.RecordBatch:
     return batch.filter(pa.array(keep))
 
 
-def split(chunks: list[tuple[int, int]], parts: int) -> list[list[int]]:
-    """(number, rows) into at most so many groups of numbers, in order, of about equal rows."""
+def split(chunks: list[tuple[Each, int]], parts: int) -> list[list[Each]]:
+    """(chunk, rows) into at most so many groups of chunks, in order, of about equal rows."""
     total = sum(rows for _, rows in chunks)
-    groups: list[list[int]] = []
+    groups: list[list[Each]] = []
     done = 0
-    for number, rows in chunks:
+    for chunk, rows in chunks:
         if len(groups) <= done * parts // total:
             groups.append([])
-        groups[-1].append(number)
+        groups[-1].append(chunk)
         done += rows
     return groups

@@ -2,7 +2,8 @@
 
 A request is one line, `{"token": .., "chunks": [..]}`; the answer is those chunks (`chunks.py`).
 Whoever does not know the token, or asks for what is not there, gets nothing and is hung up on. The
-token travels in Spark's own task descriptions.
+token travels in Spark's own task descriptions. What else may be asked of the planner's server, its
+crew answers (`crew.py`).
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import secrets
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from itertools import islice
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
 from sluicemq.spark.contents import Octets
@@ -37,6 +38,8 @@ class ChunkServer:
 
     def __init__(self, host: str, bind: str = "", port: int = 0) -> None:
         self.token = secrets.token_hex(16)
+        self.answer: Callable[[dict[str, Any], socket.socket], None] | None = None
+        """For requests that ask for no chunks."""
         self._chunks: dict[int, Chunk] = {}
         self._numbers: dict[int, int] = {}
         self._next = 0
@@ -52,6 +55,10 @@ class ChunkServer:
         self._chunks[self._next] = chunk
         self._numbers[id(chunk)] = self._next
         return self._next
+
+    def chunk(self, number: int) -> Chunk:
+        """One that is there."""
+        return self._chunks[number]
 
     def withdraw(self, chunks: Iterable[Chunk]) -> None:
         """Forget chunks."""
@@ -80,6 +87,9 @@ class ChunkServer:
                 with peer.makefile("rb") as stream:
                     asked = json.loads(stream.readline(REQUEST_MAX_BYTES))
                 if not hmac.compare_digest(str(asked["token"]), self.token):
+                    return
+                if self.answer is not None and "chunks" not in asked:
+                    self.answer(asked, peer)
                     return
                 for number in asked["chunks"]:
                     chunk = self._chunks[number]

@@ -1,0 +1,106 @@
+"""How a process that gathers comes to be: started by the planner beside it, or on an executor by a
+task of the query, and connected with the planner (`links.py`).
+
+On an executor the first task starts one, and whichever comes later finds that there is one: it
+holds a lock on a file named after the session and the process that the executor's workers have for
+parent, which is also the one it ends with. The planner is told where to find it over the connection
+that the process opens, so that only the planner needs an address that is known before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sluicemq.spark.commits import own_folder
+from sluicemq.spark.links import Link
+from sluicemq.spark.options import Options
+
+CONNECT_S: Final = 10.0
+MODULE: Final = "sluicemq.spark.gatherer"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a process that gathers is told. `planner` is where to connect to, with `token`, unless
+    it has a connection already (`fd`). `host`, `bind` and `port` are of its own server; no host:
+    the address it has for the planner. It ends with the process `lives_with`, 0: with none but the
+    planner."""
+
+    session: str
+    options: Options
+    planner: tuple[str, int]
+    token: str
+    fd: int = -1
+    host: str = ""
+    bind: str = ""
+    port: int = 0
+    lives_with: int = 0
+
+
+def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
+    """A process on this machine, and the connection with it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = start(replace(call, fd=theirs.fileno()), theirs.fileno())
+    return child, Link(ours)
+
+
+def start_on_executor(call: Call) -> None:
+    """Unless there is one; for a Python worker of the executor."""
+    parent = os.getppid()
+    path = own_folder() / f"gather-{call.session[:16]}-{parent}"
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    else:
+        start(replace(call, lives_with=parent), lock)  # which has the lock from now on
+    finally:
+        os.close(lock)
+
+
+def start(call: Call, handle: int) -> subprocess.Popen[bytes]:
+    """Start it with one open file of ours. It finds modules where we do."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", MODULE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(handle,),
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert child.stdin is not None
+    with contextlib.suppress(BrokenPipeError), child.stdin:
+        pickle.dump(call, child.stdin)
+    return child
+
+
+def connect_to_planner(call: Call) -> tuple[Link, str]:
+    """The connection, for the process itself, and the host of its own server."""
+    if call.fd >= 0:
+        return Link(socket.socket(fileno=call.fd)), call.host
+    peer = socket.create_connection(call.planner, CONNECT_S)
+    host: str = peer.getsockname()[0]
+    return Link(peer), call.host or host
+
+
+def ask_planner(address: tuple[str, int], token: str, **question: object) -> bool:
+    """A question of a task, answered by yes or no. OSError, EOFError: there is no answer."""
+    with socket.create_connection(address, CONNECT_S) as peer:
+        peer.settimeout(CONNECT_S * 2)
+        peer.sendall(json.dumps({"token": token, **question}).encode() + b"\n")
+        with peer.makefile("rb") as stream:
+            line = stream.readline()
+    if not line:
+        raise EOFError
+    return bool(json.loads(line))

@@ -1,0 +1,262 @@
+"""Who gathers for a query: groups of lanes, here or in other processes, and which lane is where.
+
+    one lane                    in the planner's own process
+    gather = driver             processes beside the planner, one a core at most
+    gather = executors          a process on each executor that a task of the query has run on,
+                                `gatherers` at most; they come and go, and so do their lanes
+
+A lane belongs to its process and dies with it. Its queue is then given to another process, or to a
+new one, as a lane of another name: a name stands for one life of one lane, so that a position in an
+offset never means something else than it did.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+import uuid
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
+
+from sluicemq.spark.callups import Call, start_beside
+from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.lane_groups import LaneGroup, Place
+from sluicemq.spark.lanes import Lane
+from sluicemq.spark.links import Link
+from sluicemq.spark.options import Options
+from sluicemq.spark.remote_groups import LaneView, RemoteGroup
+from sluicemq.spark.transfer import ChunkServer
+
+Group = LaneGroup | RemoteGroup
+AnyLane = Lane | LaneView
+
+DEATH_S: Final = 2.0
+"""How long the death of a process may take to be known here."""
+
+STOP_S: Final = 5.0
+STARTS_MAX: Final = 5
+"""Processes in a row that end before they say anything, and calls that nobody follows."""
+
+
+class Crew:
+    """See above. For the planner's thread; `answer` is for those of the server."""
+
+    def __init__(
+        self, session: str, options: Options, news: threading.Condition, server: ChunkServer
+    ) -> None:
+        self.groups: list[Group] = []
+        self._options = options
+        self._news = news
+        self._server = server
+        self._call = Call(session, options, server.address, server.token)
+        self._arrived: list[RemoteGroup] = []
+        """Processes on executors that have no lanes yet."""
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        """By the port that was given to them, or a negative number."""
+        self._calls = 0
+        self._is_open = False
+        self.lane_bytes = -(-options.max_bytes_per_batch // len(self._slots()))
+        """Where each lane stops reading."""
+        server.answer = self.answer
+
+    @property
+    def lanes(self) -> list[AnyLane]:
+        """Of all groups."""
+        return [lane for group in self.groups for lane in group.lanes]
+
+    @property
+    def is_on_executors(self) -> bool:
+        return self._options.gather == "executors"
+
+    @property
+    def call(self) -> Call | None:
+        """What tasks need to start a process on their executor; None: they shall not."""
+        return self._call if self.is_on_executors else None
+
+    def open(self) -> None:
+        """Begin to gather, as far as it depends on the driver."""
+        if self._is_open:
+            return
+        self._is_open = True
+        if self.is_on_executors:
+            return
+        places = self._slots()
+        processes = min(len(places), os.cpu_count() or 1)
+        if processes == 1:
+            group = LaneGroup(self._options, self._news, self._server)
+            group.open(places, self.lane_bytes)
+            self.groups.append(group)
+        else:
+            self._start(processes)
+
+    def tend(self) -> list[Group]:
+        """See that each queue has its lanes; the groups that were lost since the last time."""
+        lost = [group for group in self.groups if group.is_lost]
+        self.groups = [group for group in self.groups if not group.is_lost]
+        if not self.is_on_executors:
+            if lost:
+                self._start(len(lost))
+            return lost
+        with self._news:
+            self._arrived = [group for group in self._arrived if not group.is_lost]
+            self.groups += self._arrived
+            self._arrived = []
+        if self.groups:
+            self._calls = 0
+            self._assign()
+        return lost
+
+    def call_up(self) -> int:
+        """How many tasks shall start processes on executors, because there are none."""
+        self._calls += 1
+        if self._calls > STARTS_MAX:
+            raise AmqpError(
+                f"gather = executors: {self._calls - 1} times no executor followed the call to"
+                " gather; see their logs (stderr)"
+            )
+        return self._options.gatherers
+
+    def keep_alive(self) -> None:
+        """Renew leases; from any thread."""
+        for group in self.groups + self._arrived:
+            group.keep_alive()
+
+    def stop(self) -> None:
+        """Take leave of the broker, in so many words: it has heard everything then."""
+        groups, self.groups = [*self.groups, *self._arrived], []
+        threads = [threading.Thread(target=group.stop) for group in groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for child in self._children.values():
+            try:
+                child.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self._children = {}
+
+    def abandon(self) -> None:
+        """Close all sockets at once, from any thread."""
+        for group in self.groups + self._arrived:
+            group.abandon()
+
+    def answer(self, asked: dict[str, Any], peer: socket.socket) -> None:
+        """Tasks, and the processes they started."""
+        if "join" in asked:
+            self._welcome(asked["join"], Link(peer))
+            return
+        if "is_lost" in asked:
+            found = self._is_lost(asked["is_lost"])
+        else:
+            found = self._are_there(asked["are_there"], asked["within_s"])
+        peer.sendall(json.dumps(found).encode() + b"\n")
+
+    def _welcome(self, join: dict[str, Any], link: Link) -> None:
+        """A process on an executor; this thread listens to it as long as it lives."""
+        host, port = join["address"]
+        group = RemoteGroup(link, (host, port), join["token"], self._news)
+        with self._news:
+            if len(self.groups) + len(self._arrived) >= self._options.gatherers:
+                return
+            self._arrived.append(group)
+            self._news.notify_all()
+        group.listen()
+
+    def _is_lost(self, token: str) -> bool:
+        """Has the process that had this token been lost? One that lives is waited for a little: a
+        task may see its end first."""
+        deadline = time.monotonic() + DEATH_S
+        with self._news:
+            while any(g.token == token and not g.is_lost for g in self.groups):
+                if not self._news.wait(deadline - time.monotonic()):
+                    return False
+        return True
+
+    def _are_there(self, count: int, within_s: float) -> bool:
+        """Have so many processes come?"""
+        deadline = time.monotonic() + within_s
+        with self._news:
+            while len(self.groups) + len(self._arrived) < count:
+                if not self._news.wait(deadline - time.monotonic()):
+                    return False
+        return True
+
+    def _slots(self) -> list[Place]:
+        """The lanes there are at least."""
+        return [
+            Place(queue, f"{queue}#{number + 1}" if number else queue)
+            for queue in self._options.queues
+            for number in range(self._options.consumers_per_queue)
+        ]
+
+    def _start(self, processes: int) -> None:
+        """Processes beside this one, with the lanes that are missing."""
+        for _ in range(STARTS_MAX):
+            started = [self._start_one() for _ in range(processes)]
+            joined = [group for each in started if (group := self._joined(each)) is not None]
+            self.groups += joined
+            processes -= len(joined)
+            if not processes:
+                self._assign()
+                return
+        raise AmqpError("a process that gathers ends as soon as it is started (see the log)")
+
+    def _start_one(self) -> Link:
+        options = self._options
+        host, bind, port = options.transfer_host, options.transfer_bind, options.transfer_port
+        port = port and self._free_port(port)
+        child, link = start_beside(replace(self._call, host=host, bind=bind, port=port))
+        self._children = {p: each for p, each in self._children.items() if each.poll() is None}
+        self._children[port or -child.pid] = child
+        return link
+
+    def _free_port(self, port: int) -> int:
+        """The first after that one that no process of ours has."""
+        return next(p for p in range(port + 1, 65_536) if p not in self._children)
+
+    def _joined(self, link: Link) -> RemoteGroup | None:
+        said = link.receive()
+        if said is None:
+            link.close()
+            return None
+        host, port = said["join"]["address"]
+        group = RemoteGroup(link, (host, port), said["join"]["token"], self._news)
+        threading.Thread(target=group.listen, name="amqp gatherer", daemon=True).start()
+        return group
+
+    def _assign(self) -> None:
+        """Give lanes that are missing to those who have the fewest; who has none then gets some of
+        the queues with the fewest."""
+        have = Counter(lane.queue for lane in self.lanes)
+        new: list[list[str]] = [[] for _ in self.groups]
+        load = [len(group.lanes) for group in self.groups]
+
+        def give(whom: int, queue: str) -> None:
+            new[whom].append(queue)
+            load[whom] += 1
+            have[queue] += 1
+
+        slots = Counter(place.queue for place in self._slots())
+        for queue in (slots - have).elements():
+            give(load.index(min(load)), queue)
+        share = -(-slots.total() // len(self.groups))
+        for whom, lanes in enumerate(load):
+            for _ in range(0 if lanes else share):
+                give(whom, min(slots, key=lambda queue: have[queue]))
+        if not any(new):
+            return
+        self.lane_bytes = -(-self._options.max_bytes_per_batch // sum(load))
+        for group, queues in zip(self.groups, new, strict=True):
+            group.open([Place(queue, new_name(queue)) for queue in queues], self.lane_bytes)
+
+
+def new_name(queue: str) -> str:
+    """For one life of a lane."""
+    return f"{queue}@{uuid.uuid4().hex[:8]}"

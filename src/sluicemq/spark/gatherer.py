@@ -1,0 +1,170 @@
+"""A process that gathers for a planner: lanes, and the server that executors fetch chunks from.
+
+    python -m sluicemq.spark.gatherer < CALL
+
+On the driver the planner starts it, on an executor a task does (`callups.py`); CALL says where the
+planner is. What it is asked for is in `links.py` and below, a method each. It ends when its planner
+does, and on an executor with the process whose child the task was.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+import time
+from typing import Any, Final
+
+from sluicemq.spark.callups import Call, connect_to_planner
+from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.lane_groups import LaneGroup, Place, in_parts
+from sluicemq.spark.lanes import Lane
+from sluicemq.spark.links import Words
+from sluicemq.spark.transfer import ChunkServer
+
+REPORT_S: Final = 0.004
+"""At least, between two reports of what has come."""
+
+IDLE_REPORT_S: Final = 0.05
+WRITTEN_S: Final = 1.0
+WATCH_S: Final = 0.5
+
+
+class Gatherer:
+    """See above."""
+
+    def __init__(self, call: Call) -> None:
+        self._news = threading.Condition()
+        self._link, host = connect_to_planner(call)
+        self._token = call.token
+        server = ChunkServer(host, call.bind, call.port)
+        self._server = server
+        self._group = LaneGroup(call.options, self._news, server)
+        self._found: list[Chunk] = []
+        """Copies that the planner fetches, for a batch that runs again."""
+        self._heard = 0
+        """The number of what was asked last."""
+        self._reported: tuple[int, dict[str, Any]] = 0, {}
+        self._speaking = threading.Lock()
+        """Between the look at the lanes and what is said of them."""
+
+    def run(self) -> None:
+        """Until the planner says so, or is gone."""
+        join = {"address": self._server.address, "token": self._server.token}
+        self._link.send({"token": self._token, "join": join})
+        threading.Thread(target=self._report, daemon=True).start()
+        while (words := self._link.receive()) is not None:
+            answer = getattr(self, f"on_{words['ask']}")(words)
+            self._heard = words["n"]
+            self._say({"answer": answer})
+            if words["ask"] == "stop":
+                return
+        self._group.abandon()
+
+    def on_open(self, words: Words) -> None:
+        """More lanes."""
+        places = [Place(*each) for each in words["places"]]
+        self._group.open(places, words["bytes"])
+
+    def on_take(self, words: Words) -> list[Any]:
+        """Chunks."""
+        limits = words["rows"], words["bytes"]
+        return [tuple(each) for each in self._group.take(words["lanes"], *limits, words["ids"])]
+
+    def on_acknowledge(self, words: Words) -> None:
+        """Answered when it is written."""
+        self._group.acknowledge(words["positions"])
+        self._group.await_written(time.monotonic() + WRITTEN_S)
+
+    def on_reject(self, words: Words) -> None:
+        """Rows that shall become dead letters."""
+        self._group.reject(words["number"], words["rows"])
+
+    def on_resume(self, words: Words) -> None:
+        """One lane."""
+        for lane in self._group.lanes:
+            if lane.name == words["lane"]:
+                lane.resume(words["rows"])
+
+    def on_bound(self, words: Words) -> None:
+        self._group.bound(words["bytes"])
+
+    def on_find(self, words: Words) -> list[Any]:
+        """Copies of messages that wait: their ids and the number of the chunk, for each queue."""
+        self._server.withdraw(self._found)
+        wanted = {(queue, name) for queue, names in words["wanted"] for name in names}
+        parts = in_parts(self._group.find(wanted))
+        self._found = [chunk for _, chunk in parts]
+        return [(chunk.queue, ids, self._server.offer(chunk)) for ids, chunk in parts]
+
+    def on_beat(self, words: Words) -> None:
+        """The planner lives."""
+
+    def on_stop(self, words: Words) -> None:
+        """Acknowledge what is safe, and go."""
+        self._group.stop()
+
+    def _report(self) -> None:
+        """Say what has come."""
+        try:
+            while True:
+                with self._news:
+                    self._news.wait(IDLE_REPORT_S)
+                self._say({})
+                time.sleep(REPORT_S)
+        except OSError:
+            self.end()
+
+    def _say(self, more: dict[str, Any]) -> None:
+        with self._speaking:
+            heard = self._heard
+            state = {lane.name: state_of(lane) for lane in self._group.lanes}
+            if not more and (heard, state) == self._reported:
+                return
+            self._reported = heard, state
+            self._link.send({"n": heard, "state": state, **more})
+
+    def end(self) -> None:
+        """At once, from any thread."""
+        self._group.abandon()
+        os._exit(0)
+
+    def watch(self, parent: int) -> None:
+        """End with the process `parent`."""
+        select.select((os.pidfd_open(parent),), (), ())
+        self.end()
+
+
+def state_of(lane: Lane) -> list[Any]:
+    """What the planner knows of a lane; `LaneView.update` reads it."""
+    failure = lane.failure
+    return [
+        lane.waiting_rows(),
+        lane.waiting_bytes(),
+        lane.first_rows(),
+        lane.quiet.is_set(),
+        lane.tried.is_set() and not lane.is_parked,
+        lane.is_parked,
+        lane.overdue_rows,
+        lane.lost_rows,
+        round(lane.outage.seconds, 1) if lane.outage.attempts else None,
+        None if failure is None else str(failure),
+    ]
+
+
+def main() -> None:
+    call: Call = pickle.load(sys.stdin.buffer)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gatherer = Gatherer(call)
+    if call.lives_with:
+        watch = threading.Thread(target=gatherer.watch, args=(call.lives_with,), daemon=True)
+        watch.start()
+    gatherer.run()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

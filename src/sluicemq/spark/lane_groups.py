@@ -1,0 +1,147 @@
+"""The lanes of one process, with the server that hands out what they gathered.
+
+A planner with one lane has it in its own process. With more they are in processes of their own
+(`gatherer.py`), for one interpreter cuts no faster with two lanes than with one; the planner then
+has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from sluicemq.spark.chunks import Chunk, Message, Scratch
+from sluicemq.spark.lanes import Lane
+from sluicemq.spark.options import Options
+from sluicemq.spark.transfer import ChunkServer
+
+MessageKey = tuple[str, str | None]
+"""Queue and message id."""
+
+BYTES_UNLIMITED: Final = 2**62
+
+
+class Place(NamedTuple):
+    """A lane that shall be."""
+
+    queue: str
+    lane: str
+
+
+class Taken(NamedTuple):
+    """A chunk that was handed out: `position` is that of its last message, `number` the one its
+    server knows it by. `ids` are the messages' if they were asked for, else None."""
+
+    lane: str
+    queue: str
+    position: int
+    rows: int
+    bytes: int
+    number: int
+    ids: list[str | None] | None
+
+
+class LaneGroup:
+    """See above; for one thread, but for `abandon`."""
+
+    def __init__(self, options: Options, news: threading.Condition, server: ChunkServer) -> None:
+        self.lanes: list[Lane] = []
+        self.is_lost = False
+        """Never: it lives as long as this process."""
+        self._options = options
+        self._news = news
+        self._server = server
+        self._scratch = Scratch()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where chunks are fetched."""
+        return self._server.address
+
+    @property
+    def token(self) -> str:
+        return self._server.token
+
+    def open(self, places: Iterable[Place], bytes_max: int) -> None:
+        """More lanes; `bytes_max` is each one's (`Lane`), also of those there are."""
+        self.bound(bytes_max)
+        for place in places:
+            lane = Lane(self._options, place.queue, place.lane, self._news, bytes_max)
+            self.lanes.append(lane)
+
+    def take(
+        self, lanes: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
+    ) -> list[Taken]:
+        """Chunks within the limits, of these lanes in turn."""
+        named = {lane.name: lane for lane in self.lanes}
+        found: list[Taken] = []
+        for name in lanes:
+            lane = named[name]
+            position = lane.taken
+            for chunk in lane.take(rows_max, bytes_max):
+                rows_max -= chunk.rows
+                bytes_max -= chunk.bytes
+                position += chunk.rows
+                ids = chunk.ids(self._scratch) if has_ids else None
+                number = self._server.offer(chunk)
+                sizes = chunk.rows, chunk.bytes
+                found.append(Taken(name, chunk.queue, position, *sizes, number, ids))
+        return found
+
+    def acknowledge(self, positions: Mapping[str, int]) -> None:
+        """All up to there is safe; nobody needs those chunks any more."""
+        for lane in self.lanes:
+            self._server.withdraw(lane.acknowledge(positions.get(lane.name, 0)))
+
+    def reject(self, number: int, rows: Sequence[int]) -> None:
+        """Have these rows of a chunk, from 0, become dead letters when it is acknowledged."""
+        self._server.chunk(number).rejected = rows
+
+    def await_written(self, deadline: float) -> None:
+        """Until the acknowledgements are on their way."""
+        for lane in self.lanes:
+            lane.await_written(deadline)
+
+    def bound(self, bytes_max: int) -> None:
+        """Have each lane stop reading there from now on."""
+        for lane in self.lanes:
+            lane.bound(bytes_max)
+
+    def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
+        """Those of them that wait, the first of each id."""
+        found: dict[MessageKey, Message] = {}
+        for lane in self.lanes:
+            for chunk in lane.peek():
+                keys = [(chunk.queue, each) for each in chunk.ids(self._scratch)]
+                if wanted.isdisjoint(keys):
+                    continue
+                for key, message in zip(keys, chunk.messages(), strict=True):
+                    if key in wanted:
+                        found.setdefault(key, message)
+        return found
+
+    def keep_alive(self) -> None:
+        """Nothing has to be done for it."""
+
+    def stop(self) -> None:
+        """Acknowledge what is safe, close the connections; the broker takes back the rest."""
+        for lane in self.lanes:
+            lane.stop()
+        self.lanes = []
+
+    def abandon(self) -> None:
+        """Close the sockets at once, from any thread."""
+        for lane in self.lanes:
+            lane.abandon()
+
+
+def in_parts(found: Mapping[MessageKey, Message]) -> list[tuple[list[str | None], Chunk]]:
+    """As chunks, of one queue each, with the ids in order."""
+    queues: dict[str, list[tuple[str | None, Message]]] = {}
+    for (queue, name), message in found.items():
+        queues.setdefault(queue, []).append((name, message))
+    return [
+        ([name for name, _ in each], Chunk.of(queue, [message for _, message in each]))
+        for queue, each in queues.items()
+    ]

@@ -1,0 +1,62 @@
+"""The socket between a planner and a process that gathers for it: lines of JSON both ways.
+
+The planner numbers what it asks, from 1 on, and each answer says to which number it belongs:
+
+    planner                                       process
+    {"n": 7, "ask": "take", ..}   ------------>
+                                  <------------   {"n": 7, "state": {lane: ..}, "answer": ..}
+                                  <------------   {"n": 7, "state": {lane: ..}}      as things come
+
+What is asked for is done in order, so a state with number n knows of everything up to n. The link
+is the lease: a process whose planner is gone, or says nothing for LEASE_S, closes its connections
+to the broker and ends, and its messages come again. A planner that hears nothing for so long counts
+it as lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from typing import Any, Final
+
+BEAT_S: Final = 5.0
+LEASE_S: Final = 30.0
+LINE_MAX_BYTES: Final = 256 * 1024 * 1024
+"""A batch's ids are one line."""
+
+Words = dict[str, Any]
+
+
+class Link:
+    """See above. `send` is for any thread, `receive` for one."""
+
+    def __init__(self, peer: socket.socket) -> None:
+        peer.settimeout(LEASE_S)
+        self._peer = peer
+        self._stream = peer.makefile("rb")
+        self._lock = threading.Lock()
+
+    def send(self, words: Words) -> None:
+        """OSError when the other side is gone, or takes nothing for LEASE_S."""
+        line = json.dumps(words).encode() + b"\n"
+        with self._lock:
+            self._peer.sendall(line)
+
+    def receive(self) -> Words | None:
+        """The next that the other side says; None when it is gone, or silent for LEASE_S."""
+        try:
+            line = self._stream.readline(LINE_MAX_BYTES)
+        except (OSError, ValueError):  # ValueError: closed on this side
+            return None
+        if not line.endswith(b"\n"):
+            return None
+        words: Words = json.loads(line)
+        return words
+
+    def close(self) -> None:
+        """The other side hears of it at once; from any thread."""
+        with contextlib.suppress(OSError):
+            self._peer.shutdown(socket.SHUT_RDWR)
+        self._peer.close()

@@ -1,0 +1,196 @@
+"""Goal: lanes in processes of their own lose nothing when one of these dies, and do not outlive
+their planner.
+
+Method: the streaming reader on a real broker, driven as Spark drives it, without Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
+
+from sluicemq.client.messages import BasicProperties
+from sluicemq.errors import SluiceError
+from sluicemq.spark.callups import Call, start_on_executor
+from sluicemq.spark.commits import Offset
+from sluicemq.spark.crew import Crew
+from sluicemq.spark.options import Options
+from sluicemq.spark.queue_stream import QueueStreamReader
+from sluicemq.spark.remote_groups import RemoteGroup
+
+from .amqp_messages import Broker, numbered
+from .kill_parts import command_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = StructType([StructField("body", BinaryType()), StructField("redelivered", BooleanType())])
+ROWS = 1000
+WAIT_S = 60.0
+GATHERER = "sluicemq.spark.gatherer"
+
+
+class Query:
+    """A reader, asked as Spark asks it."""
+
+    def __init__(self, amqp: Broker, queues: list[str], **more: object) -> None:
+        given = {"uri": amqp.url, "queues": ",".join(queues)}
+        options = Options.parse(given | {k: str(v) for k, v in more.items()}, "source")
+        self.reader = QueueStreamReader(options, SCHEMA)
+        self.start = self.reader.initialOffset()
+        self.rows: list[tuple[int, bool]] = []
+
+    def plan(self) -> Offset:
+        """The end of the next batch that has rows."""
+        deadline = time.monotonic() + WAIT_S
+        while (end := self.reader.latestOffset(self.start, ReadMaxRows(ROWS))) == self.start:
+            assert time.monotonic() < deadline, "there is no batch"
+        return end
+
+    def read(self, end: Offset) -> None:
+        """The batch that ends there."""
+        for partition in self.reader.partitions(self.start, end):
+            for batch in self.reader.read(partition):
+                self.rows += [(int(row["body"]), row["redelivered"]) for row in batch.to_pylist()]
+        self.start = end
+
+    def read_all(self, count: int) -> None:
+        """Batches until that many different numbers have come, and the last is acknowledged."""
+        while len({number for number, _ in self.rows}) < count:
+            self.read(self.plan())
+        self.reader.commit(self.start)
+
+    @property
+    def crew(self) -> Crew:
+        session = self.reader._session
+        assert session is not None
+        return session._crew
+
+    def unflagged_twice(self) -> list[int]:
+        fresh = Counter(number for number, redelivered in self.rows if not redelivered)
+        return [number for number, count in fresh.items() if count > 1]
+
+
+def fill(amqp: Broker, name: str, queues: int, each: int) -> list[str]:
+    names = [amqp.declare(f"{name}-{number}") for number in range(queues)]
+    for number, queue in enumerate(names):
+        amqp.publish(queue, numbered(each, number * each))
+    return names
+
+
+def test_a_process_that_is_killed_loses_nothing(amqp: Broker, name: str) -> None:
+    """In the middle of a batch: what it had reads as empty there, and comes again, flagged."""
+    queues = fill(amqp, name, queues=5, each=600)
+    query = Query(amqp, queues)
+    try:
+        query.read(query.plan())
+        children = list(query.crew._children.values())
+        assert 2 <= len(children) <= len(query.crew.lanes) == 5
+        assert all(isinstance(group, RemoteGroup) for group in query.crew.groups)
+        end = query.plan()
+        children[0].kill()
+        children[0].wait()
+        query.read(end)
+        query.read_all(3000)
+        assert len(query.crew._children) == len(children), "another one has taken its place"
+        assert query.unflagged_twice() == []
+        assert sorted({number for number, _ in query.rows}) == list(range(3000))
+        assert [amqp.ready(queue, 0) for queue in queues] == [0] * 5
+    finally:
+        query.reader.stop()
+    assert all(child.poll() is not None for child in children)
+
+
+def test_exactly_once_does_not_go_on_without_what_is_lost(
+    amqp: Broker, name: str, tmp_path: Path
+) -> None:
+    """A batch must have its rows: the query fails, and the next run of it reads them."""
+    amqp.declare(name)
+    ids = [BasicProperties(delivery_mode=2, message_id=str(number)) for number in range(500)]
+    amqp.publish(name, numbered(500), ids)
+    options = {"exactlyOnce": "true", "ledger": tmp_path / "ledger", "consumersPerQueue": 2}
+    query = Query(amqp, [name], **options)
+    again = Query(amqp, [name], **options)
+    try:
+        end = query.plan()
+        for child in query.crew._children.values():
+            child.kill()
+            child.wait()
+        with pytest.raises(SluiceError, match="is gone"):
+            query.read(end)
+        query.reader.stop()
+        again.rows = []
+        again.read(end)
+        again.read_all(500)
+        assert sorted(number for number, _ in again.rows) == list(range(500))
+    finally:
+        query.reader.stop()
+        again.reader.stop()
+
+
+VICTIM = """
+import sys, time
+from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.options import Options
+session = Session(Options.parse({"uri": sys.argv[1], "queues": sys.argv[2]}, "source"))
+while session.plan(dict(START), 10)["serial"] == 0:
+    pass
+print(*[child.pid for child in session._crew._children.values()], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_processes_do_not_outlive_their_planner(amqp: Broker, name: str, number: int) -> None:
+    queues = fill(amqp, name, queues=2, each=100)
+    command = [sys.executable, "-c", VICTIM, amqp.url, ",".join(queues)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    victim = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+    try:
+        assert victim.stdout is not None
+        children = [int(pid) for pid in victim.stdout.readline().split()]
+        assert len(children) == 2
+        assert all(GATHERER in command_of(pid) for pid in children)
+        victim.send_signal(number)
+        victim.wait()
+        assert [amqp.ready(queue, 100) for queue in queues] == [100, 100]
+        deadline = time.monotonic() + WAIT_S
+        while any(GATHERER in command_of(pid) for pid in children):
+            assert time.monotonic() < deadline, "they are still there"
+            time.sleep(0.02)
+    finally:
+        victim.kill()
+        victim.wait()
+
+
+def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:
+    """This process stands for its Python workers: tasks that come at once start one process."""
+    queues = fill(amqp, name, queues=3, each=200)
+    query = Query(amqp, queues, gather="executors", gatherers=1)
+    try:
+        end = query.plan()
+        assert (end["pos"], end["called"]) == ({}, 1)
+        (partition,) = query.reader.partitions(query.start, end)
+        call: Call = partition.call  # type: ignore[attr-defined]
+        threads = [threading.Thread(target=start_on_executor, args=(call,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        query.read(end)
+        query.read_all(600)
+        (group,) = query.crew.groups
+        assert sorted(lane.queue for lane in group.lanes) == queues
+        assert query.crew._children == {}
+        assert query.unflagged_twice() == []
+    finally:
+        query.reader.stop()
+    assert [amqp.ready(queue, 0) for queue in queues] == [0, 0, 0]
