@@ -51,8 +51,9 @@ from sluicemq.client.messages import BasicProperties, Table, body_of, content, p
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 from sluicemq.spark.data_source import AmqpDataSource
+from sluicemq.spark.declared import Side
 from sluicemq.spark.lanes import CHUNK_ROWS_MAX
-from sluicemq.spark.options import ROWS_PER_BATCH, Options, Side
+from sluicemq.spark.options import ROWS_PER_BATCH, Options
 from sluicemq.spark.schema import columns_of
 from sluicemq.spark.session import spark_session
 

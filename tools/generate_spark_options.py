@@ -10,7 +10,8 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from sluicemq.spark.options import Declared, Options
+from sluicemq.spark.declared import Declared
+from sluicemq.spark.options import Options
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "spark-amqp.md"
 BEGIN = "<!-- options: written by tools/generate_spark_options.py, do not edit -->\n"

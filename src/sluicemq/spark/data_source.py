@@ -19,9 +19,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sluicemq.spark.batch import QueueBatchReader
+from sluicemq.spark.declared import Side
 from sluicemq.spark.listener import listen
 from sluicemq.spark.named import named
-from sluicemq.spark.options import Options, Side
+from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.schema import check_schema, columns_of
 from sluicemq.spark.sink import AmqpBatchWriter, AmqpStreamWriter

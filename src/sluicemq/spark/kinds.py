@@ -16,7 +16,8 @@ from sluicemq.client.consuming import Deliveries, Subscription
 from sluicemq.client.session import ClosedByBrokerError
 from sluicemq.spark.connecting import AmqpError, connect, persistently
 from sluicemq.spark.contents import has_offset
-from sluicemq.spark.options import FIRST, Options
+from sluicemq.spark.declared import FIRST
+from sluicemq.spark.options import Options
 
 REFUSALS: Final = (403, 405, 406)
 """Of a consumer that asks for an offset where there are none, or where another has the queue for

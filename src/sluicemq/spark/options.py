@@ -8,17 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self
 
 from sluicemq.client.address import Address, without_password
 from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
-
-Side = Literal["both", "source", "sink"]
-
-FIRST: Final = "first"
-LAST: Final = "last"
-NEXT: Final = "next"
+from sluicemq.spark.declared import FIRST, LAST, NEXT, Declared, Side
 
 ACK_DEFAULT: Final = "default"
 ACK_CHECKPOINT: Final = "checkpoint"
@@ -29,70 +24,6 @@ DEAD_LETTER: Final = "deadLetter"
 
 MIB: Final = 1024 * 1024
 ROWS_PER_BATCH: Final = 100_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Declared:
-    """What is known about an option besides its default. `low` and `high` bound numbers."""
-
-    name: str
-    kind: Literal["text", "secret", "list", "count", "switch", "choice", "offset"]
-    side: Side
-    help: str
-    low: int = 0
-    high: int = 2**63 - 1
-    choices: tuple[str, ...] = ()
-    default_words: str = ""
-    gone: str = ""
-    """A choice there was once."""
-    why_gone: str = ""
-
-    def allowed(self) -> str:
-        """What a value may be, in words that end an error message."""
-        if self.kind == "count":
-            above = f" to {self.high}" if self.high < 2**63 - 1 else " up"
-            return f"a whole number from {self.low}{above}"
-        if self.kind == "choice":
-            return "one of " + ", ".join(self.choices)
-        return {
-            "switch": "true or false",
-            "list": "names separated by commas",
-            "offset": "first, last, next, an offset (a whole number), or a time such as"
-            " 2026-01-31T12:00:00+00:00",
-        }.get(self.kind, "a text that is not empty")
-
-    def parse(self, text: str) -> Any:
-        """The value; ValueError when it is none."""
-        if self.kind == "count":
-            number = int(text)
-            if not self.low <= number <= self.high:
-                raise ValueError
-            return number
-        if self.kind == "switch":
-            return {"true": True, "false": False}[text.strip().lower()]
-        if self.kind == "choice":
-            return {choice.lower(): choice for choice in self.choices}[text.strip().lower()]
-        if self.kind == "offset":
-            return parse_offset(text)
-        if not text:
-            raise ValueError
-        if self.kind == "list":
-            names = tuple(name.strip() for name in text.split(","))
-            if not all(names):
-                raise ValueError
-            return names
-        return text
-
-
-def parse_offset(text: str) -> str | int | datetime:
-    """One of the words, an offset, or a time (UTC when it names no zone)."""
-    word = text.strip().lower()
-    if word in (FIRST, LAST, NEXT):
-        return word
-    if word.isdigit():
-        return int(word)
-    found = datetime.fromisoformat(text.strip())
-    return found if found.tzinfo else datetime.fromisoformat(text.strip() + "+00:00")
 
 
 def option(name: str, kind: str, default: Any, side: Side, words: str, **more: Any) -> Any:

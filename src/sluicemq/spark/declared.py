@@ -1,0 +1,77 @@
+"""What is declared of an option, and how its text becomes a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+Side = Literal["both", "source", "sink"]
+
+FIRST: Final = "first"
+LAST: Final = "last"
+NEXT: Final = "next"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Declared:
+    """What is known about an option besides its default. `low` and `high` bound numbers."""
+
+    name: str
+    kind: Literal["text", "secret", "list", "count", "switch", "choice", "offset"]
+    side: Side
+    help: str
+    low: int = 0
+    high: int = 2**63 - 1
+    choices: tuple[str, ...] = ()
+    default_words: str = ""
+    gone: str = ""
+    """A choice there was once."""
+    why_gone: str = ""
+
+    def allowed(self) -> str:
+        """What a value may be, in words that end an error message."""
+        if self.kind == "count":
+            above = f" to {self.high}" if self.high < 2**63 - 1 else " up"
+            return f"a whole number from {self.low}{above}"
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.choices)
+        return {
+            "switch": "true or false",
+            "list": "names separated by commas",
+            "offset": "first, last, next, an offset (a whole number), or a time such as"
+            " 2026-01-31T12:00:00+00:00",
+        }.get(self.kind, "a text that is not empty")
+
+    def parse(self, text: str) -> Any:
+        """The value; ValueError when it is none."""
+        if self.kind == "count":
+            number = int(text)
+            if not self.low <= number <= self.high:
+                raise ValueError
+            return number
+        if self.kind == "switch":
+            return {"true": True, "false": False}[text.strip().lower()]
+        if self.kind == "choice":
+            return {choice.lower(): choice for choice in self.choices}[text.strip().lower()]
+        if self.kind == "offset":
+            return parse_offset(text)
+        if not text:
+            raise ValueError
+        if self.kind == "list":
+            names = tuple(name.strip() for name in text.split(","))
+            if not all(names):
+                raise ValueError
+            return names
+        return text
+
+
+def parse_offset(text: str) -> str | int | datetime:
+    """One of the words, an offset, or a time (UTC when it names no zone)."""
+    word = text.strip().lower()
+    if word in (FIRST, LAST, NEXT):
+        return word
+    if word.isdigit():
+        return int(word)
+    found = datetime.fromisoformat(text.strip())
+    return found if found.tzinfo else datetime.fromisoformat(text.strip() + "+00:00")
