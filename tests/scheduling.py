@@ -14,7 +14,9 @@ from xdist.scheduler import LoadFileScheduling
 SESSIONS = ("tests/spark/test_amqp_", "tests/spark/")
 OWN_DRIVERS = (
     "tests/spark/test_amqp_attempts",
+    "tests/spark/test_amqp_example_kill",
     "tests/spark/test_amqp_kill",
+    "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_shuffles",
 )
 """These start Spark themselves, in other processes: they are spread as files are."""

@@ -1,4 +1,6 @@
-"""Goal: the worked example does what it says. Method: it is run, as a program, on a real broker."""
+"""Goal: the worked example does what it says. Method: it is run on a real broker, on orders of the
+test's own.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +35,7 @@ def test_orders_become_revenue_in_files_and_messages(
         admin.delete_queue("orders")
         admin.declare_exchange("revenue", "topic")
     amqp.declare("orders")
+    amqp.declare("revenue", x_message_deduplication=True)
     amqp.declare(name)
     with amqp.admin() as admin:
         admin.bind_queue(name, "revenue", "revenue.#")
@@ -45,11 +48,11 @@ def test_orders_become_revenue_in_files_and_messages(
     amqp.publish(
         "orders", [*early, order("south", 2, "12:01:00"), order("north", 1, "12:09:00")], ids(0, 5)
     )
-    main(amqp.url, str(tmp_path))
+    main(amqp.url, str(tmp_path), 0)
     amqp.publish(
         "orders", [order("north", 7, "12:00:00"), order("north", 1, "12:20:00")], ids(5, 2)
     )
-    main(amqp.url, str(tmp_path))
+    main(amqp.url, str(tmp_path), 0)
     rows = spark.read.parquet(str(tmp_path / "revenue")).collect()
     found = sorted(
         (row.minute.strftime("%H:%M"), row.shop, row.orders, row.revenue) for row in rows
