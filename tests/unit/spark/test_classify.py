@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sluicemq.spark.pipeline.classify import RULES, SWING_CV, StepSeries, classify
 from sluicemq.spark.pipeline.results import StepClass
 
@@ -48,6 +50,14 @@ def test_a_rate_that_falls_over_has_collapsed() -> None:
 def test_publishers_that_are_stopped_for_good_have_collapsed() -> None:
     stopped = [1000.0] * 7 + [0.0] * 5
     assert of(stopped, EVEN) == (StepClass.COLLAPSED, 1)
+
+
+@pytest.mark.parametrize("seconds", [9, 12, 30])
+def test_a_stall_is_swinging_wherever_it_is(seconds: int) -> None:
+    for at in range(seconds - 2):
+        stalled = [0.0 if at <= second < at + 3 else 1000.0 for second in range(seconds)]
+        backlog, p95 = [10.0] * seconds, [5.0] * seconds
+        assert of(stalled, stalled, backlog, [*p95]) == (StepClass.SWINGING, 2), at
 
 
 def test_far_below_an_earlier_step_is_a_collapse() -> None:

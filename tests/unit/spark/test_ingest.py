@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.build import build_report
-from sluicemq.spark.pipeline.ingest import count_rows, load_info
+from sluicemq.spark.pipeline.ingest import count_rows, load_info, unreadable
 
 from .records import make_info
 from .test_tables import step_info
@@ -78,3 +80,20 @@ def test_reports_need_runs_and_a_place() -> None:
         build_report([])
     with pytest.raises(Refused, match="directory of its own"):
         build_report([Path("a"), Path("b")])
+
+
+def test_a_damaged_page_is_named_by_its_file(tmp_path: Path) -> None:
+    for name in ("published", "delivered"):
+        (tmp_path / name).mkdir()
+        for part in range(2):
+            table = pa.table({"a": list(range(10_000))})
+            pq.write_table(table, tmp_path / name / f"part-{part}.parquet")
+    assert unreadable(tmp_path) is None
+    damaged = tmp_path / "delivered" / "part-1.parquet"
+    with damaged.open("r+b") as file:
+        file.seek(10)
+        file.write(b"\xff" * 200)
+    assert count_rows(tmp_path) == 40_000, "its footer is sound"
+    found = unreadable(tmp_path)
+    assert found is not None
+    assert found.startswith(f"{damaged} is damaged: ")

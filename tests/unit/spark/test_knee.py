@@ -72,6 +72,19 @@ def test_a_quicker_limit_is_mentioned() -> None:
     assert "every limit reached the wanted rate" in knee.caveat
 
 
+def test_a_limit_passed_over_is_not_said_to_have_reached_the_rate() -> None:
+    steps = [make_step(10, 400, step_class=StepClass.SWINGING), *steps_of(0, 1000, 1000)[1:]]
+    knee, _ = find_knee(make_info(), steps)
+    assert knee is not None
+    assert "every limit not passed over reached the wanted rate" in knee.caveat
+
+
+def test_a_run_that_ended_early_recommends_nothing() -> None:
+    knee, reason = find_knee(make_info(stopped="interrupted"), steps_of(1000, 1000))
+    assert knee is None
+    assert reason == "the run ended early (interrupted), with limits untried"
+
+
 def test_there_is_no_knee_without_limits() -> None:
     run = make_run([make_step(None)], confirms=False)
     assert run.knee is None

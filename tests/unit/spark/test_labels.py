@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sluicemq.spark.pipeline.labels import label_runs
 
 from .records import make_info
 
 
 def test_one_run_is_called_by_its_mode() -> None:
-    assert label_runs([make_info(confirms=False)]) == ["no confirms"]
+    assert label_runs([make_info(confirms=False)], [Path("a")]) == ["no confirms"]
 
 
 def test_what_differs_is_said() -> None:
     infos = [make_info(queue_type="classic"), make_info(queue_type="quorum", ack_interval=5)]
-    assert label_runs(infos) == [
+    assert label_runs(infos, [Path("a"), Path("b")]) == [
         "classic queues, confirms, single acks",
         "quorum queues, confirms, ack every 5",
     ]
 
 
-def test_equal_runs_are_numbered() -> None:
-    assert label_runs([make_info()] * 2) == ["confirms (run 1)", "confirms (run 2)"]
+def test_equal_runs_are_told_apart_by_their_directories() -> None:
+    places = [Path("out/monday"), Path("out/tuesday")]
+    assert label_runs([make_info()] * 2, places) == ["confirms (monday)", "confirms (tuesday)"]
+
+
+def test_runs_in_directories_of_one_name_are_numbered() -> None:
+    places = [Path("a/run"), Path("b/run"), Path("c")]
+    assert label_runs([make_info()] * 3, places) == [
+        "confirms (run), run 1",
+        "confirms (run), run 2",
+        "confirms (c)",
+    ]

@@ -17,7 +17,7 @@ from sluicemq.spark.pipeline.console import print_tables
 from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.report import render, warnings
-from sluicemq.spark.pipeline.report_answer import verification_words
+from sluicemq.spark.pipeline.report_answer import verification_words, verified_words
 from sluicemq.spark.pipeline.results import (
     Analysis,
     Check,
@@ -152,6 +152,35 @@ def test_a_drain_that_gave_up_is_not_good() -> None:
     good, text = verification_words(found, confirms=False)  # type: ignore[arg-type]
     assert not good
     assert "5 left in the queues" in text
+
+
+def test_what_nobody_can_tell_is_not_called_nothing_lost() -> None:
+    found = dict(make_info()["verification"]) | {"unaccounted": 7, "drained": False}
+    good, text = verification_words(found, confirms=True)  # type: ignore[arg-type]
+    assert not good
+    assert text.startswith("7 UNACCOUNTED FOR of 60,000 confirmed messages")
+    found["lost"] = 2
+    _, text = verification_words(found, confirms=True)  # type: ignore[arg-type]
+    assert text.startswith("2 LOST and 7 UNACCOUNTED FOR of 60,000")
+
+
+def test_files_that_are_not_whole_are_said_first() -> None:
+    run = make_run([make_step(10)])
+    check = Check(name="delivered", exact=100, from_rows=90, agrees=False)
+    broken = replace(run, checks=[check])
+    assert verified_words(run)[0]
+    good, text = verified_words(broken)
+    assert not good
+    assert text.startswith("its files are not whole, they have 90 of 100 delivered messages; by")
+    page = render(make_analysis(broken))
+    assert page.index("90 of 100 delivered") < page.index("<svg")
+
+
+def test_the_answer_to_a_run_that_ended_early_is_no_limit() -> None:
+    run = make_run([make_step(10), make_step(20)], stopped="interrupted")
+    page = render(make_analysis(run))
+    assert "do not name an in-flight limit" in page
+    assert "the run ended early (interrupted)" in page
 
 
 def test_what_spoils_the_figures_is_said() -> None:

@@ -79,7 +79,8 @@ def analyse(
     progress: Progress = lambda _: None,
 ) -> Analysis:
     """Everything but the writing."""
-    labels = label_runs([load_info(directory) for directory in directories])
+    infos = [load_info(directory) for directory in directories]
+    labels = label_runs(infos, directories)
     rows = sum(count_rows(directory) for directory in directories)
     progress(f"Starting Spark for {rows:,} raw rows")
     before_session = time.monotonic()

@@ -2,8 +2,8 @@
 
     class            scale  holds when, over the step's measured seconds
     collapsed        1      the last third delivers or accepts under COLLAPSE_THIRD of the best
-                            third, or delivery is under COLLAPSE_VERSUS_BEST of an earlier step's,
-                            or nothing is delivered at all
+                            third, for more than STALL_SECONDS up to the end; or delivery is under
+                            COLLAPSE_VERSUS_BEST of an earlier step's, or nothing at all
     swinging         2      delivered or published per second varies by more than SWING_CV
     backlog growing  4      backlog rises by over GROWTH_SHARE of what is published, and in all by
                             over GROWTH_SECONDS worth of publishing
@@ -28,6 +28,8 @@ from sluicemq.spark.pipeline.spread import mean, median, slope, variation
 COLLAPSE_THIRD: Final = 0.5
 COLLAPSE_VERSUS_BEST: Final = 0.25
 THIRDS_MIN_SECONDS: Final = 3
+STALL_SECONDS: Final = 3
+"""A pause of at most so long is the same in the middle of a step and at its end: a swing."""
 SWING_CV: Final = 0.25
 SWING_LATENCY_RATIO: Final = 10.0
 SLOW_MS: Final = 1000.0
@@ -39,8 +41,8 @@ RULES: Final = (
         "collapsed",
         "1",
         f"the last third of the step delivers or accepts less than {share(COLLAPSE_THIRD)} of its "
-        f"best third; or the step delivers less than {share(COLLAPSE_VERSUS_BEST)} of an earlier "
-        "step, or nothing",
+        f"best third, for more than {STALL_SECONDS} s of its end; or the step delivers less than "
+        f"{share(COLLAPSE_VERSUS_BEST)} of an earlier step, or nothing",
     ),
     (
         "swinging",
@@ -109,7 +111,9 @@ def _collapsed(series: StepSeries) -> Verdict | None:
             median(values[-third:]),
         ]
         best, last = max(thirds), thirds[-1]
-        if last < COLLAPSE_THIRD * best:
+        end = values[-max(third, STALL_SECONDS + 1) :]
+        low = sum(value < COLLAPSE_THIRD * best for value in end)
+        if last < COLLAPSE_THIRD * best and low > STALL_SECONDS:
             reason = f"{word} fell from {best:,.0f}/s to {last:,.0f}/s within the step"
             return Verdict(StepClass.COLLAPSED, 1, reason)
     rate = mean(series.delivered)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.drawing import CLASS_SIGNS
-from sluicemq.spark.pipeline.report_answer import verification_words
+from sluicemq.spark.pipeline.report_answer import verified_words
 from sluicemq.spark.pipeline.results import (
     Analysis,
     ClaimResult,
@@ -41,7 +41,7 @@ def print_tables(results: Analysis, console: Console | None = None) -> None:
     console = console or Console()
     for run in results.runs:
         console.print(step_table(run))
-        good, words = verification_words(run.info["verification"], run.info["confirms"])
+        good, words = verified_words(run)
         style = "green" if good else "bold red"
         console.print(f"[{style}]{'✓' if good else '✕'} {escape(words)}[/]\n")
     _print_answer(results, console)

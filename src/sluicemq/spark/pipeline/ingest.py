@@ -85,6 +85,20 @@ def count_rows(directory: Path) -> int:
     return sum(_footer(file).num_rows for file in files)
 
 
+def unreadable(directory: Path) -> str | None:
+    """The first file of the two large tables whose pages cannot be read, and why; None: all can.
+
+    Reads all of them: for when Spark could not.
+    """
+    for name in LARGE:
+        for file in sorted((directory / name).glob("*.parquet")):
+            try:
+                pq.read_table(file)
+            except (pa.ArrowException, OSError) as error:
+                return f"{file} is damaged: {error}"
+    return None
+
+
 def _footer(file: Path) -> pq.FileMetaData:
     try:
         return pq.read_metadata(file)
@@ -114,7 +128,10 @@ def _read_messages(session: SparkSession, directory: Path) -> DataFrame:
 def _read_small(directory: Path, name: str) -> pa.Table:
     """A table too small to be worth a query."""
     _check_table(directory / name, TABLES[name])
-    return pq.read_table(directory / name, columns=TABLES[name].names)
+    try:
+        return pq.read_table(directory / name, columns=TABLES[name].names)
+    except (pa.ArrowException, OSError) as error:
+        raise Refused(f"a file of {directory / name} is damaged: {error}") from error
 
 
 def _check_table(folder: Path, wanted: pa.Schema) -> None:

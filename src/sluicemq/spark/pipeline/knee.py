@@ -33,6 +33,8 @@ UNSOUND: Final = (StepClass.COLLAPSED, StepClass.SWINGING)
 
 def find_knee(info: RunInfo, limited: list[Step]) -> tuple[Knee | None, str]:
     """The knee among steps sorted by limit, or None and why there is none."""
+    if info["stopped"]:
+        return None, f"the run ended early ({info['stopped']}), with limits untried"
     if not limited:
         return None, "the run had no in-flight limit" if info["confirms"] else "confirms were off"
     sound = [step for step in limited if step.step_class not in UNSOUND]
@@ -87,7 +89,8 @@ def _caveats(limited: list[Step], sound: list[Step], chosen: Step) -> str:
     """What a reader of the recommendation must know, too."""
     remarks = []
     if all(step.sustained_per_s >= NEARLY * step.target_per_s for step in sound):
-        remarks.append("every limit reached the wanted rate, so the broker's own maximum is higher")
+        which = "every limit" if len(sound) == len(limited) else "every limit not passed over"
+        remarks.append(f"{which} reached the wanted rate, so the broker's own maximum is higher")
     if len(limited) > 1 and chosen is limited[0] and (chosen.in_flight_limit or 0) > 1:
         remarks.append("it is the smallest limit tried; a smaller one may do as well")
     elif len(limited) > 1 and chosen is limited[-1]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from sluicemq.lab.measurements import RunInfo
@@ -11,8 +12,8 @@ CONFIRMS: Final = 4
 """The part of a label that is always shown: whether confirms are on."""
 
 
-def label_runs(infos: Sequence[RunInfo]) -> list[str]:
-    """A label a run, all different."""
+def label_runs(infos: Sequence[RunInfo], directories: Sequence[Path]) -> list[str]:
+    """A label a run, all different: runs that are alike are told apart by their directories."""
     parts = [_parts(info) for info in infos]
     varying = [
         position
@@ -20,9 +21,13 @@ def label_runs(infos: Sequence[RunInfo]) -> list[str]:
         if position == CONFIRMS or len(set(column)) > 1
     ]
     labels = [", ".join(part[position] for position in varying) for part in parts]
+    named = [
+        f"{label} ({directory.name})" if labels.count(label) > 1 else label
+        for label, directory in zip(labels, directories, strict=True)
+    ]
     return [
-        f"{label} (run {labels[: position + 1].count(label)})" if labels.count(label) > 1 else label
-        for position, label in enumerate(labels)
+        f"{label}, run {named[: position + 1].count(label)}" if named.count(label) > 1 else label
+        for position, label in enumerate(named)
     ]
 
 

@@ -6,7 +6,7 @@ from html import escape
 
 from sluicemq.lab.measurements import Verification
 from sluicemq.spark.pipeline import formats
-from sluicemq.spark.pipeline.results import Analysis, Knee
+from sluicemq.spark.pipeline.results import Analysis, Knee, RunResult
 
 
 def answer(results: Analysis) -> str:
@@ -60,11 +60,24 @@ def _caveat(knee: Knee) -> str:
 def _verified(results: Analysis) -> str:
     lines = []
     for run in results.runs:
-        good, text = verification_words(run.info["verification"], run.info["confirms"])
+        good, text = verified_words(run)
         name = f"{run.label}: " if len(results.runs) > 1 else ""
         sign, tone = ("✓", "good") if good else ("✕", "bad")
         lines.append(f'<p class="verified {tone}">{sign} {escape(name + text)}.</p>')
     return "".join(lines)
+
+
+def verified_words(run: RunResult) -> tuple[bool, str]:
+    """Whether all is well with the run's messages and with their record, in words."""
+    good, text = verification_words(run.info["verification"], run.info["confirms"])
+    gaps = [
+        f"{check.from_rows:,} of {check.exact:,} {check.name} messages"
+        for check in run.checks
+        if not check.agrees
+    ]
+    if not gaps:
+        return good, text
+    return False, f"its files are not whole, they have {' and '.join(gaps)}; by the counts {text}"
 
 
 def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
@@ -76,13 +89,15 @@ def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
         "out of order": found["out_of_order"],
         "not from this run": found["foreign"],
         "left in the queues": found["left_in_queues"],
-        "unaccounted for": found["unaccounted"],
         "neither confirmed nor nacked": found["unsettled"],
         "nacked": found["nacked"],
         "returned": found["returned"],
     }
     seen = [f"{number:,} {remark}" for remark, number in remarks.items() if number]
     head = f"{found['lost']:,} LOST" if found["lost"] else "nothing lost"
+    if found["unaccounted"]:  # whoever could have told is gone: nobody knows whether they are lost
+        unknown = f"{found['unaccounted']:,} UNACCOUNTED FOR"
+        head = f"{head} and {unknown}" if found["lost"] else unknown
     rest = ", ".join(seen) if seen else "none twice, none out of order"
     text = f"{head} of {promised:,} {word} messages; {found['delivered']:,} deliveries, {rest}"
     if not found["drained"]:

@@ -14,10 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicemq.errors import Refused
 from sluicemq.lab.measurements import RunInfo, StepInfo
 from sluicemq.spark.pipeline.classify import StepSeries, classify
 from sluicemq.spark.pipeline.cube import KINDS, NS, build_cube
-from sluicemq.spark.pipeline.ingest import RawRun
+from sluicemq.spark.pipeline.ingest import RawRun, unreadable
 from sluicemq.spark.pipeline.percentiles import latencies_by_key
 from sluicemq.spark.pipeline.results import (
     Balance,
@@ -57,8 +58,14 @@ class SmallTables:
 
 
 def collect(raw: RawRun) -> SmallTables:
-    """Scan the raw rows, and add up."""
-    cube = build_cube(raw.messages, raw.info).toArrow()
+    """Scan the raw rows, and add up; refuses a file that is damaged by its name."""
+    try:
+        cube = build_cube(raw.messages, raw.info).toArrow()
+    except Exception as error:
+        damaged = unreadable(raw.directory)
+        if damaged is None:
+            raise
+        raise Refused(damaged) from error
     broker = [] if raw.broker is None else raw.broker.to_pylist()
     return SmallTables(
         counters=counters_per_second(raw.counters),
