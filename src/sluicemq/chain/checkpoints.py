@@ -3,6 +3,8 @@
     rotate   the journal begins file c; files before c - 1 are to go
     flush    queues with something in those files write what is alive and not in a segment yet
     sync     all segment files that were written to, each in the lane of its queue
+    wait     until the journal has all that the queues' states know: what has left a queue may have
+             made room for something that is only on its way to the journal
     save     the checkpoint says what is durable where
     delete   journal files that neither this checkpoint nor the one before needs
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
 from sluicemq.storage.journal import DIRECTORY
@@ -46,6 +49,16 @@ class Flushed:
         self.queue = queue
 
 
+class Durable:
+    """To the message store, which gives it back to `asker` when all that was posted there before
+    is durable. Never, if the storage fails."""
+
+    __slots__ = ("asker",)
+
+    def __init__(self, asker: Actor) -> None:
+        self.asker = asker
+
+
 class SegmentSync(DiskJob):
     """Makes segment files of one queue durable."""
 
@@ -61,29 +74,37 @@ class SegmentSync(DiskJob):
         files.sync_directory(self.directory)
 
 
-class CheckpointSaved(DiskJob):
-    """Writes a checkpoint, then deletes what it makes unnecessary."""
+class JournalPruned(DiskJob):
+    """Deletes files of the journal, the oldest first."""
 
-    def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
-        self.checkpoint = checkpoint
-        self.states = states
-        self.journal = journal
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
 
     def run(self, files: Files) -> None:
-        write_checkpoint(files, self.checkpoint, self.states)
-        for path in self.journal:
+        for path in self.paths:
             files.delete(path)
-        if self.journal:
+        if self.paths:
             files.sync_directory(DIRECTORY)
 
 
-class Checkpoints:
+class CheckpointSaved(JournalPruned):
+    """Writes a checkpoint, then deletes what it makes unnecessary."""
+
+    def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
+        super().__init__(journal)
+        self.checkpoint = checkpoint
+        self.states = states
+
+    def run(self, files: Files) -> None:
+        write_checkpoint(files, self.checkpoint, self.states)
+        super().run(files)
+
+
+class Checkpoints(Actor):
     """The procedure, for one message store."""
 
-    is_vital = True
-    """A fault in here ends the node (kernel/containment.py)."""
-
     def __init__(self, store: MessageStore) -> None:
+        super().__init__(store.scheduler)
         self.store = store
         self.number = 0
         self.node_id = b""
@@ -94,6 +115,7 @@ class Checkpoints:
         """That of the last one."""
         self.flushing: dict[Queue, None] = {}
         self.syncing = 0
+        """Jobs, and the message store, that a checkpoint whose snapshot was taken waits for."""
         self.touched: dict[ClassicShell, None] = {}
         """Queues that have changed since the last snapshot."""
         self.held: dict[Queue, None] = {}
@@ -140,7 +162,7 @@ class Checkpoints:
         """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
         self.held.pop(queue, None)
 
-    def begin(self) -> None:
+    def rotated(self) -> None:
         """The journal has rotated. Two files stay as they are."""
         store = self.store
         cut = store.journal.number - 1
@@ -187,12 +209,11 @@ class Checkpoints:
     def _sync(self) -> None:
         """Take the snapshot, and make durable what it says."""
         broker = self.store.broker
-        open_writes = self.store.open_writes()
         for queue in [*self.touched]:
             index = queue.machine.backing.index
             if queue.machine.deleted or not queue.definition.durable:
                 continue
-            self.states[queue.id] = encode_queue_state(state_of(queue, open_writes.get(queue, [])))
+            self.states[queue.id] = encode_queue_state(state_of(queue))
             paths = index.take_dirty()
             if paths:
                 self.syncing += 1
@@ -205,8 +226,8 @@ class Checkpoints:
         self.streams = [files for queue in queues if (files := queue.stream_files()) is not None]
         self.definitions = broker.definitions.encode()
         self._leave_out_what_is_saved()
-        if not self.syncing:
-            self._save()
+        self.syncing += 1
+        self.store.post(Durable(self))
 
     def _leave_out_what_is_saved(self) -> None:
         """When the broker stops, its streams have written to the journal while they were flushed;
@@ -219,14 +240,30 @@ class Checkpoints:
             journal.next_file()
             self.cut = journal.number
 
-    def synced(self, _: SegmentSync) -> None:
-        """One file less to wait for."""
+    def receive(self, message: object) -> None:
+        """The journal has what the snapshot knows."""
+        assert isinstance(message, Durable)
+        self.synced()
+
+    def synced(self) -> None:
+        """One thing less to wait for."""
         self.syncing -= 1
         if not self.syncing:
             self._save()
 
+    def make_room(self) -> None:
+        """The journal has no space for a group, perhaps the one that a checkpoint waits for. Files
+        that would go with that one go before it: the last one does not need them, and the one
+        before it is for the case that the last is damaged."""
+        if self.cut:
+            paths = self.store.journal.files_before(self.saved_cut)
+            if paths:
+                self.store.submit(JournalPruned(paths))
+
     def _save(self) -> None:
         store = self.store
+        if store.sealed:
+            return  # the one before goes on to count
         self.number += 1
         checkpoint = Checkpoint(
             self.number,
@@ -252,12 +289,11 @@ class Checkpoints:
         if job.checkpoint.clean:
             self.closed = True
         elif not self.closing:
-            self.begin()
+            self.rotated()
 
 
-def state_of(queue: ClassicShell, open_writes: list[range]) -> QueueState:
-    """What a checkpoint says about a queue. What the journal does not have yet is left out, though
-    a segment may: its body may not be there."""
+def state_of(queue: ClassicShell) -> QueueState:
+    """What a checkpoint says about a queue, when the journal has all that the queue has said."""
     machine = queue.machine
     depth = machine.depth
     mark, *others = machine.marks()
@@ -265,7 +301,7 @@ def state_of(queue: ClassicShell, open_writes: list[range]) -> QueueState:
         queue.id,
         mark.next,
         mark.delivered,
-        machine.backing.index.states(open_writes),
+        machine.backing.index.states(),
         depth.ready_bytes + depth.unacked_bytes,
         others,
     )

@@ -13,10 +13,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.checkpoints import Checkpoints, CheckpointSaved, Flushed, SegmentSync
+from sluicemq.chain.checkpoints import (
+    Checkpoints,
+    CheckpointSaved,
+    Durable,
+    Flushed,
+    SegmentSync,
+)
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.journal_seals import Idle, JournalSeals
 from sluicemq.chain.reserve import GiveUp, LayAside, Reserve
+from sluicemq.chain.store_group import Group
 from sluicemq.chain.stream_files import StoreStreamFiles
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
@@ -189,42 +196,6 @@ class Hurry:
         self.job = job
 
 
-class Group:
-    """What is gathered for one commit."""
-
-    __slots__ = (
-        "acks",
-        "bodies",
-        "bytes",
-        "collect",
-        "definitions",
-        "delivered",
-        "places",
-        "streams",
-        "urgent",
-        "writes",
-    )
-
-    def __init__(self) -> None:
-        self.writes: list[StoreWrite] = []
-        self.places: dict[tuple[ClassicShell, int], StoreWrite] = {}
-        """The writes by where they begin, less those that were overtaken."""
-        self.acks: dict[ClassicShell, list[range]] = {}
-        self.delivered: dict[ClassicShell, int] = {}
-        self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
-        self.collect: list[StoreRemove] = []
-        self.streams: list[StoreStreamFiles] = []
-        self.bodies: list[int] = []
-        """Ids of bodies that nobody needs any more when this group is durable."""
-        self.bytes = 0
-        self.urgent = False
-        """Somebody waits for it."""
-
-    def is_empty(self) -> bool:
-        said = self.definitions or self.collect or self.bodies or self.streams
-        return not (self.writes or self.acks or said)
-
-
 class MessageStore(FlowActor):
     """One per node. `durable` False: nothing outlives the process, so nothing is journalled."""
 
@@ -297,6 +268,8 @@ class MessageStore(FlowActor):
             self.hurry(message)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
+        elif isinstance(message, Durable):
+            self.when_durable(message)
         elif isinstance(message, StoreStreamFiles):
             self.group.streams.append(message)
             self.group.urgent |= message.urgent
@@ -387,13 +360,17 @@ class MessageStore(FlowActor):
             return None
         return places.pop((queue, positions.start))
 
-    def open_writes(self) -> dict[ClassicShell, list[range]]:
-        """Positions whose group is not durable yet."""
-        found: dict[ClassicShell, list[range]] = {}
-        for write in [*self.committing.writes, *self.group.writes]:
-            positions = range(write.position, write.position + len(write.batch.contents))
-            found.setdefault(write.queue, []).append(positions)
-        return found
+    def when_durable(self, message: Durable) -> None:
+        """Answer with the group that has the last of what has come before."""
+        group = self.group
+        if group.is_empty():
+            group = self.committing
+        else:
+            group.urgent = True
+        if group is self.committing and self.commit is None:
+            message.asker.post(message)
+        else:
+            group.asked.append(message)
 
     def define(self, message: StoreDefinition | StoreQueueDeleted) -> None:
         if self.sealed:
@@ -489,10 +466,12 @@ class MessageStore(FlowActor):
             stream.queue.post(stream)
         for removed in group.collect:
             removed.queue.post(Collect(removed.empty))
+        for asked in group.asked:
+            asked.asker.post(asked)
         self.reserve.look()
         self.sealing.watch()
         if self.journal.rotate():
-            self.checkpoints.begin()
+            self.checkpoints.rotated()
 
     def hurry(self, message: Hurry) -> None:
         """A group has waited long enough; or there may be space again."""
@@ -539,7 +518,7 @@ class MessageStore(FlowActor):
             if more is not None:
                 self.submit(more)
         elif isinstance(job, SegmentSync):
-            self.checkpoints.synced(job)
+            self.checkpoints.synced()
         elif isinstance(job, CheckpointSaved):
             self.checkpoints.saved(job)
 
@@ -556,6 +535,8 @@ class MessageStore(FlowActor):
             job.failure = None
             self.broker.no_space_for(job)
             self.reserve.give_up()
+            if job is self.commit:
+                self.checkpoints.make_room()
             self.try_later(job)
         else:
             self.seal(str(failure))

@@ -408,17 +408,11 @@ class QueueIndex:
             paths.append(segment.path)
         return paths
 
-    def states(self, but: Iterable[range] = ()) -> list[SegmentState]:
-        """For the checkpoint: what will be there after a restart. `but`: these are not durable
-        otherwise yet, and must not be found before they are."""
-        hidden: dict[int, int] = {}
-        for positions in but:
-            for number, part in self.parts(positions):
-                bits = bits_of(part, number * self.entry_count)
-                hidden[number] = hidden.get(number, 0) | bits
+    def states(self) -> list[SegmentState]:
+        """For the checkpoint: what will be there after a restart."""
         states: list[SegmentState] = []
         for segment in self.segments.values():
-            live = segment.live & ~segment.transient & ~hidden.get(segment.number, 0)
+            live = segment.live & ~segment.transient
             if live:
                 states.append(SegmentState(segment.number, segment.length, segment.file_id, live))
         return states

@@ -13,7 +13,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.events import ContentMethod
-from sluicemq.amqp.frames import content_body
+from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.message_store import Flushed, StoreWrite
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
@@ -21,7 +21,7 @@ from sluicemq.kernel.disk import DiskJob
 from sluicemq.model.batch import Batch
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.storage.checkpoint import read_newest
-from sluicemq.storage.journal import journal_numbers
+from sluicemq.storage.journal import GroupCommit, journal_numbers
 
 from ..storage.files import DictFiles
 from .client import PERSISTENT, Broker
@@ -302,3 +302,123 @@ def test_recovery_gives_queues_new_ids() -> None:
         for each in after.broker.node.broker.vhosts["/"].queues.values()
         if each is not queue
     ]
+
+
+def content(channel: int, queue: str, data: bytes) -> bytes:
+    """The frames of a persistent message."""
+    head = m.BasicPublish(exchange="", routing_key=queue).frame(channel)
+    return head + content_frames(channel, PERSISTENT, data, 4096)
+
+
+def work(life: Life) -> None:
+    """All that can be done while the disk does nothing."""
+    while life.broker.node.run(1000):
+        pass
+
+
+def finish_all_but(life: Life, kind: type[DiskJob]) -> None:
+    """The same with the disk; only jobs of this kind take for ever."""
+    jobs = life.broker.world.disk.jobs
+    work(life)
+    while ready := [each for each in jobs if not isinstance(each[0], kind)]:
+        jobs.remove(ready[0])
+        jobs.insert(0, ready[0])
+        life.broker.world.disk.finish()
+        work(life)
+
+
+def drops_the_first(life: Life) -> bytes:
+    """What makes the only message that "one" may hold go, for another."""
+    life.client.call(1, m.QueueDeclare(queue="one", durable=True, arguments={"x-max-length": 1}))
+    life.publish("one", b"first")
+    return content(1, "one", b"second")
+
+
+def takes_and_publishes(life: Life) -> bytes:
+    """The same by a transaction."""
+    life.declare("one")
+    life.publish("one", b"first")
+    client = life.client
+    client.open(2)
+    client.call(2, m.TxSelect())
+    client.call(2, m.BasicGet(queue="one"))
+    client.send_bytes(content(2, "one", b"second"))
+    client.send(2, m.BasicAck(delivery_tag=1))
+    return m.TxCommit().frame(2)
+
+
+def with_a_checkpoint_under_way(exchange: Callable[[Life], bytes]) -> Life:
+    """A message goes and another comes in its place, in one group of the journal. While that is on
+    its way a checkpoint is made, as far as it can be."""
+    life = Life()
+    life.declare("other")
+    frames = exchange(life)
+    while life.checkpoints < 3:
+        life.publish("other", body(1))
+    store = life.broker.node.broker.store
+    while True:
+        life.client.post_bytes(content(1, "other", body(1)))
+        work(life)
+        if store.journal.offset >= store.journal.size_limit:
+            break  # this group is the last of its file
+        life.broker.run()
+    life.client.post_bytes(frames)
+    work(life)
+    life.broker.world.disk.finish()
+    finish_all_but(life, GroupCommit)
+    assert store.sync_runs
+    return life
+
+
+@pytest.mark.parametrize("exchange", [drops_the_first, takes_and_publishes])
+def test_no_checkpoint_is_ahead_of_the_journal(exchange: Callable[[Life], bytes]) -> None:
+    """Whenever the power goes, one of both messages is there."""
+    life = with_a_checkpoint_under_way(exchange)
+    before = life.checkpoints
+    assert life.crash().bodies("one") == [b"first"]
+    life.broker.run()
+    assert life.checkpoints > before
+    assert life.crash().bodies("one") == [b"second"]
+
+
+def test_no_checkpoint_is_made_of_what_the_journal_could_not_be_told() -> None:
+    """The group fails, and with it the storage."""
+    life = with_a_checkpoint_under_way(drops_the_first)
+    before = life.checkpoints
+    life.files.fail = lambda action, path: "EIO" * (action == "sync" and "journal" in path) or None
+    life.broker.run()
+    assert life.broker.node.broker.store.sealed
+    life.broker.stop()
+    assert life.broker.node.storage_closed, "it does not hang"
+    assert life.checkpoints == before
+    assert life.crash().bodies("one") == [b"first"]
+
+
+def test_a_group_without_space_does_not_hold_up_the_checkpoint_that_makes_some() -> None:
+    """The disk has no space for one more file of the journal, while a checkpoint waits for what
+    would be in there. A file that only the checkpoint before the last one needs goes."""
+    life = Life()
+    life.declare("other")
+    life.client.call(1, m.QueueDeclare(queue="one", durable=True, arguments={"x-max-length": 1}))
+    files = life.files
+    while life.checkpoints < 3:
+        life.publish("other", body(1))
+    files_max = len(journal_numbers(files)) + 1  # as few as there ever are beside a new one
+
+    def fail(action: str, path: str) -> str | None:
+        is_new = action == "allocate" and path not in files.files
+        return "ENOSPC" if is_new and len(journal_numbers(files)) >= files_max else None
+
+    before, refused = life.checkpoints, 0
+    files.fail = fail
+    for number in range(200):
+        for queue in ("other", "one"):  # the second while the first is on its way
+            life.client.post_bytes(content(1, queue, body(number)))
+            work(life)
+        life.broker.run()
+        refused += bool(life.broker.node.broker.no_space)
+        life.broker.wait()
+        assert not life.broker.node.broker.no_space
+    assert life.checkpoints > before + 3
+    assert refused > 3
+    assert life.crash().bodies("one") == [body(199)]
