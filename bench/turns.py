@@ -299,6 +299,104 @@ def unacknowledged_lost(bench: Bench) -> None:
     bench.lose()
 
 
+def consumed(bench: Bench, full: int, **arguments: Any) -> int:
+    """So many messages of a queue with these arguments are out at a consumer, and can be got on
+    another connection when they come back."""
+    bench.declare(1, arguments=arguments)
+    count = bench.count(full)
+    bench.publish("q0", count)
+    bench.send([m.BasicConsume(queue="q0", consumer_tag="c", nowait=True)])
+    return count
+
+
+def get_one(bench: Bench) -> None:
+    """Whoever is first to ask has to wait for nothing that is put off until then."""
+    bench.client = bench.connect()
+    bench.send([m.BasicGet(queue="q0", no_ack=True)])
+
+
+def consumed_ack(bench: Bench) -> None:
+    """1,000,000 that were consumed, acknowledged at once."""
+    consumed(bench, 1_000_000)
+    bench.send([m.BasicAck(delivery_tag=0, multiple=True)])
+
+
+def consumed_nack(bench: Bench) -> None:
+    """1,000,000 that were consumed, requeued at once to who still consumes."""
+    consumed(bench, 1_000_000)
+    bench.send([m.BasicNack(multiple=True, requeue=True)])
+
+
+def consumed_lost(bench: Bench) -> None:
+    """1,000,000 that were consumed come back when their connection breaks; then one is got."""
+    consumed(bench, 1_000_000)
+    bench.lose()
+    get_one(bench)
+
+
+def holes_lost(bench: Bench) -> None:
+    """1,000,000 of which every other one was acknowledged come back when their connection breaks;
+    then one is got."""
+    count = consumed(bench, 1_000_000)
+    bench.send(m.BasicAck(delivery_tag=tag) for tag in range(2, count + 1, 2))
+    bench.lose()
+    get_one(bench)
+
+
+def got_lost(bench: Bench) -> None:
+    """500,000 that were got one by one come back when their connection breaks; then one is got."""
+    unacknowledged(bench)
+    bench.lose()
+    get_one(bench)
+
+
+def requeues_at_random(bench: Bench) -> None:
+    """200,000 that were consumed, requeued one by one in no order; then one is got."""
+    count = consumed(bench, 200_000)
+    bench.send([m.BasicCancel(consumer_tag="c", nowait=True)])
+    tags = [each * 7919 % count + 1 for each in range(count)]
+    bench.send(m.BasicReject(delivery_tag=tag, requeue=True) for tag in tags)
+    get_one(bench)
+
+
+def acks_in_order(bench: Bench) -> None:
+    """200,000 that were consumed as they were published, acknowledged one by one."""
+    count = consumed(bench, 1)
+    count = bench.count(200_000)
+    for _ in range(count):
+        bench.publish("q0", 1)
+    bench.send(m.BasicAck(delivery_tag=tag) for tag in range(1, count + 2))
+
+
+def purge_while_out(bench: Bench) -> None:
+    """A queue is purged, then deleted, with 1,000,000 messages ready and as many at consumers."""
+    count = consumed(bench, 1_000_000)
+    bench.send([m.BasicCancel(consumer_tag="c", nowait=True)])
+    bench.publish("q0", count)
+    bench.client = bench.connect()
+    bench.send([m.QueuePurge(queue="q0"), m.QueueDelete(queue="q0")])
+
+
+def delivery_limit(bench: Bench) -> None:
+    """300,000 come back to a queue that counts how often, are consumed again, and it is purged;
+    it stops counting."""
+    consumed(bench, 300_000, **{"x-delivery-limit": 20})
+    for _ in range(2):
+        bench.lose()
+        bench.client = bench.connect()
+        bench.send([m.BasicConsume(queue="q0", consumer_tag="c", nowait=True)])
+    bench.client = bench.connect()
+    bench.send([m.QueuePurge(queue="q0")])
+
+
+def emptied_by_policy(bench: Bench) -> None:
+    """1,000,000 messages are in a queue when it gets the maximal length 0."""
+    bench.declare(1)
+    bench.publish("q0", bench.count(1_000_000))
+    definition = '{"max-length": 0}'
+    bench.ask("set_policy", name="p", pattern=".*", definition=definition, apply_to="queues")
+
+
 def acks_at_random(bench: Bench) -> None:
     """100,000 that were consumed, acknowledged in no order."""
     bench.declare(1)
@@ -424,9 +522,19 @@ CASES: dict[str, Callable[[Bench], None]] = {
         nack_multiple,
         recover,
         unacknowledged_lost,
+        consumed_ack,
+        consumed_nack,
+        consumed_lost,
+        holes_lost,
+        got_lost,
+        acks_in_order,
         acks_at_random,
+        requeues_at_random,
         requeue_to_self,
         purge,
+        purge_while_out,
+        delivery_limit,
+        emptied_by_policy,
         delete_durable,
         exclusive_queues,
         durable_queues,

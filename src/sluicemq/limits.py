@@ -152,10 +152,6 @@ DEAD_LETTER_BYTES_MAX: Final = 4 << 20
 """Messages of a queue, and their bytes, that are being dead-lettered at a time; the others wait in
 the queue. Both may be exceeded by the last few that were handed over together."""
 
-LIMIT_CHUNKS: Final = 64
-"""Chunks that a queue drops or dead-letters in a turn for their age or its length; then others have
-their turn."""
-
 EXPIRY_LOOK_MS: Final = 60_000
 """At most so long a queue sleeps until its first message expires: the clock may have been set."""
 

@@ -121,18 +121,21 @@ class Consuming:
         """Single acknowledgements, as they came."""
         first = tags[0]
         last = tags[-1]
-        if last - first + 1 == len(tags) and list(tags) == list(range(first, last + 1)):
+        count = len(tags)
+        in_order = last - first + 1 == count and list(tags) == list(range(first, last + 1))
+        if count > TAGS_MAX and (not in_order or self.unacked.has_many(first, last, SPANS_MAX)):
+            self.channel.begin_long(self.ack_in_pieces(tags, in_order, method_id), method_id)
+        elif in_order:
             self.ack_tags([(first, last)], method_id)
-        elif len(tags) <= TAGS_MAX:
-            self.ack_tags([(tag, tag) for tag in tags], method_id)
         else:
-            self.channel.begin_long(self.ack_in_pieces(tags, method_id), method_id)
+            self.ack_tags([(tag, tag) for tag in tags], method_id)
 
-    def ack_in_pieces(self, tags: Sequence[int], method_id: int) -> Iterator[int]:
+    def ack_in_pieces(self, tags: Sequence[int], in_order: bool, method_id: int) -> Iterator[int]:
         """As many of them in each piece as can be looked up soon."""
         for at in range(0, len(tags), TAGS_MAX):
             some = tags[at : at + TAGS_MAX]
-            self.ack_tags([(tag, tag) for tag in some], method_id)
+            runs = [(some[0], some[-1])] if in_order else [(tag, tag) for tag in some]
+            self.ack_tags(runs, method_id)
             yield TAG_WORK * len(some)
 
     def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:

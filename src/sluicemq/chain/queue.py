@@ -293,9 +293,10 @@ class ClassicShell(Queue):
         """The rest of a command that takes long, and what follows from it."""
         machine = self.machine
         while machine.rest is not None:
+            work, machine.work = machine.work, 0
+            yield work
             yield from machine.rest
             machine.rest = None
-            machine.work = 0
             if command is not None:
                 self.done(command)
                 command = self.working = None

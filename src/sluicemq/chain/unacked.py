@@ -20,6 +20,9 @@ DEAD_MAX: Final = 64
 HEAD_MAX: Final = 1000
 """So many at the front are cut off: a long list is not made anew as a whole."""
 
+MESSAGES_A_SPAN: Final = 32
+"""Settling so many messages of a span is as much work as settling another span of one message."""
+
 Part = tuple[int, int, int]
 """(lot, start, end): contents [start, end) of a lot."""
 
@@ -185,14 +188,15 @@ class Unacked:
         return None
 
     def settle_some(self, last: int, into: Settlement, most: int) -> bool:
-        """As much of what is up to `last` as is in so many spans. Is there more?"""
+        """As much of what is up to `last` as is in so many spans, or fewer, if many messages are in
+        them. Is there more?"""
         while self.head < len(self.spans):
             span = self.spans[self.head]
             if last and span.first > last:
                 break
             if most <= 0:
                 return True
-            most -= 1 + len(span.holes) // 4
+            most -= 1 + len(span.holes) // 4 + span.open() // MESSAGES_A_SPAN
             end = span.count if not last else min(span.count, last - span.first + 1)
             before = span.open()
             for _, start, stop in span.parts(end):
@@ -205,9 +209,16 @@ class Unacked:
         return False
 
     def forget(self, most: int) -> int:
-        """Let go of so many spans, the newest first; returns how many are left."""
-        del self.spans[-most:]
+        """Let go of so many spans and holes, the newest first; returns how many spans are left."""
+        while self.spans and most > 0:
+            most -= 1 + len(self.spans.pop().holes)
         return len(self.spans)
+
+    def has_many(self, first: int, last: int, most: int) -> bool:
+        """Are these tags in more than so many spans?"""
+        spans = self.spans
+        end = bisect_right(spans, last, lo=self.head, key=first_of)
+        return end - most > self.head and spans[end - most].first > first
 
     def take_back(self, settlements: Iterable[Undoable]) -> None:
         """What was settled is out again, in its place."""

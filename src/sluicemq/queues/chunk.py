@@ -132,18 +132,19 @@ class Chunk:
 
     def continues(self, other: Chunk) -> bool:
         """May `other`, whose positions follow, be appended here?"""
+        if self.sizes is not None or other.sizes is not None:
+            return False
+        count = len(self.contents) + len(other.contents) - other.start
         return (
-            self.address == other.address
-            and self.sizes is None
-            and other.sizes is None
+            count <= CHUNK_MESSAGES
+            and self.address == other.address
             and self.id_base == other.id_base
             and self.in_store == other.in_store
             and self.redelivered == other.redelivered
             and self.even
             and other.even
-            and len(self.contents) < CHUNK_MESSAGES
-            and len(self.contents[-1]) == len(other.contents[0])
-            and len(self.contents) * len(self.contents[-1]) < CHUNK_BYTES
+            and len(self.contents[-1]) == len(other.contents[-1])
+            and count * len(self.contents[-1]) <= CHUNK_BYTES
             and self.persistent == other.persistent
             and self.number == other.number
             and self.copies == other.copies
@@ -216,6 +217,11 @@ class Chunk:
 def position_of(chunk: Chunk) -> int:
     """Sort key: the position of the first message not taken."""
     return chunk.position + chunk.start
+
+
+def end_of(chunk: Chunk) -> int:
+    """The position behind its last message."""
+    return chunk.position + len(chunk.contents if chunk.sizes is None else chunk.sizes)
 
 
 def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:

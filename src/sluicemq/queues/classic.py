@@ -49,17 +49,19 @@ from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth, QueueMachine
 from sluicemq.queues.memory_target import Rates
-from sluicemq.queues.paging import Backing
 from sluicemq.queues.pieces import (
     CONSUMER_WORK,
     DEAL_WORK,
     DEALS_MAX,
+    MESSAGES_A_UNIT,
     PART_WORK,
     PIECE_MAX,
+    RETURNS_A_UNIT,
     UNEVEN_MAX,
     batched,
+    work_of,
 )
-from sluicemq.queues.priorities import PriorityBacking
+from sluicemq.queues.priorities import backing_queue
 from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
@@ -168,7 +170,7 @@ class ClassicQueue(QueueMachine):
         self.backing.become(settings.lazy)
         limit = settings.delivery_limit
         if self.returns is not None and limit is None:
-            self.returns.forget([*self.returns.counts], self.depth)
+            self.begin(self.returns.end(self.depth))
             self.returns = None
         elif self.returns is not None and limit is not None:
             self.returns.limit = limit
@@ -357,6 +359,7 @@ class ClassicQueue(QueueMachine):
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
         self.work += PART_WORK * len(command.parts)
         for number, start, end in command.parts:
+            self.work += (end - start) // MESSAGES_A_UNIT
             lot = self.lots.get(number)
             if lot is None:
                 continue
@@ -367,7 +370,7 @@ class ClassicQueue(QueueMachine):
                     self.limits.buried(lot, start, end)
                 self.acknowledge(lot, start, end, effects)
             elif command.outcome == REQUEUE:
-                self.come_back(lot, start, end, effects)
+                self.work += self.come_back(lot, start, end, effects)
             else:
                 self.limits.reject(lot, start, end, REJECTED, effects)
             self.credit(lot, end - start)
@@ -401,23 +404,27 @@ class ClassicQueue(QueueMachine):
             lot.consumer.limiter.give(count)
             self.consumers.gave(lot.consumer)
 
-    def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
-        """Messages are not wanted where they were delivered; some have come back too often."""
+    def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> int:
+        """Messages are not wanted where they were delivered; some have come back too often. Returns
+        the units of work it was."""
         if self.returns is None:
-            self.give_back(lot, start, end)
-            return
+            return self.give_back(lot, start, end)
+        work = (end - start) // RETURNS_A_UNIT
         for first, last, too_often in self.returns.come_back(lot, start, end, self.depth):
             if too_often:
                 self.limits.reject(lot, first, last, DELIVERY_LIMIT, effects)
+                work += PART_WORK
             else:
-                self.give_back(lot, first, last)
+                work += self.give_back(lot, first, last)
+        return work
 
     def returned(self, positions: range) -> list[int] | None:
         """How often messages that are delivered again have come back, where that is counted."""
         return None if self.returns is None else self.returns.of(positions)
 
-    def give_back(self, lot: Lot, start: int, end: int) -> None:
-        """Unsettled messages become ready again, at their positions."""
+    def give_back(self, lot: Lot, start: int, end: int) -> int:
+        """Unsettled messages become ready again, at their positions. Returns the units of work it
+        was."""
         self.left_ram(lot, end - start)
         chunks = lot.give_back(start, end)
         size = sum(chunk.size() for chunk in chunks)
@@ -427,6 +434,7 @@ class ClassicQueue(QueueMachine):
         depth.ready += end - start
         depth.ready_bytes += size
         self.backing.give_back(chunks)
+        return PART_WORK * len(chunks)
 
     def answer_gets(self, effects: list[Effect]) -> None:
         """One message for each basic.get; what a consumer can take is no longer there."""
@@ -509,13 +517,17 @@ class ClassicQueue(QueueMachine):
                 self.drop(consumer)
             yield CONSUMER_WORK * len(some)
         self.waiting = [get for get in self.waiting if get.channel is not channel]
-        for lots in batched([*self.lots_of.get(channel, ())], self.piece_max):
-            for number in lots:
-                lot = self.forget_lot(number)
-                if not self.deleted:
-                    for start, end in lot.open_parts():
-                        self.come_back(lot, start, end, effects)
-            yield PART_WORK * len(lots)
+        lots = self.lots_of.pop(channel, {})
+        for number, lot in lots.items():
+            del self.lots[number]
+            work = work_of(len(lot.contents))
+            for start, end in () if self.deleted else lot.open_parts():
+                work += self.come_back(lot, start, end, effects)
+            yield work
+        while lots:  # a million of them are not freed at once
+            for _ in range(min(self.piece_max, len(lots))):
+                lots.popitem()
+            yield self.piece_max
 
     def purge(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
         """Drop the ready messages and say how many."""
@@ -530,28 +542,25 @@ class ClassicQueue(QueueMachine):
         backing = self.backing
         chunks, on_disk = backing.clear(self.out_in)
         depth.ready = depth.ready_bytes = depth.ram_messages = 0
-        for some in batched(chunks, self.piece_max):
-            for chunk in some:
-                base = chunk.id_base
-                positions = chunk.positions()
-                ids = None
-                if base is not None and chunk.in_store:
-                    ids = range(positions.start + base, positions.stop + base)
-                self.remove(positions, chunk.persistent, ids, effects)
-            yield PART_WORK * len(some)
+        for chunk in chunks:
+            base = chunk.id_base
+            positions = chunk.positions()
+            ids = None
+            if base is not None and chunk.in_store:
+                ids = range(positions.start + base, positions.stop + base)
+            depth.footprint -= chunk.footprint()
+            self.remove(positions, chunk.persistent, ids, effects)
+            counted = 0 if self.returns is None else len(positions) // RETURNS_A_UNIT
+            yield work_of(len(positions)) + counted
         if self.durable:
             effects.extend(Remove(positions, True, True, None) for positions in on_disk)
-        footprint = persistent = 0
-        for lots in batched(self.lots.values(), self.piece_max):
-            for lot in lots:
-                if lot.sizes is None:
-                    footprint += lot.footprint([body for body in lot.contents if body is not None])
-                if lot.chunk.persistent:
-                    persistent += lot.left
-            yield PART_WORK * len(lots)
         if self.returns is not None:
-            footprint += self.returns.keep_out(self.lots.values())
-        depth.footprint = footprint
+            for positions in on_disk:
+                yield from self.returns.forget_in_pieces(positions, depth)
+        persistent = 0
+        for lots in batched(self.lots.values(), self.piece_max):
+            persistent += sum(lot.left for lot in lots if lot.chunk.persistent)
+            yield len(lots)
         depth.persistent = persistent if self.durable and not self.deleted else 0
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
@@ -576,13 +585,13 @@ class ClassicQueue(QueueMachine):
             yield CONSUMER_WORK * len(some)
         count = self.depth.ready
         yield from self.drop_ready(effects)
-        for lots in batched(() if self.deleted else self.lots.values(), self.piece_max):
-            for lot in lots:
-                for start, end in lot.open_parts():
-                    positions = lot.positions[start:end]
-                    self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
-                lot.forget()
-            yield PART_WORK * len(lots)
+        for lot in () if self.deleted else self.lots.values():
+            parts = lot.open_parts()
+            for start, end in parts:
+                positions = lot.positions[start:end]
+                self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
+            lot.forget()
+            yield PART_WORK * len(parts) + len(lot.contents) // MESSAGES_A_UNIT
         self.depth = Depth()
         self.backing.count_in(self.depth)
         self.ram_acks = 0
@@ -597,7 +606,7 @@ class ClassicQueue(QueueMachine):
         what grows faster first (spec 4.9)."""
         backing = self.backing
         if backing.converting:
-            backing.convert(store_is_full)
+            backing.convert(store_is_full, self.hungry())
         target = backing.target
         if target is None or self.deleted:
             return
@@ -689,12 +698,3 @@ class ClassicQueue(QueueMachine):
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""
         return self.had_consumer and not self.consumers.count
-
-
-def backing_queue(
-    depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
-) -> Backing | PriorityBacking:
-    """One that has the priorities that are wanted; 0 alone is none."""
-    if settings.max_priority:
-        return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
-    return Backing(depth, index, io_batch, durable)

@@ -226,7 +226,8 @@ class ConsumerGroups:
 
     def of(self, channel: Actor) -> list[Consumer]:
         """Those of one channel, the active ones last: none of them is to succeed another."""
-        return sorted(self.of_channel.get(channel, ()), key=is_active)
+        same = [*self.of_channel.get(channel, ())]
+        return sorted(same, key=is_active) if self.single_active else same
 
     # -- who takes part
 

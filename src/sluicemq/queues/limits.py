@@ -18,11 +18,11 @@ from sluicemq.limits import (
     CONTENT_OVERHEAD_BYTES,
     DEAD_LETTER_BYTES_MAX,
     DEAD_LETTERS_MAX,
-    LIMIT_CHUNKS,
 )
 from sluicemq.model.batch import ADDRESSED, part_of, separate, size_of
 from sluicemq.queues.effects import DeadLetter, Rejected
 from sluicemq.queues.lots import PAGED, Lot
+from sluicemq.queues.pieces import LIMIT_WORK, work_of
 from sluicemq.queues.settings import DROP_HEAD, NO_SETTINGS, REJECT_PUBLISH_DLX, QueueSettings
 
 if TYPE_CHECKING:
@@ -128,23 +128,29 @@ class Limits:
 
     def expire(self, effects: list[Effect]) -> None:
         """Let go of what is too old, a turn's worth."""
-        for _ in range(LIMIT_CHUNKS):
+        left = LIMIT_WORK
+        while left > 0:
             chunk = self.queue.next_chunk()
             if chunk is None or not self.is_old(chunk):
                 return
-            if not self.bury(chunk, chunk.left(), EXPIRED, effects):
+            count = self.bury(chunk, chunk.left(), EXPIRED, effects)
+            if not count:
                 return
+            left -= work_of(count)
 
     def let_go(self, effects: list[Effect]) -> None:
         """Of what is too old or too much, a turn's worth."""
-        for _ in range(LIMIT_CHUNKS):
+        left = LIMIT_WORK
+        while left > 0:
             count = self.surplus()
             chunk = self.queue.next_chunk() if count else None
             if chunk is None:
                 return
             reason = EXPIRED if self.is_old(chunk) else MAX_LENGTH
-            if not self.bury(chunk, count, reason, effects):
+            count = self.bury(chunk, count, reason, effects)
+            if not count:
                 return
+            left -= work_of(count)
 
     def is_old(self, chunk: Chunk) -> bool:
         """Has it expired?"""
@@ -321,6 +327,7 @@ class Limits:
         else:
             queue.release_chunk(chunk, contents, positions, effects)
         queue.backing.took(chunk, count)
+        queue.work += work_of(count)
         return count
 
     def send(self, number: int, reason: str, effects: list[Effect]) -> None:

@@ -270,8 +270,6 @@ class Loading(Places):
         wanted: list[Chunk] = []
         if not hungry:
             return wanted
-        if self.unsorted:
-            self.sort()
         size = 0
         for chunk in chain(self.returned, self.q4.chunks, self.q3.chunks):
             size += chunk.size()
@@ -321,15 +319,13 @@ class Loading(Places):
         queue.count -= len(lost)
         if self.durable and chunk.persistent:
             self.depth.persistent -= len(lost)
-        chunks = self.returned if in_q4 else self.q3.chunks
-        others = [each for each in chunks if each is not chunk]
-        merged = deque(sorted([*others, *pieces], key=position_of))
         if in_q4:
-            self.returned = merged
-        else:
-            self.q3.chunks = merged
-            if not self.q3.count:
-                self.q3_is_empty()
+            self.returned.replace(chunk, pieces)
+            return lost
+        others = [each for each in self.q3.chunks if each is not chunk]
+        self.q3.chunks = deque(sorted([*others, *pieces], key=position_of))
+        if not self.q3.count:
+            self.q3_is_empty()
         return lost
 
     def load_worth(self) -> int:

@@ -57,6 +57,10 @@ class Lot:
 
     def take(self, start: int, end: int) -> list[bytes]:
         """Settle contents [start, end); they must all be there."""
+        if end - start == self.left == len(self.contents):
+            whole, self.contents = self.contents, [None] * self.left
+            self.left = 0
+            return cast("list[bytes]", whole)
         taken = self.contents[start:end]
         assert len(taken) == end - start and None not in taken, "a message was settled twice"
         self.contents[start:end] = [None] * (end - start)
@@ -84,6 +88,12 @@ class Lot:
         if base is None or not self.in_store:
             return None
         return range(positions.start + base, positions.stop + base, positions.step)
+
+    def open_footprint(self) -> int:
+        """Bytes of RAM of what is not settled."""
+        if self.sizes is not None:
+            return 0
+        return self.footprint([content for content in self.contents if content is not None])
 
     def split_off(self, channel: Actor, start: int, end: int) -> Lot:
         """Contents [start, end) leave as a lot of `channel`, without a consumer."""
@@ -126,9 +136,9 @@ class Lot:
         ]
 
     def returned(self, contents: list[bytes], position: int, sizes: list[int] | None) -> Chunk:
-        """A ready chunk like the one the messages came from."""
+        """A ready chunk like the one the messages came from; the list of contents is its own."""
         chunk = self.chunk
-        return Chunk(
+        returned = Chunk(
             chunk.address,
             contents if sizes is None else [],
             chunk.even,
@@ -142,9 +152,13 @@ class Lot:
             sizes,
             chunk.expiry,
         )
+        returned.owned = True
+        return returned
 
     def open_parts(self) -> list[tuple[int, int]]:
         """The unsettled stretches (start, end), in order."""
+        if self.left == len(self.contents):
+            return [(0, self.left)]
         parts: list[tuple[int, int]] = []
         start = -1
         for index, content in enumerate(self.contents):

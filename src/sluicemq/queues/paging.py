@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 from sluicemq.limits import TRIM_MESSAGES
 from sluicemq.queues.chunk import Chunk, copy_of, divided, position_of
 from sluicemq.queues.loading import Loading
+from sluicemq.queues.requeued import Requeued
 from sluicemq.queues.subqueues import DELTA, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
 from sluicemq.storage.queue_index import IndexRead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.model.batch import Batch
     from sluicemq.queues.loading import Out
@@ -83,10 +84,8 @@ class Backing(Loading):
 
     def head(self) -> Chunk | None:
         """The chunk with the oldest ready message, if that one's body is in RAM."""
-        if self.unsorted:
-            self.sort()
-        if self.returned:
-            first = self.returned[0]
+        if self.returned.rows:
+            first = self.returned.first()
         elif self.q4.chunks:
             return self.q4.chunks[0]
         elif self.q3.chunks:
@@ -97,10 +96,8 @@ class Backing(Loading):
 
     def first(self) -> Chunk | None:
         """The chunk with the oldest ready message, wherever its body is; None: it is on disk."""
-        if self.unsorted:
-            self.sort()
-        if self.returned:
-            return self.returned[0]
+        if self.returned.rows:
+            return self.returned.first()
         chunks = self.q4.chunks or self.q3.chunks
         return chunks[0] if chunks else None
 
@@ -108,7 +105,8 @@ class Backing(Loading):
         """`count` messages of the head chunk have been taken."""
         assert count <= chunk.left()
         chunk.start += count
-        queue = self.q4 if self.returned or self.q4.chunks else self.q3
+        returned = self.returned
+        queue = self.q4 if returned.rows or self.q4.chunks else self.q3
         queue.count -= count
         queue.ram -= count
         self.depth.ram_messages -= count
@@ -117,7 +115,7 @@ class Backing(Loading):
             self.fetched = end
             self.delivered = max(self.delivered, end)
         if chunk.start == len(chunk.contents):
-            (self.returned if self.returned else queue.chunks).popleft()
+            (returned if returned.rows else queue.chunks).popleft()
             chunk.contents = []  # lots keep the chunk for its kind, not for its messages
             if queue is self.q3 and not queue.count:
                 self.q3_is_empty()
@@ -128,7 +126,6 @@ class Backing(Loading):
         """Requeued messages go to their positions (spec 4.7)."""
         to_delta = self.delta.start if self.delta.count else self.next_position
         to_q3 = position_of(self.q3.chunks[0]) if self.q3.chunks else to_delta
-        between: list[Chunk] = []
         for chunk in chunks:
             before, rest = divided(chunk, to_q3)
             if before is not None:
@@ -138,22 +135,17 @@ class Backing(Loading):
                     self.depth.ram_messages += rest.left()
                 before, rest = divided(rest, to_delta)
                 if before is not None:
-                    between.append(before)
+                    self.q3.insert(before)
                 if rest is not None:
                     self._page(REQUEUE, rest)
-        for chunk in between:
-            self.q3.add(chunk)
-        if between:
-            self.q3.chunks = deque(sorted(self.q3.chunks, key=position_of))
 
     def _back_to_q4(self, chunk: Chunk) -> None:
-        """Not sorted in before it matters, for thousands may follow one by one."""
         left = chunk.left()
         self.q4.count += left
         if chunk.bodies:
             self.q4.ram += left
             self.depth.ram_messages += left
-        self.unsorted.append(chunk)
+        self.returned.add(chunk)
 
     def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
         """Drop everything; positions go on. Gives what is known of in RAM, once, and the positions
@@ -171,12 +163,15 @@ class Backing(Loading):
                 for positions in on_disk:
                     self.index.acknowledge(positions)
         queues = (self.q4, self.q3, self.q2, self.q1)
-        gone = [self.returned, deque(self.unsorted), *(queue.chunks for queue in queues), leaving]
+        gone: list[deque[Chunk] | Requeued] = [
+            self.returned,
+            *(queue.chunks for queue in queues),
+            leaving,
+        ]
         for queue in queues:
             queue.chunks = deque()
             queue.clear()
-        self.returned = deque()
-        self.unsorted = []
+        self.returned = Requeued()
         self.outgoing.clear()
         self.in_flight.clear()
         self.delta.clear()
@@ -190,8 +185,9 @@ class Backing(Loading):
         self.converting = lazy and (self.converting or not self.lazy) and self.length() > 0
         self.lazy = lazy
 
-    def convert(self, store_is_full: Callable[[], bool]) -> None:
-        """Page out what was there before the queue became lazy, as far as the store takes it."""
+    def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
+        """Page out what was there before the queue became lazy, as far as the store takes it.
+        `hungry`: somebody waits for what has come back to q3, so it stays there."""
         if isinstance(self.index.job, IndexRead):
             return  # delta keeps its beginning until that is over
         target, self.target = self.target, 0
@@ -199,7 +195,7 @@ class Backing(Loading):
         self.target = target
         if self.q1.chunks or self.q4.chunks:
             return  # what somebody waits for comes back to q3 meanwhile, and has to stay there
-        while self.q3.chunks:
+        while self.q3.chunks and not hungry:
             self._page(Q3, self.q3.take_last(self.q3.count))
         while self.q2.chunks:
             self._page(Q2, self.q2.take_first(self.q2.count))
@@ -213,12 +209,10 @@ class Backing(Loading):
             quota -= chunk.left()
             self._trim(chunk)
             target.add(self.moved(Q1, target.name, chunk))
-        if self.unsorted and quota > 0:
-            self.sort()
         while quota > 0 and not self._enough() and not store_is_full():
             if self.q4.chunks:
                 chunk = self.q4.take_last(quota)
-            elif self.returned:
+            elif self.returned.rows:
                 chunk = self._last_returned(quota)
             else:
                 break
@@ -235,8 +229,9 @@ class Backing(Loading):
         chunk = self.returned.pop()
         left = chunk.left()
         if left > quota:
-            self.returned.append(chunk)
-            chunk = chunk.split(left - quota)
+            newest = chunk.split(left - quota)
+            self.returned.add(chunk)
+            chunk = newest
         self.q4.count -= chunk.left()
         if chunk.bodies:
             self.q4.ram -= chunk.left()
@@ -321,7 +316,7 @@ class Backing(Loading):
             self.depth.footprint -= chunk.footprint()
 
 
-def one_by_one(parts: list[deque[Chunk]]) -> Iterator[Chunk]:
+def one_by_one(parts: Iterable[deque[Chunk] | Requeued]) -> Iterator[Chunk]:
     """The chunks with something left in them; none is kept when it has been given."""
     for part in parts:
         while part:

@@ -18,12 +18,27 @@ CONSUMER_WORK: Final = 5
 DEAL_WORK: Final = 8
 """Units of work of settling a part of a lot, of a consumer's coming or going, of a delivery."""
 
+LIMIT_WORK: Final = 500
+"""Units of work that a queue spends at a time on messages that must go for their age or its
+length; then others have their turn."""
+
 PIECE_MAX: Final = 100
-"""Lots, chunks or consumers that a long command deals with in a piece."""
+"""Lots or consumers that a long command deals with in a piece."""
+
+MESSAGES_A_UNIT: Final = 16
+"""Messages that are looked through, taken out or freed in a unit of work."""
+
+RETURNS_A_UNIT: Final = 4
+"""Messages whose returns are counted, or forgotten, in a unit of work."""
 
 UNEVEN_MAX: Final = 64
 """Consumers that are asked at a time for messages of different sizes: those that cost a window the
 same, and are dealt together, may be fewer."""
+
+
+def work_of(messages: int) -> int:
+    """Units of work of a part of a lot, or of a chunk, that has so many messages."""
+    return PART_WORK + messages // MESSAGES_A_UNIT
 
 
 def batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:

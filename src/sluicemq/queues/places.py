@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from sluicemq.queues.chunk import Chunk, position_of
+from sluicemq.queues.requeued import Requeued
 from sluicemq.queues.subqueues import MOVES, Q1, Q2, Q3, Q4, Delta, SubQueue
 from sluicemq.storage.positions import Mark, first_of_priority
 
@@ -40,10 +41,8 @@ class Places:
         self.q1, self.q2 = SubQueue(Q1), SubQueue(Q2)
         self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
         self.delta = Delta()
-        self.returned: deque[Chunk] = deque()
-        """Requeued: the front of q4, counted in it. Some may be without their bodies."""
-        self.unsorted: list[Chunk] = []
-        """The same; they have not been put in order yet."""
+        self.returned = Requeued()
+        """The front of q4, counted in it. Some may be without their bodies."""
         self.outgoing: deque[Chunk] = deque()
         self.in_flight: list[Chunk] = []
         """What the write job that is under way will free."""
@@ -80,19 +79,6 @@ class Places:
         assert (source, target) in MOVES, f"no message goes from {source} to {target}"
         return chunk
 
-    def sort(self) -> None:
-        """Put in order what has returned; what was dealt to several consumers joins again."""
-        returned: deque[Chunk] = deque()
-        for chunk in sorted([*self.returned, *self.unsorted], key=position_of):
-            last = returned[-1] if returned else chunk
-            follows = last is not chunk and last.positions().stop == position_of(chunk)
-            if follows and last.continues(chunk):
-                last.append(chunk.rest())
-            else:
-                returned.append(chunk)
-        self.returned = returned
-        self.unsorted = []
-
     def take_to_store(self) -> list[Chunk]:
         """What the message store must take now."""
         chunks, self.to_store, self.to_store_count = self.to_store, [], 0
@@ -101,7 +87,6 @@ class Places:
     def in_ram(self) -> Iterable[Chunk]:
         """The chunks of q4, q3, q2, q1, in about that order."""
         yield from self.returned
-        yield from self.unsorted
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
 
@@ -109,7 +94,7 @@ class Places:
         """Persistent messages below position `upto` that the index may not have yet. True comes
         with those in q4 to q1 that were never fetched: they are in order, and those before `start`
         are left out."""
-        for chunk in [*self.outgoing, *self.returned, *self.unsorted]:
+        for chunk in [*self.outgoing, *self.returned]:
             if chunk.persistent and position_of(chunk) < upto:
                 yield chunk, False
         for queue in (self.q4, self.q3, self.q2, self.q1):
@@ -121,7 +106,7 @@ class Places:
         """Is something on disk, on its way there, or without its body?"""
         if self.delta.count or self.outgoing or self.condemned:
             return True
-        return bool(self.q3.count or self.returned)
+        return bool(self.q3.count or self.returned.rows)
 
     def bound(self, upto: int) -> None:
         """A checkpoint begins to wait for what is below position `upto`."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.loading import Out
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
+    from sluicemq.queues.settings import QueueSettings
     from sluicemq.storage.entries import Run
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
@@ -87,11 +88,11 @@ class PriorityBacking:
         """See Backing."""
         return any(level.converting for level in self.levels.values())
 
-    def convert(self, store_is_full: Callable[[], bool]) -> None:
+    def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
         """See Backing; the lowest first."""
         for level in self.levels.values():
             if level.converting:
-                level.convert(store_is_full)
+                level.convert(store_is_full, hungry)
 
     @property
     def target(self) -> int | None:
@@ -337,3 +338,12 @@ class PriorityBacking:
     def length(self) -> int:
         """See Backing."""
         return sum(level.length() for level in self.levels.values())
+
+
+def backing_queue(
+    depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
+) -> Backing | PriorityBacking:
+    """One that has the priorities that are wanted; 0 alone is none."""
+    if settings.max_priority:
+        return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
+    return Backing(depth, index, io_batch, durable)

@@ -7,18 +7,23 @@ of it. It is in RAM only, so a restart begins to count anew.
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.limits import RETURN_BYTES
+from sluicemq.queues.pieces import RETURNS_A_UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
 
 Stretch: TypeAlias = tuple[int, int, bool]
 """Contents [start, end), and whether they have come back too often."""
+
+
+FORGET_MAX: Final = 400
+"""Messages that are forgotten in a piece."""
 
 
 class Returns:
@@ -60,9 +65,18 @@ class Returns:
                 counts.pop(position, None)
             depth.footprint -= (before - len(counts)) * RETURN_BYTES
 
-    def keep_out(self, lots: Iterable[Lot]) -> int:
-        """Only what is out is left. Returns the bytes that takes."""
-        parts = (lot.positions[start:end] for lot in lots for start, end in lot.open_parts())
-        left = {position for positions in parts for position in positions}
-        self.counts = {at: count for at, count in self.counts.items() if at in left}
-        return len(self.counts) * RETURN_BYTES
+    def forget_in_pieces(self, positions: range, depth: Depth) -> Iterator[int]:
+        """The same, of any number of messages."""
+        for at in range(0, len(positions) if self.counts else 0, FORGET_MAX):
+            self.forget(positions[at : at + FORGET_MAX], depth)
+            yield FORGET_MAX // RETURNS_A_UNIT
+
+    def end(self, depth: Depth) -> Iterator[int]:
+        """Nothing is counted any more."""
+        counts = self.counts
+        while counts:
+            some = min(FORGET_MAX, len(counts))
+            for _ in range(some):
+                counts.popitem()
+            depth.footprint -= some * RETURN_BYTES
+            yield FORGET_MAX // RETURNS_A_UNIT

@@ -5,8 +5,11 @@ Which messages are where, and why, is told in `paging.py`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final
+
+from sluicemq.queues.chunk import position_of
 
 if TYPE_CHECKING:
     from sluicemq.queues.chunk import Chunk
@@ -54,6 +57,12 @@ class SubQueue:
     def add_first(self, chunk: Chunk) -> None:
         """At the old end."""
         self.chunks.appendleft(chunk)
+        self._counted(chunk, 1)
+
+    def insert(self, chunk: Chunk) -> None:
+        """At its place; all chunks are in the order of their positions."""
+        place = bisect_left(self.chunks, position_of(chunk), key=position_of)
+        self.chunks.insert(place, chunk)
         self._counted(chunk, 1)
 
     def take_first(self, count: int) -> Chunk:

@@ -22,6 +22,7 @@ from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
+from sluicemq.queues.classic import ClassicQueue
 from sluicemq.routing import fanout, headers
 from sluicemq.routing.exchange import PIECE, VAST
 from sluicemq.routing.topology import Topology
@@ -134,6 +135,104 @@ def test_many_come_back_in_order(broker: Broker, how: str) -> None:
     [queue] = broker.node.broker.vhosts["/"].queues.values()
     positions = [at for chunk in queue.machine.backing.in_ram() for at in chunk.positions()]
     assert positions == list(range(COUNT))
+
+
+LOT = 1000
+MANY = 30 * LOT
+
+
+def consuming(broker: Broker) -> Client:
+    """A client with so many messages out at a consumer, in lots that are as large as they get."""
+    client = with_channel(broker)
+    client.call(1, m.QueueDeclare(queue="q"))
+    for _ in range(MANY // LOT):
+        client.publish(1, "q", *[b"x"] * LOT)
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+    client.send(1, m.BasicCancel(consumer_tag="c"))
+    client.events()
+    assert machine_of(broker).depth.unacked == MANY
+    return client
+
+
+def machine_of(broker: Broker) -> ClassicQueue:
+    queue = broker.node.broker.vhosts["/"].queues["q"]
+    assert isinstance(queue, ClassicShell)
+    return queue.machine
+
+
+@pytest.mark.parametrize(("how", "most"), [("ack", 12), ("nack", 12), ("recover", 12), ("lost", 2)])
+def test_large_lots_are_settled_some_in_a_turn(broker: Broker, how: str, most: int) -> None:
+    """By how many messages are in them, not by how many lots they are."""
+    client = consuming(broker)
+    if how == "ack":
+        client.post_bytes(m.BasicAck(multiple=True).frame(1))
+    elif how == "nack":
+        client.post_bytes(m.BasicNack(multiple=True, requeue=True).frame(1))
+    elif how == "recover":
+        client.post_bytes(m.BasicRecover(requeue=True).frame(1))
+    else:
+        client.reader.post(Closed("gone"))
+    depth = machine_of(broker).depth
+    assert 0 < most_in_a_turn(broker, lambda: depth.unacked) <= most * LOT
+    assert (depth.unacked, depth.ready) == (0, 0 if how == "ack" else MANY)
+
+
+def test_small_lots_are_acknowledged_some_in_a_turn(broker: Broker) -> None:
+    """In the order in which they were delivered, in one run of acknowledgements."""
+    client = holding(broker)
+    client.post_bytes(
+        b"".join(m.BasicAck(delivery_tag=tag).frame(1) for tag in range(1, COUNT + 1))
+    )
+    depth = machine_of(broker).depth
+    assert 0 < most_in_a_turn(broker, lambda: depth.unacked) <= COUNT // 2
+    assert depth.unacked == 0
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_was_counted_is_forgotten_some_in_a_turn(broker: Broker, ends: bool) -> None:
+    """How often messages have come back: when they are purged, when it is not counted any more."""
+    client = with_channel(broker)
+    definition = '{"delivery-limit": 9}'
+    broker.do("set_policy", name="p", pattern=".*", definition=definition, apply_to="queues")
+    client.call(1, m.QueueDeclare(queue="q"))
+    client.publish(1, "q", *[b"x"] * LOT)
+    client.publish(1, "q", *[b"y"] * LOT)
+    client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
+    client.events()
+    client.lose()
+    returns = machine_of(broker).returns
+    assert returns is not None
+    assert len(returns.counts) == 2 * LOT
+    if ends:
+        broker.ask("clear_policy", name="p")
+    else:
+        with_channel(broker).post_bytes(m.QueuePurge(queue="q").frame(1))
+    assert 0 < most_in_a_turn(broker, lambda: len(returns.counts)) <= LOT * 3 // 2
+    assert returns.counts == {}
+    depth = machine_of(broker).depth
+    with_channel(broker).call(1, m.QueuePurge(queue="q"))
+    assert depth.footprint == 0
+
+
+@pytest.mark.parametrize("how", ["purge", "expire", "shrink"])
+def test_large_chunks_leave_some_in_a_turn(broker: Broker, how: str) -> None:
+    client = with_channel(broker)
+    arguments: Table = {"x-message-ttl": 1000} if how == "expire" else {}
+    client.call(1, m.QueueDeclare(queue="q", arguments=arguments))
+    for _ in range(MANY // LOT):
+        client.publish(1, "q", *[b"x"] * LOT)
+    depth = machine_of(broker).depth
+    each = depth.footprint // MANY
+    if how == "purge":
+        client.post_bytes(m.QueuePurge(queue="q").frame(1))
+    elif how == "expire":
+        broker.world.clock.time_ns += 2 * 10**9
+        client.post_bytes(m.QueueDeclare(queue="q", passive=True).frame(1))
+    else:
+        definition = '{"max-length": 0}'
+        broker.ask("set_policy", name="p", pattern=".*", definition=definition, apply_to="queues")
+    assert 0 < most_in_a_turn(broker, lambda: depth.footprint // each) <= 18 * LOT
+    assert (depth.ready, depth.footprint) == (0, 0)
 
 
 def test_a_purge_and_a_deletion_take_what_came_before_them(broker: Broker) -> None:

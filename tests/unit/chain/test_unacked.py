@@ -235,3 +235,25 @@ def test_one_message_that_is_kept_for_long_keeps_nothing_else() -> None:
     assert len(some.spans) < 150
     assert some.count == 1
     assert some.settle_run(1, 1, Settlement()) is None
+
+
+def test_it_is_known_whether_tags_are_in_many_spans() -> None:
+    unacked = Unacked()
+    for first in range(1, 100, 10):
+        unacked.add(first, 10, bystander(), first)
+    assert unacked.has_many(1, 100, 9)
+    assert not unacked.has_many(1, 100, 10)
+    assert unacked.has_many(5, 25, 2)
+    assert not unacked.has_many(11, 30, 2)
+    assert unacked.settle_run(1, 50, Settlement()) is None
+    assert not unacked.has_many(1, 100, 5)
+
+
+def test_spans_with_holes_are_freed_fewer_at_a_time() -> None:
+    unacked = Unacked()
+    for first in range(1, 100, 10):
+        unacked.add(first, 10, bystander(), first)
+        for tag in range(first + 1, first + 10, 2):
+            assert unacked.settle_run(tag, tag, Settlement()) is None
+    assert unacked.forget(12) == 8
+    assert unacked.forget(1000) == 0

@@ -28,7 +28,7 @@ def tiny_limits() -> Iterator[None]:
     with (
         tiny(),
         patch("sluicemq.queues.limits.DEAD_LETTERS_MAX", DYING),
-        patch("sluicemq.queues.limits.LIMIT_CHUNKS", 3),
+        patch("sluicemq.queues.limits.LIMIT_WORK", 8),
     ):
         yield
 

@@ -138,10 +138,8 @@ class WatchedBacking(Backing):
 
     def places(self) -> dict[str, list[int]]:
         """Positions in RAM by sub-queue, as they stand there; what was requeued is in order."""
-        returned = [*self.returned, *sorted(self.unsorted, key=lambda chunk: chunk.position)]
-        returned.sort(key=lambda chunk: chunk.position + chunk.start)
         chunks = {
-            "q4": [*returned, *self.q4.chunks],
+            "q4": [*self.returned, *self.q4.chunks],
             "q3": self.q3.chunks,
             "q2": self.q2.chunks,
             "q1": self.q1.chunks,

@@ -293,6 +293,21 @@ def test_a_get_is_answered_while_a_queue_becomes_lazy_and_its_storage_takes_noth
         assert bench.gets == 0
 
 
+def test_a_consumer_gets_what_is_there_while_a_queue_becomes_lazy_and_its_storage_is_sealed() -> (
+    None
+):
+    """What has come back for it to q3 is not paged out again before its body is read."""
+    with tiny():
+        bench = Bench(durable=False)
+        bench.set_target(0)
+        bench.seal(True)
+        bench.publish(1, 0, False, 1, 0)
+        bench.set_lazy(True)
+        bench.publish(1, 3, False, 1, 0)
+        bench.consume(0, False, 0)
+        check(bench)
+
+
 def purge_around_what_is_out() -> None:
     """Half of what is out comes back and is paged out: delta reaches over the other half, which is
     on disk too."""
