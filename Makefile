@@ -50,6 +50,8 @@ torture: strace $(READY)  ## kill -9 the broker under load, CYCLES=1000 times; S
 torture-spark: java $(READY)  ## kill -9 driver, workers, broker under queries; SEED=N BROKER=rabbitmq
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.killing --broker $(BROKER) $(SEED:%=--seed %)
 	@PYTHONPATH=src:tests $(BIN)/python -m spark.shuffles
+	@PYTHONPATH=src:tests $(BIN)/python -m spark.executors --executors 2 $(SEED:%=--seed %)
+	@PYTHONPATH=src:tests $(BIN)/python -m spark.executors --executors 3 $(SEED:%=--seed %)
 
 check: $(READY)  ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check

@@ -15,6 +15,7 @@ SESSIONS = ("tests/spark/test_amqp_", "tests/spark/")
 OWN_DRIVERS = (
     "tests/spark/test_amqp_attempts",
     "tests/spark/test_amqp_example_kill",
+    "tests/spark/test_amqp_executors",
     "tests/spark/test_amqp_kill",
     "tests/spark/test_amqp_languages",
     "tests/spark/test_amqp_shuffles",

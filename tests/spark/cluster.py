@@ -54,11 +54,14 @@ def daemon(
 
 
 @contextmanager
-def standalone_cluster(workers: int, *, apart: bool = False) -> Iterator[str]:
+def standalone_cluster(
+    workers: int, *, apart: bool = False, home: Path | None = None
+) -> Iterator[str]:
     """A master and so many workers of one core; yields the master's URL. `apart`: each at an
-    address of its own, for Spark does not start a second attempt on the host of the first."""
+    address of its own, for Spark does not start a second attempt on the host of the first. `home`
+    is where they and their executors work."""
     with ExitStack() as stack:
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        home = home or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         master = daemon(
             "master.Master", r"spark://127\.0\.0\.1:\d+", home / "master.log", "--port", "0"
         )

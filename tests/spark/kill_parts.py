@@ -105,17 +105,21 @@ class Publishing(threading.Thread):
         wire = Wire(Address.parse(self.url), 10.0, "numbers")
         self.publisher = Publisher(wire, 200)
         self.publish(waiting)
-        properties = BasicProperties(delivery_mode=2).encode()
-        method = publish_frame(self.exchange, "", True)
         while not self.stopping:
             began = time.monotonic()
             numbers = range(self.next, self.next + self.rate // 20)
             self.next = numbers.stop
-            self.publish([method + content(properties, b"%d" % n, wire.frame_max) for n in numbers])
+            self.publish([self.message(n, wire.frame_max) for n in numbers])
             time.sleep(max(0.0, 0.05 - (time.monotonic() - began)))
         self.publisher.settle()
         wire.close()
         return []
+
+    def message(self, number: int, frame_max: int) -> bytes:
+        """All frames of one."""
+        properties = BasicProperties(delivery_mode=2).encode()
+        body = content(properties, b"%d" % number, frame_max)
+        return publish_frame(self.exchange, "", True) + body
 
     def publish(self, messages: list[bytes]) -> None:
         assert self.publisher is not None
@@ -130,14 +134,17 @@ def number_of(message: bytes) -> int:
 
 
 class Driver:
-    """The process of `kill_driver.py` and those below it; Spark starts, the queries do not yet."""
+    """The process of `kill_driver.py` (or another `program` of that kind) and those below it; Spark
+    starts, the queries do not yet."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(
+        self, url: str, folder: Path, program: str = "spark.kill_driver", *more: str
+    ) -> None:
         environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"}
         self.log = folder / "driver.txt"
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "spark.kill_driver", url, str(folder)],
+                [sys.executable, "-m", program, url, str(folder), *more],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -12,7 +12,9 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import SluiceError
-from sluicemq.spark.callups import Call, start_on_executor
+from sluicemq.spark.callups import Call, ask_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.crew import Crew
 from sluicemq.spark.options import Options
@@ -169,6 +171,31 @@ def test_processes_do_not_outlive_their_planner(amqp: Broker, name: str, number:
     finally:
         victim.kill()
         victim.wait()
+
+
+def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
+    """Two processes came, one shall gather: the other does when that one is gone."""
+    queues = fill(amqp, name, queues=2, each=1500)
+    query = Query(amqp, queues, gather="executors", gatherers=1)
+    try:
+        end = query.plan()
+        (partition,) = query.reader.partitions(query.start, end)
+        call: Call = partition.call  # type: ignore[attr-defined]
+        start_on_executor(call)
+        query.read(end)
+        start_on_executor(replace(call, session=uuid.uuid4().hex))  # as if it were elsewhere
+        query.read(query.plan())
+        ask_planner(call.planner, call.token, are_there=2, within_s=WAIT_S)
+        (group,) = query.crew.groups
+        assert isinstance(group, RemoteGroup)
+        group.abandon()
+        query.read_all(3000)
+        (successor,) = query.crew.groups
+        assert successor is not group
+        assert query.unflagged_twice() == []
+    finally:
+        query.reader.stop()
+    assert [amqp.ready(queue, 0) for queue in queues] == [0, 0]
 
 
 def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:

@@ -2,8 +2,8 @@
 
     one lane                    in the planner's own process
     gather = driver             processes beside the planner, one a core at most
-    gather = executors          a process on each executor that a task of the query has run on,
-                                `gatherers` at most; they come and go, and so do their lanes
+    gather = executors          a process on each executor that a task of the query has run on, of
+                                which `gatherers` have lanes; the others stand by
 
 A lane belongs to its process and dies with it. Its queue is then given to another process, or to a
 new one, as a lane of another name: a name stands for one life of one lane, so that a position in an
@@ -20,6 +20,8 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -55,7 +57,7 @@ class Crew:
         self._server = server
         self._call = Call(session, options, server.address, server.token)
         self._arrived: list[RemoteGroup] = []
-        """Processes on executors that have no lanes yet."""
+        """Processes on executors that have no lanes yet, or are more than shall gather."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         """By the port that was given to them, or a negative number."""
         self._calls = 0
@@ -103,9 +105,10 @@ class Crew:
                 self._start(len(lost))
             return lost
         with self._news:
-            self._arrived = [group for group in self._arrived if not group.is_lost]
-            self.groups += self._arrived
-            self._arrived = []
+            there = [group for group in self._arrived if not group.is_lost]
+            room = max(0, self._options.gatherers - len(self.groups))
+            self.groups += there[:room]
+            self._arrived = there[room:]
         if self.groups:
             self._calls = 0
             self._assign()
@@ -120,6 +123,21 @@ class Crew:
                 " gather; see their logs (stderr)"
             )
         return self._options.gatherers
+
+    @contextmanager
+    def gathering_somewhere(self) -> Iterator[None]:
+        """While nobody on an executor gathers, lanes here. What they got goes back in the end."""
+        if self.groups:
+            yield
+            return
+        group = LaneGroup(self._options, self._news, self._server)
+        group.open(self._slots(), self.lane_bytes)
+        self.groups.append(group)
+        try:
+            yield
+        finally:
+            self.groups.remove(group)
+            group.stop()
 
     def keep_alive(self) -> None:
         """Renew leases; from any thread."""
@@ -163,8 +181,6 @@ class Crew:
         host, port = join["address"]
         group = RemoteGroup(link, (host, port), join["token"], self._news)
         with self._news:
-            if len(self.groups) + len(self._arrived) >= self._options.gatherers:
-                return
             self._arrived.append(group)
             self._news.notify_all()
         group.listen()

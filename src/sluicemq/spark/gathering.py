@@ -453,12 +453,27 @@ class Session:
         parts = self._ledger.batch(serial)
         if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")
-        deadline = time.monotonic() + self._options.timeout_ms / 1000
-        self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
         wanted: set[MessageKey] = {(part.queue, name) for part in parts for name in part.ids}
+        with self._crew.gathering_somewhere():
+            found = self._find(wanted, serial)
+        self._bound(self._crew.lane_bytes)
+        pieces: list[tuple[Piece, int]] = []
+        for part in parts:
+            keys = [(part.queue, name) for name in part.ids]
+            chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
+            with self._books:
+                self._replayed.append(chunk)
+                number = self._server.offer(chunk)
+            pieces.append((Piece(*self.place, number, [], True), part.rows))
+        return pieces
+
+    def _find(self, wanted: set[MessageKey], serial: int) -> dict[MessageKey, Message]:
+        """Copies of the messages of a batch, as soon as all have come."""
         found: dict[MessageKey, Message] = {}
+        deadline = time.monotonic() + self._options.timeout_ms / 1000
         while True:
             self._tend()
+            self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
             for group in self._crew.groups:
                 found |= group.find(wanted - found.keys())
             if len(found) == len(wanted):
@@ -472,16 +487,7 @@ class Session:
                 break
             with self._news:
                 self._news.wait(0.1)
-        self._bound(self._crew.lane_bytes)
-        pieces: list[tuple[Piece, int]] = []
-        for part in parts:
-            keys = [(part.queue, name) for name in part.ids]
-            chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
-            with self._books:
-                self._replayed.append(chunk)
-                number = self._server.offer(chunk)
-            pieces.append((Piece(*self.place, number, [], True), part.rows))
-        return pieces
+        return found
 
     def _bound(self, bytes_max: int) -> None:
         for group in self._crew.groups:
