@@ -296,9 +296,13 @@ class Actor:
         """Handle what was in the inbox when the turn began; the rest of it stays there, in order,
         when the turn's work is spent, TURN_MAX messages are handled or long work has begun."""
         batch = self.inbox
-        self.inbox = []
         scheduler = self.scheduler
         turn_max = scheduler.turn_max
+        if len(batch) <= turn_max:
+            self.inbox = []
+        else:  # what a turn cannot get to is not copied out and in again: it may be a million
+            batch = batch[:turn_max]
+            del self.inbox[:turn_max]
         receive = self.receive
         done = 0
         try:

@@ -102,6 +102,24 @@ def test_turns_are_bounded_and_others_come_between() -> None:
     )
 
 
+def test_what_a_turn_cannot_get_to_stays_where_it_is() -> None:
+    """It may be a million messages: they are not copied in each turn. What comes is behind them."""
+    log: list[tuple[str, object]] = []
+    scheduler = Scheduler()
+    actor = Scribe(scheduler, "a", log)
+    actor.post(Errand(actor, "last"))
+    for number in range(10 * TURN_MAX):
+        actor.post(number)
+    inbox = actor.inbox
+    scheduler.run(1)
+    assert actor.inbox is inbox
+    assert inbox[0] == TURN_MAX - 1
+    assert inbox[-1] == "last"
+    scheduler.run(1000)
+    said = [what for _, what in log if what != "end"]
+    assert said == [*range(10 * TURN_MAX), "last"]
+
+
 def test_scheduling_without_a_message_gives_one_turn() -> None:
     scheduler, log, [a] = scribes(1)
     a.schedule()
