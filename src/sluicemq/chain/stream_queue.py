@@ -95,8 +95,7 @@ class StreamShell(Queue):
         self.configure(self.policy)
 
     def recover(self, found: StreamRecovery) -> None:
-        """At the start: what is in its files. Blocks."""
-        found.settle()
+        """At the start: what is in its files, which has been settled."""
         self.adopt(found)
         self.told_end = self.log.next_offset
         self.retain()

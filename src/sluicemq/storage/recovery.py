@@ -189,6 +189,8 @@ class Recovery:
             self.say("error", f"recovery: {path} is {put_aside(files, path)} now")
         self.write_back()
         persistent.make_durable(files)
+        for stream in self.streams.values():
+            stream.settle()  # before a checkpoint says what must be there of it
         self.journal_number = max([self.journal_number, *self.numbers]) + 1
         manifest = self.manifest or Manifest(self.node_id)
         if not self.manifest_is_whole:
@@ -611,9 +613,8 @@ class Recovery:
 
     def look_at_streams(self) -> None:
         """The files of each."""
-        for key, definition in self.definitions.queues.items():
-            if definition.type != STREAM:
-                continue
+        streams = ((k, q) for k, q in self.definitions.queues.items() if q.type == STREAM)
+        for key, definition in streams:
             title = f"stream {definition.name!r} in {definition.vhost!r}"
             known = self.stream_files.get(key)
             stream = StreamRecovery(self.files, key, title, self.say, known, self.given_up)
@@ -659,11 +660,10 @@ class Recovery:
 
     def drop_tree(self, path: str) -> None:
         """The directory of a queue that nobody knows."""
+        for name in self.files.names(path) if self.losses else ():
+            self.drop(f"{path}/{name}")
         if not self.losses:
             self.files.delete_tree(path)
-            return
-        for name in self.files.names(path):
-            self.drop(f"{path}/{name}")
 
     def drop(self, path: str) -> None:
         """A file that nobody needs; after a loss, that may be because what needs it was lost."""

@@ -64,7 +64,6 @@ class Repair:
         forget_streams(self.files, {*recovery.streams}, keep=bool(recovery.losses))
         for key, queue in recovery.definitions.queues.items():
             if queue.type == STREAM:
-                recovery.streams[key].settle()
                 self.stream(key)
 
     def message_files(self) -> None:

@@ -163,14 +163,17 @@ class StreamRecovery:
 
     def scan(self, segment: Segment, is_last: bool) -> None:
         """A file that nobody has closed."""
-        known = self.known
-        durable = known.size if known is not None and known.last == segment.first else 0
         size = self.files.size(segment.path)
-        found = SegmentScan(self.files, segment, size, is_last, durable)
+        found = SegmentScan(self.files, segment, size, is_last, self.durable_size(segment))
         self.unclosed[segment.first] = found
         for start, end, first, behind in found.damaged:
             how = f"are damaged, in {segment.path} from byte {start} to {end}"
             self.lost(first, behind, how)
+
+    def durable_size(self, segment: Segment) -> int:
+        """So many bytes of the file are known to be on the disk."""
+        known = self.known
+        return known.size if known is not None and known.last == segment.first else 0
 
     def add(self, segment: Segment) -> None:
         """The next file; there is nothing between it and the one before."""
@@ -254,9 +257,20 @@ class StreamRecovery:
             files.truncate(path, segment.size)
             size = segment.size
         segment.allocated = size
-        files.sync(path)  # after a kill the end may not be on the disk yet
+        self.write_again(segment)
+        files.sync(path)
         if segment.end == segment.first:  # nor the name; with something in it, it was before
             files.sync_directory(self.directory)
+
+    def write_again(self, segment: Segment) -> None:
+        """After a kill the end may not be on the disk yet; and where a sync had failed before it,
+        another one would not bring it there unless it is written again."""
+        position = self.durable_size(segment)
+        while position < segment.size:
+            size = min(STREAM_READ_BYTES, segment.size - position)
+            data = self.files.read(segment.path, position, size)
+            self.files.write(segment.path, position, data)
+            position += size
 
     def close(self, segment: Segment) -> None:
         """The file gets its end."""

@@ -407,6 +407,31 @@ def test_no_space_is_tried_again_and_a_failed_sync_never() -> None:
     assert not job.may_be_tried_again
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_what_a_failed_sync_has_forgotten_is_written_again(seed: int) -> None:
+    """After a kill all of it can be read; then more is confirmed behind it, and the power goes."""
+    bench = Bench()
+    bench.log.segment_bytes = bench.log.group_bytes = 1 << 20
+    bench.append([600], b"\x00\x00")
+    bench.commit()
+    bench.append([600] * 3, b"\x00\x00")
+    job = bench.log.commit(1)
+    assert job is not None
+    bench.files.sync_failures = 1
+    run(job, bench.files)
+    assert job.failure is not None
+    bench.files.kill()
+    bench.recover()
+    bench.log.segment_bytes = 1 << 20
+    assert bench.log.next_offset == 4
+    bench.append([600], b"\x00\x00")
+    bench.commit()
+    bench.files.crash(Random(seed))
+    bench.recover()
+    assert not bench.said
+    bench.check()
+
+
 def test_retention_keeps_the_last_segment() -> None:
     bench = grown()
     last = bench.log.segments[-1]
