@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
@@ -38,9 +38,12 @@ from sluicemq.queues.lots import Lot
 from sluicemq.queues.paging import Backing
 from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.returns import Returns, Stretch
+from sluicemq.queues.stream import Stream
+from sluicemq.queues.stream_reader import StreamReader
 from sluicemq.storage.checkpoint import QueueState
 from sluicemq.storage.queue_recovery import OneQueue
 from sluicemq.storage.recovered_queue import RecoveredQueue
+from sluicemq.storage.stream_log import StreamLog
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 CANARIES: Final[dict[str, Plant]] = {}
@@ -486,3 +489,42 @@ def a_delayed_message_leaves_before_it_is_safe(patch: pytest.MonkeyPatch) -> Non
         patch.setattr(self.republisher, "post", post)
 
     rarely(patch, Delayer, "republish", 1, republish)
+
+
+@canary
+def a_stream_confirms_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    def publish(original: Any, self: Stream, command: Any, effects: list[Any]) -> None:
+        original(self, command, effects)
+        if command.first_seq and self.receipts:
+            receipt = self.receipts.pop()[1]
+            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+
+    rarely(patch, Stream, "publish", 1, publish)
+
+
+@canary
+def a_stream_skips_a_message(patch: pytest.MonkeyPatch) -> None:
+    def take(original: Any, self: StreamReader, count: int, cost_each: int) -> int:
+        cost: int = original(self, count, cost_each)
+        self.offset += 1
+        return cost
+
+    rarely(patch, StreamReader, "take", 10, take)
+
+
+@canary
+def a_stream_has_lost_an_entry(patch: pytest.MonkeyPatch) -> None:
+    def append(original: Any, self: StreamLog, *arguments: Any) -> int:
+        address, number, contents, size = arguments
+        return cast("int", original(self, address, number, [contents[0], *contents[:-1]], size))
+
+    rarely(patch, StreamLog, "append", 3, append)
+
+
+@canary
+def a_reader_of_a_stream_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def committed(original: Any, self: Stream, *arguments: Any) -> None:
+        self.at_end.clear()
+        original(self, *arguments)
+
+    rarely(patch, Stream, "committed", 3, committed)

@@ -29,6 +29,8 @@ SEEN_BY_CLIENTS = (
     "a_dead_letter_comes_twice",
     "a_delayed_message_comes_too_early",
     "a_delayed_message_is_forgotten",
+    "a_stream_confirms_before_the_sync",
+    "a_stream_has_lost_an_entry",
 )
 """Bugs that break what was promised to clients in plain sight."""
 

@@ -23,7 +23,6 @@ import pytest
 import sluicemq
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue import Queue
-from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
@@ -52,6 +51,7 @@ ENGAGED = {
     "clients told blocked": 300,
     "buried": 1_000,
     "commands": 2_000,
+    "read": 700,
     "fault broken": 300,
     "fault channel_errors": 200,
     "fault silent": 30,
@@ -66,7 +66,6 @@ BASES: Final = (Actor, FlowActor, Queue)
 SPARED: Final[dict[type[Actor], str]] = {
     Share: "gives turns to a connection's actors, and contains their faults as the scheduler does",
     Pulse: "of the host: tells the watchdog that turns are given",
-    StreamShell: "streams are not simulated yet",
 }
 
 

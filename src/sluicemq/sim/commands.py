@@ -184,7 +184,7 @@ class Steward:
             text = f"{name} is refused: {answer.error}"
             promise(self.may_fail(number, name, answer), text)
             if record is not None and "does not exist" in answer.error:
-                self.now(record, None)
+                promise(None in self.held[record], name, "does not find", record)
             return
         if record is not None:
             self.now(record, self.held[record][-1])

@@ -134,7 +134,7 @@ class Fate:
 
     def hurt(self, peer: Peer) -> None:
         """A connection breaks, perhaps inside a frame, falls silent, closes, or errs."""
-        if not peer.open or peer.leaving or peer.mistaken:
+        if not peer.open or peer.leaving or peer.mistaken or peer.sent_away:
             return
         kind = self.random.randrange(6)
         if kind <= 1:

@@ -3,6 +3,7 @@ nothing: half of the seeds are what they were before there was any.
 
     dead letters  a queue in which messages die, and the queues to which they go then
     delays        an exchange that keeps messages back, and the queues to which they go then
+    stream        a log that clients append to, and read from anywhere
     commands      an operator who asks, purges, deletes, sets policies and sends clients away
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.sim.history import DYING, GRAVE, VOLATILE
+from sluicemq.sim.history import DYING, GRAVE, LOG, VOLATILE
 from sluicemq.sim.messages import LATER
 from sluicemq.sim.plans import QueuePlan
 
@@ -37,9 +38,11 @@ class Delays:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Features:
-    """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none."""
+    """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none;
+    `cache_bytes`: of a stream's messages, so much stays in RAM; None: there is no stream."""
 
     dead_letters: str = ""
+    cache_bytes: int | None = None
     delays: Delays | None = None
     commands: bool = False
 
@@ -48,7 +51,8 @@ class Features:
         if self.commands:  # a policy may have something die that can be lost
             plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
         dying = dying_queues(seed, self.dead_letters) if self.dead_letters else ()
-        return (*plain, *dying, *(late_queues(seed, self.delays) if self.delays else ()))
+        late = late_queues(seed, self.delays) if self.delays else ()
+        return (*plain, *dying, *late, *(() if self.cache_bytes is None else stream_of(seed)))
 
 
 NO_FEATURES: Final = Features()
@@ -64,6 +68,7 @@ def features_of(seed: int) -> Features:
         dead_letters=dice.choice((*kinds, "")),
         commands=dice.randrange(2) > 0,
         delays=delays_of(seed, kinds),
+        cache_bytes=Random(f"streams {seed}").choice((None, None, None, 0, 5_000, 1 << 20)),
     )
 
 
@@ -123,3 +128,10 @@ def late_queues(seed: int, delays: Delays) -> tuple[QueuePlan, ...]:
         )
         for number in range(dice.choice((1, 2)))
     )
+
+
+def stream_of(seed: int) -> tuple[QueuePlan, ...]:
+    """One; its files are small."""
+    dice = Random(f"segments {seed}")
+    size = dice.choice((4096, 4096, 20_000))
+    return (QueuePlan(name=LOG, durable=True, promise=LOG, segment_bytes=size),)

@@ -53,9 +53,13 @@ DYING: Final = "dying"
 """What is not acknowledged here dies, and goes to the graves."""
 GRAVE: Final = "grave"
 """Takes in what has died elsewhere: in no order, and twice when the broker is killed between."""
-LASTING: Final = (WORK, DYING, GRAVE)
+LOG: Final = "log"
+"""A stream: whatever is in it stays there."""
+LASTING: Final = (WORK, DYING, GRAVE, LOG)
 """Queues that are there all the time, and lose nothing."""
 
+UNSEEN: Final = (LOSSY, DYING, LOG)
+"""What is confirmed in these may be gone without being on the disk, or is not acknowledged."""
 PASSING: Final = (VOLATILE, LISTENING)
 """Queues that come and go: what is sent may or may not get in, and may be gone again."""
 
@@ -290,6 +294,37 @@ class QueueHistory:
         return max(self.before_fault.get(stream, 0), *there, 0)
 
 
+class LogHistory:
+    """Which messages are where in a stream (one of the broker's, "log" here): for ever."""
+
+    __slots__ = ("entries", "history", "read_to")
+
+    def __init__(self, history: QueueHistory) -> None:
+        self.history = history
+        self.entries: dict[int, MessageId] = {}
+        """By offset, as far as somebody has read it."""
+        self.read_to = 0
+        """One who reads all of it has come there."""
+
+    def read(self, offset: int, message: MessageId | None) -> None:
+        """A client has."""
+        promise(message is not None, self.history.name, "has what nobody sent, at", offset)
+        assert message is not None
+        known = self.entries.setdefault(offset, message)
+        promise(known == message, self.history.name, "has", message, "and no more", known)
+        self.history.seen.setdefault(message, [])
+
+    def all_is_well(self) -> None:
+        """It has been read from the beginning to the end."""
+        name = self.history.name
+        last: dict[int, int] = {}
+        for expected, (offset, message) in enumerate(sorted(self.entries.items())):
+            promise(offset == expected, name, "has nothing at", expected)
+            number, sequence = message
+            promise(last.get(number, -1) < sequence, name, "has", message, "out of order")
+            last[number] = sequence
+
+
 class History:
     """All streams and queues of a run."""
 
@@ -310,6 +345,7 @@ class History:
         self.crashes: list[str] = []
         """Kinds of crashes, in order."""
         self.moment = 0
+        self.logs: dict[str, LogHistory] = {}
         self.holders: dict[Holder, None] = {}
         """Those that got something and have not ended."""
 
@@ -319,6 +355,13 @@ class History:
         if known is None:
             known = self.queues[name] = QueueHistory(name, kind, durable)
             known.on_disk_at_crash = [-1] * len(self.crashes)
+        return known
+
+    def log(self, name: str) -> LogHistory:
+        """The stream of that name."""
+        known = self.logs.get(name)
+        if known is None:
+            known = self.logs[name] = LogHistory(self.queue(name))
         return known
 
     def now(self) -> int:
@@ -370,12 +413,12 @@ class History:
                 if (
                     sent.persistent
                     and queue.durable
-                    and queue.promise not in (LOSSY, DYING)  # it may have gone unseen
+                    and queue.promise not in UNSEEN
                     and not queue.is_taken((stream.number, each - 1))
                 ):
                     queue.confirmed = max(queue.confirmed, sent.at)
                     queue.on_disk = max(queue.on_disk, behind)
-                if self.told_what_is_safe and queue.promise not in PASSING:
+                if self.told_what_is_safe and queue.promise not in (*PASSING, LOG):
                     said = f"{stream.name} hears that {each} is safe, but it is not in {target}"
                     promise(target in sent.safe, said)
             if sent.mandatory and not sent.targets:
@@ -617,6 +660,8 @@ class History:
 
     def all_is_well(self) -> None:
         """Everything is drained: whatever had to be seen has been seen."""
+        for log in self.logs.values():
+            log.all_is_well()
         for stream in self.streams:
             if stream.confirming and stream.ended != BROKEN:
                 first = next(iter(stream.unconfirmed), None)
@@ -631,7 +676,7 @@ class History:
         missing: int | None = None
         for sequence in sequences:
             sent = stream.sent[sequence]
-            survives = sent.persistent and queue.survives()
+            survives = (sent.persistent or queue.promise == LOG) and queue.survives()
             seen = queue.has_arrived((stream.number, sequence))
             crashed = sequence < max(stream.before_crash, before_fault)
             if crashed or (sequence < stream.before_stop and not survives):

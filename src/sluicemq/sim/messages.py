@@ -72,6 +72,7 @@ ADDED: Final = (
     "x-first-death-reason",
     "x-first-death-queue",
     "x-first-death-exchange",
+    "x-stream-offset",
 )
 """Headers of the broker's own."""
 
@@ -154,3 +155,8 @@ def sent_on_by(properties: bytes) -> object:
         return None
     headers = BasicProperties.decode(properties).headers or {}
     return HOLDING if was_delayed(headers) else headers.get("x-first-death-queue")
+
+
+def offset_of(properties: bytes) -> int:
+    """Where a message is in its stream."""
+    return cast("int", (BasicProperties.decode(properties).headers or {})["x-stream-offset"])

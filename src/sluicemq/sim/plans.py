@@ -34,9 +34,15 @@ class QueuePlan:
     bound_to: tuple[str, str] | None = None
     """For a grave: the exchange and the key by which it is reached."""
 
+    segment_bytes: int = 0
+    """Of a stream's files; 0: it is no stream."""
+
     @property
     def arguments(self) -> Table:
         """Of its declaration."""
+        if self.segment_bytes:
+            size = self.segment_bytes
+            return {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": size}
         given: Table = {"x-max-priority": self.max_priority} if self.max_priority else {}
         if self.single_active:
             given["x-single-active-consumer"] = True

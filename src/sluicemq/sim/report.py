@@ -130,6 +130,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "redelivered": book.redelivered,
         "settled": book.settled,
         "buried": book.buried,
+        "read": sum(len(log.entries) for log in book.logs.values()),
         "commands": simulation.work.steward.answered,
         "syncs": simulation.disk.syncs,
         "reader paused": simulation.net.pauses,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.stream_queue import StreamShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.kernel.world import World
@@ -190,6 +191,7 @@ class Simulation:
         broker.held_methods_max = swarm.held_methods_max
         broker.writer_backlog_bytes = swarm.writer_backlog_bytes
         broker.store.group_bytes_max = swarm.store_group_bytes
+        broker.stream_cache.limit = swarm.features.cache_bytes or 0
 
     def run(self) -> Report:
         """To the end, or to the first broken promise."""
@@ -255,6 +257,10 @@ class Simulation:
             return "something is to be written"
         for queue in broker.all_with_messages():
             depth = queue.machine.depth
+            if isinstance(queue, StreamShell):
+                if self.work.book.log(queue.name).read_to < queue.log.next_offset:
+                    return f"{queue.name} has not been read"
+                continue
             if depth.ready or depth.unacked or depth.footprint:
                 return f"{queue.name} has {depth.ready} ready and {depth.unacked} unacked"
         for socket in self.net.sockets.values():

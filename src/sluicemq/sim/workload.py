@@ -19,7 +19,8 @@ from sluicemq.routing.delayed import DELAYED, DELAYED_TYPE
 from sluicemq.sim.commands import Steward
 from sluicemq.sim.consumer import Consumer, Getter
 from sluicemq.sim.features import GRAVES, LATE
-from sluicemq.sim.history import DYING, GRAVE, LASTING, LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.history import DYING, GRAVE, LASTING, LOG, LOSSY, VOLATILE, WORK, History
+from sluicemq.sim.log_reader import LogReader
 from sluicemq.sim.messages import HOLDING, LATER
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
 from sluicemq.sim.peer import Peer, Role
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 TOPIC: Final = "topic"
 PUBLISHER, CONSUMER, GETTER, LISTENER = "publisher", "consumer", "getter", "listener"
+READER: Final = "reader"
 MIXED: Final = "mixed"
 """Publishes and consumes on one connection: under an alarm its acknowledgements wait too."""
 
@@ -187,6 +189,10 @@ class Workload:
             self.connect(GETTER, [self.getter()])
         for _ in range(swarm.listeners):
             self.connect(LISTENER, [self.listener()])
+        for plan in swarm.queues:
+            if plan.promise == LOG:
+                readers = 1 + self.dice.randrange(3)
+                self.connect(READER, [self.log_reader(plan.name) for _ in range(readers)])
         if any(plan.promise == VOLATILE for plan in swarm.queues):
             for _ in range(swarm.operators):
                 self.connect("operator", [Operator(self, VOLATILE)])
@@ -209,7 +215,7 @@ class Workload:
 
     def consumer(self) -> Role:
         """No-ack consumers stay away from connections that break, unless loss is allowed."""
-        plan = self.dice.choice(self.swarm.queues)
+        plan = self.dice.choice([plan for plan in self.swarm.queues if plan.promise != LOG])
         no_ack = self.dice.randrange(3) == 0 and (
             plan.promise not in LASTING or not self.swarm.breaks
         )
@@ -219,8 +225,12 @@ class Workload:
     def drain(self, queue: str) -> Role:
         return Consumer(self, self.name("drain"), queue, no_ack=False, drains=True)
 
+    def log_reader(self, queue: str, drains: bool = False) -> Role:
+        return LogReader(self, self.name("log reader"), queue, drains)
+
     def getter(self) -> Role:
-        plan = self.dice.choice([p for p in self.swarm.queues if p.promise in LASTING])
+        lasting = [plan for plan in self.swarm.queues if plan.promise in LASTING]
+        plan = self.dice.choice([plan for plan in lasting if plan.promise != LOG])
         no_ack = not self.swarm.breaks and self.dice.randrange(2) == 0
         return Getter(self, self.name("getter"), plan.name, no_ack)
 
@@ -231,6 +241,8 @@ class Workload:
         """Who goes on where this one ended."""
         if isinstance(role, Consumer) and role.drains and not self.leaving:
             return self.drain(role.queue)
+        if isinstance(role, LogReader) and role.drains and not self.leaving:
+            return self.log_reader(role.queue, drains=True)
         if self.healing:
             return None
         if isinstance(role, Publisher):
@@ -240,6 +252,8 @@ class Workload:
             return self.consumer()
         if isinstance(role, Getter):
             return self.getter()
+        if isinstance(role, LogReader):
+            return self.log_reader(role.queue)
         if isinstance(role, Operator):
             return Operator(self, VOLATILE)
         return self.listener() if isinstance(role, Listener) else None
@@ -313,7 +327,9 @@ class Workload:
                 if role.started and not role.over:
                     role.heal()
         for plan in self.swarm.queues:
-            self.connect("drain", [self.drain(plan.name)])
+            is_log = plan.promise == LOG
+            role = self.log_reader(plan.name, drains=True) if is_log else self.drain(plan.name)
+            self.connect("drain", [role])
         deletes: list[Method] = [m.QueueDelete(queue=name) for name in self.left_behind]
         self.connect("cleaner", [Installer(deletes, lambda: None)])
 
