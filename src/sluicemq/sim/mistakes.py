@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq.chain.checkpoints import Checkpoints
 from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.delaying import Delayer, HoldingQueue
 from sluicemq.chain.intake import Intake
@@ -40,7 +41,7 @@ QUEUE_PERCENT: Final = 50
 """Of the others: in a queue, whatever was promised of it."""
 
 
-TURNS_ONLY: Final = (Intake, Policing, Pacer, ConsumerTimeouts)
+TURNS_ONLY: Final = (Intake, Policing, Pacer, ConsumerTimeouts, Checkpoints)
 """Actors that hear too seldom of anything to wait for that."""
 
 
@@ -161,6 +162,7 @@ def vital(node: Node) -> list[Actor]:
 
 def seldom(node: Node) -> list[Actor]:
     """More of those, which have few turns."""
-    pacer = node.broker.pacer
-    idle: list[Actor] = [node.broker.policing, node.timeouts]
+    broker = node.broker
+    pacer = broker.pacer
+    idle: list[Actor] = [broker.policing, node.timeouts, broker.store.checkpoints]
     return idle if pacer is None else [*idle, pacer]
