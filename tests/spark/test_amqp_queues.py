@@ -6,13 +6,20 @@ Method: a real broker (RabbitMQ with --broker-url), a real Spark session.
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties, Timestamp
+from sluicemq.spark.batch import QueueBatchReader
+from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, batch, numbered, numbers, running, streaming
 
 pytestmark = pytest.mark.spark
@@ -76,6 +83,55 @@ def test_a_batch_read_leaves_the_queue_as_it_was_or_empties_it(
     assert numbers(batch(spark, amqp, name, ackMode="onRead")) == list(range(5000))
     assert amqp.ready(name, 0) == 0
     assert batch(spark, amqp, name).count() == 0
+
+
+def test_a_frame_that_is_used_again_reads_what_is_there_then(
+    spark: SparkSession, amqp: Broker, name: str
+) -> None:
+    amqp.declare(name)
+    looking = batch(spark, amqp, name)
+    taking = batch(spark, amqp, name, ackMode="onRead")
+    assert looking.count() == 0
+    amqp.publish(name, numbered(3))
+    assert (looking.count(), taking.count(), taking.count()) == (3, 3, 0)
+    amqp.publish(name, numbered(5))
+    assert (looking.count(), taking.count(), looking.count()) == (5, 5, 0)
+
+
+def test_a_task_that_runs_again_says_that_its_messages_are_gone(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has acknowledged and failed then; where nothing is acknowledged nothing is gone."""
+    amqp.declare(name)
+    amqp.publish(name, numbered(3))
+    given = {"uri": amqp.url, "queue": name}
+    schema = StructType([StructField("body", BinaryType())])
+    looking = QueueBatchReader(Options.parse(given, "source"), schema)
+    taking = QueueBatchReader(Options.parse(given | {"ackMode": "onRead"}, "source"), schema)
+    (planned,) = taking.partitions()
+    assert sum(map(len, taking.read(planned))) == 3
+    monkeypatch.setattr("sluicemq.spark.batch.attempt_number", lambda: 1)
+    assert list(looking.read(planned)) == []
+    with pytest.raises(AmqpError, match=f"'{name}': has 0 messages for a task that runs again"):
+        list(taking.read(planned))
+
+
+def test_a_second_attempt_waits_for_what_the_first_one_has(amqp: Broker, name: str) -> None:
+    """All messages are out when it begins: that is no empty queue."""
+    amqp.declare(name)
+    amqp.publish(name, numbered(5000))
+    given = Options.parse({"uri": amqp.url, "queue": name, "retryBackoff": "10"}, "source")
+    reader = QueueBatchReader(given, StructType([StructField("body", BinaryType())]))
+    (planned,) = reader.partitions()
+    first = cast(Generator[object], reader.read(planned))
+    next(first)
+    assert amqp.ready(name, 0) == 0
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(lambda: sum(map(len, reader.read(planned))))
+        with pytest.raises(TimeoutError):
+            second.result(0.5)
+        first.close()
+        assert second.result(60) == 5000
 
 
 def test_only_the_columns_asked_for_are_made(spark: SparkSession, amqp: Broker, name: str) -> None:

@@ -78,6 +78,12 @@ class Subscription:
         method = QueueDeclare(queue=self.queue, passive=True)
         return self.wire.call(method, QueueDeclareOk).message_count
 
+    def count_all(self) -> int:
+        """As `count_ready`, and what was sent here before the answer and `poll` has yet to give."""
+        ready = self.count_ready()
+        kept = self.wire.kept_events()
+        return ready + sum(len(event.tags) for event in kept if isinstance(event, Deliveries))
+
     def acknowledge(self, first: int, last: int, rejected: Sequence[int] = ()) -> None:
         """Be done with the deliveries from `first` to `last`; the frames go with the next flush.
         Those `rejected`, in order, become dead letters."""

@@ -126,6 +126,10 @@ class Wire:
             yield event
         self.keep_alive()
 
+    def kept_events(self) -> list[SessionEvent]:
+        """What came before the answers to calls, and `poll` gives next."""
+        return list(self._events)
+
     def keep_alive(self, listening: bool = True) -> None:
         """Send a heartbeat when one is due; `BrokerError` when the broker owes too many.
         `listening` is False while nobody reads: what the broker owes is not known then."""

@@ -1,8 +1,9 @@
-"""Batch reads of queues: what is ready when the read is planned, each queue in a task of its own.
+"""Batch reads of queues: what is ready when the read begins, each queue in a task of its own.
 
-A task consumes exclusively, so that a second attempt at it (a retry, a speculative copy) waits
-until the first is gone instead of seeing half of the queue. Nothing is acknowledged before the task
-has handed on its last row; with `ackMode = never` nothing at all, and the messages go back.
+A task counts by itself, for Spark plans a DataFrame once, however often it is used. It consumes
+exclusively, so that a second attempt at it (a retry, a speculative copy) waits until the first is
+gone instead of seeing half of the queue. Nothing is acknowledged before the task has handed on its
+last row; with `ackMode = never` nothing at all, and the messages go back.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from sluicemq.amqp.methods import QueueDeclare, QueueDeclareOk
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk
@@ -24,13 +26,14 @@ from sluicemq.spark.kinds import check_delivery, refuse_stream
 from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import ACK_ON_READ, Options
 from sluicemq.spark.schema import Decoder
+from sluicemq.spark.worker import attempt_number
 
 ACCESS_REFUSED: Final = 403
 """Also: the queue is in exclusive use."""
 
 
 class QueuePartition(InputPartition):
-    """So many messages of a queue."""
+    """A queue, and how many messages were to be read of it when the DataFrame was planned."""
 
     def __init__(self, queue: str, rows: int) -> None:
         self.queue = queue
@@ -46,24 +49,24 @@ class QueueBatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        limit = self._options.max_messages_per_batch
         ready = count_ready(self._options)
         for queue, rows in ready.items():
             if not rows:  # of a stream the broker may count nothing
                 refuse_stream(self._options, queue)
-        return [
-            QueuePartition(queue, min(rows, limit or rows)) for queue, rows in ready.items() if rows
-        ] or [QueuePartition("", 0)]
+        return [QueuePartition(queue, self._wanted(rows)) for queue, rows in ready.items()]
+
+    def _wanted(self, ready: int) -> int:
+        return min(ready, self._options.max_messages_per_batch or ready)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueuePartition)
-        if not partition.rows:
-            return
         decoder = Decoder(self._schema)
-        subscription = self._subscribe(partition)
+        subscription, rows = self._subscribe(partition)
+        if subscription is None:
+            return
         try:
             last = 0
-            for chunk in self._chunks(subscription, partition):
+            for chunk in self._chunks(subscription, rows):
                 run = chunk.runs[-1]
                 last = run.first + run.count - 1
                 yield decode(decoder, chunk)
@@ -75,24 +78,54 @@ class QueueBatchReader(DataSourceReader):
         finally:
             subscription.wire.abandon()
 
-    def _subscribe(self, partition: QueuePartition) -> Subscription:
-        prefetch = partition.rows if partition.rows <= PREFETCH_MAX else 0
+    def _subscribe(self, partition: QueuePartition) -> tuple[Subscription | None, int]:
+        """A consumer, and how many messages to read; none when there are no messages."""
 
-        def subscribe(attempt: int) -> Subscription:
+        def subscribe(attempt: int) -> tuple[Subscription | None, int]:
             name = f"sluicemq spark batch {partition.queue}"
             wire = connect(self._options, name, attempt, heartbeat_s=0)
             try:
-                return Subscription(wire, partition.queue, prefetch, exclusive=True)
+                declare = QueueDeclare(queue=partition.queue, passive=True)
+                counted = wire.call(declare, QueueDeclareOk)
+                ready = counted.message_count
+                is_first = not attempt and not attempt_number()
+                others = counted.consumer_count and (partition.rows or not is_first)
+                if not ready and not others:
+                    wire.close()
+                    return None, 0
+                # Another attempt, or another part of the query, may have had the messages while
+                # they were counted: then they are counted again when this one has the queue.
+                is_sure = is_first and ready
+                prefetch = self._wanted(ready) if is_sure else self._options.max_messages_per_batch
+                prefetch = prefetch if prefetch <= PREFETCH_MAX else 0
+                subscription = Subscription(wire, partition.queue, prefetch, exclusive=True)
+                return subscription, self._wanted(ready if is_sure else subscription.count_all())
             except BaseException:
                 wire.abandon()
                 raise
 
         what = f"queue {partition.queue!r}"
-        return persistently(self._options, what, subscribe, transient=(ACCESS_REFUSED,))
+        found = persistently(self._options, what, subscribe, transient=(ACCESS_REFUSED,))
+        self._check_attempt(partition, found[1])
+        return found
 
-    def _chunks(self, subscription: Subscription, partition: QueuePartition) -> Iterator[Chunk]:
-        left = partition.rows
-        chunk = Chunk(partition.queue, 0)
+    def _check_attempt(self, partition: QueuePartition, rows: int) -> None:
+        """A task that runs again after it has acknowledged does not find its messages: an error
+        unless data loss is allowed."""
+        options = self._options
+        if options.ack_mode != ACK_ON_READ or not options.fail_on_data_loss or not attempt_number():
+            return
+        if rows < max(1, partition.rows):
+            raise AmqpError(
+                f"queue {partition.queue!r}: has {rows} messages for a task that runs again, which"
+                f" were {partition.rows}: another attempt may have read and acknowledged them"
+                " (ackMode = onRead, failOnDataLoss = true)"
+            )
+
+    def _chunks(self, subscription: Subscription, rows: int) -> Iterator[Chunk]:
+        queue = subscription.queue
+        left = rows
+        chunk = Chunk(queue, 0)
         poll_s = self._options.poll_timeout_ms / 1000
         heard = time.monotonic()
         is_empty = is_checked = is_asked = False
@@ -100,7 +133,7 @@ class QueueBatchReader(DataSourceReader):
             before = left
             for event in subscription.poll(poll_s):
                 if not is_checked:
-                    check_delivery(self._options, partition.queue, event)
+                    check_delivery(self._options, queue, event)
                     is_checked = True
                 count = min(len(event.tags), left)
                 if not count:
@@ -109,26 +142,26 @@ class QueueBatchReader(DataSourceReader):
                 chunk.add(event, 0, count)
                 if chunk.rows >= CHUNK_ROWS_MAX or chunk.bytes >= CHUNK_BYTES_MAX:
                     yield chunk
-                    chunk = Chunk(partition.queue, 0)
+                    chunk = Chunk(queue, 0)
             if left < before:
                 heard = time.monotonic()
                 is_empty = False
             elif is_empty or time.monotonic() - heard > self._options.timeout_ms / 1000:
-                self._check_loss(partition, left)
+                self._check_loss(queue, left, rows)
                 break
             else:
-                if left == partition.rows and not is_asked:  # counted, and nothing comes
-                    refuse_stream(self._options, partition.queue)
+                if left == rows and not is_asked:  # counted, and nothing comes
+                    refuse_stream(self._options, queue)
                     is_asked = True
                 is_empty = not subscription.count_ready()
         if chunk.rows:
             yield chunk
 
-    def _check_loss(self, partition: QueuePartition, left: int) -> None:
+    def _check_loss(self, queue: str, left: int, rows: int) -> None:
         """The queue gives no more: an error unless data loss is allowed."""
         if self._options.fail_on_data_loss:
             raise AmqpError(
-                f"queue {partition.queue!r}: {left} of {partition.rows} messages that were counted"
+                f"queue {queue!r}: {left} of {rows} messages that were counted"
                 " are gone: expired, or taken by others (failOnDataLoss = true)"
             )
 

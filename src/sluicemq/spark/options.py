@@ -199,7 +199,9 @@ class Options:
         "source",
         "When messages are acknowledged. Streaming: `checkpoint` (default), after the batch is in"
         " the checkpoint. Batch reads: `never` (default), they go back to the queue; or `onRead`,"
-        " when a task has read its queue to the end, and lost if the job fails after that.",
+        " when a task has read its queue to the end, and lost if the job fails after that. A task"
+        " reads to the end whatever Spark wants of it, so `show(1)`, `first` and `limit` empty the"
+        " queue too; `maxMessagesPerBatch` bounds what they take.",
         choices=("default", "checkpoint", "never", "onRead"),
     )
     checkpoint_location: str = option(
@@ -232,7 +234,8 @@ class Options:
         True,
         "source",
         "Fail when wanted offsets are gone by retention, when a finite read finds less than was"
-        " counted, or when a batch cannot be replayed. Else go on with what is there.",
+        " counted, when a task of a batch read with `onRead` runs again and finds less, or when a"
+        " batch cannot be replayed. Else go on with what is there.",
     )
     include_properties: bool = option(
         "includeProperties",

@@ -1,9 +1,11 @@
-"""What a Python worker of Spark does once, whatever tasks it gets."""
+"""What a Python worker of Spark does once, whatever tasks it gets, and knows of its task."""
 
 from __future__ import annotations
 
 import gc
 from functools import cache
+
+from pyspark import TaskContext
 
 
 @cache
@@ -15,3 +17,9 @@ def spare_collections() -> None:
     micro-batch.
     """
     gc.freeze()
+
+
+def attempt_number() -> int:
+    """Of the task that runs here, from 0; 0 outside of tasks."""
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
