@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
@@ -30,12 +29,10 @@ from sluicemq.amqp.events import Deliveries
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.methods import BasicDeliver
 from sluicemq.client.messages import BasicProperties, body_of, content, properties_of
-from sluicemq.errors import Refused
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched, Scratch
 from sluicemq.spark.contents import Run
 from sluicemq.spark.ids import message_id
 from sluicemq.spark.ledger import Ledger, Part
-from sluicemq.spark.queue_stream import split
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import send_all
 
@@ -166,7 +163,8 @@ def test_ids_are_cut_as_they_are_decoded(
 
 def test_ids_that_come_again_are_found_out(tmp_path: Path) -> None:
     """Known ones, those of the batch, and those that stand in the chunk twice."""
-    ledger = Ledger(str(tmp_path), window=100)
+    ledger = Ledger(str(tmp_path), window=100, session="s")
+    ledger.align(0, "")
     ledger.record(1, [Part("q", 2, ["a", "b"]), Part("other", 1, ["c"])])
     batch: set[str] = set()
     assert ledger.repeats("q", ["c", "d"], batch) == []
@@ -197,30 +195,3 @@ def sent(chunk: Chunk) -> Fetched:
         got = ChunkReader(stream).read()
         sender.join()
     return got
-
-
-def test_a_ledger_keeps_what_spark_knows(tmp_path: Path) -> None:
-    ledger = Ledger(str(tmp_path), window=4)
-    for serial in (1, 2, 3, 4):
-        ledger.record(serial, [Part("q", 3, [f"{serial}a", f"{serial}b"])])
-    again = Ledger(str(tmp_path), window=4)
-    names = [f"{serial}a" for serial in (1, 2, 3, 4)]
-    assert again.repeats("q", names, set()) == [2, 3]
-    assert again.repeats("other", ["4a"], set()) == []
-    again.align(3)
-    assert (again.repeats("q", ["4a"], set()), again.batch(4)) == ([], None)
-    assert Ledger(str(tmp_path), window=4).batch(3) == [Part("q", 3, ["3a", "3b"])]
-
-
-def test_a_ledger_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Refused, match=r"ledger = .*cannot be used"):
-        Ledger(str(tmp_path / "file"), 1)
-
-
-@given(st.lists(st.integers(1, 50), max_size=20), st.integers(1, 5))
-def test_chunks_are_split_in_order(rows: list[int], parts: int) -> None:
-    groups = split(list(enumerate(rows)), parts)
-    assert [number for group in groups for number in group] == list(range(len(rows)))
-    assert len(groups) <= parts
-    assert all(groups)

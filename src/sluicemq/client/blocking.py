@@ -29,7 +29,7 @@ from sluicemq.client.session import ClosedByBrokerError
 from sluicemq.client.tls import TlsFiles
 from sluicemq.client.wire import CHANNEL, Wire
 
-__all__ = ["CHANNEL", "BlockingClient", "QueueCounts", "connect"]
+__all__ = ["CHANNEL", "BlockingClient", "QueueCounts", "connect", "counts_of"]
 
 NOT_FOUND: Final = 404
 
@@ -43,6 +43,11 @@ class QueueCounts:
         self.name = answer.queue
         self.messages_ready = answer.message_count
         self.consumers = answer.consumer_count
+
+
+def counts_of(wire: Wire, queue: str) -> QueueCounts:
+    """Of a queue, on any wire; `ClosedByBrokerError` when it is not there."""
+    return QueueCounts(wire.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk))
 
 
 class BlockingClient(Wire):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sluicemq.amqp.methods import QueueDeclare, QueueDeclareOk
+from sluicemq.client.blocking import counts_of
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk
@@ -85,11 +85,10 @@ class QueueBatchReader(DataSourceReader):
             name = f"sluicemq spark batch {partition.queue}"
             wire = connect(self._options, name, attempt, heartbeat_s=0)
             try:
-                declare = QueueDeclare(queue=partition.queue, passive=True)
-                counted = wire.call(declare, QueueDeclareOk)
-                ready = counted.message_count
+                counted = counts_of(wire, partition.queue)
+                ready = counted.messages_ready
                 is_first = not attempt and not attempt_number()
-                others = counted.consumer_count and (partition.rows or not is_first)
+                others = counted.consumers and (partition.rows or not is_first)
                 if not ready and not others:
                     wire.close()
                     return None, 0

@@ -89,7 +89,7 @@ class Session:
         self.id = uuid.uuid4().hex
         self._options = options
         self._ledger = (
-            Ledger(options.ledger, options.dedup_window) if options.exactly_once else None
+            Ledger(options.ledger, options.dedup_window, self.id) if options.exactly_once else None
         )
         self._news = threading.Condition()
         self._signs = Signs(self.id, options.checkpoint_location)
@@ -156,7 +156,7 @@ class Session:
         if self._ended:
             return start
         self.open()
-        self._align(start.get("serial", 0))
+        self._align(start)
         self.confirm(start)
         self._tend()
         if not self._crew.groups:
@@ -183,7 +183,8 @@ class Session:
     def _end(self) -> Offset:
         """Of the batch that was planned."""
         pos = {lane.name: lane.taken for lane in self._lanes}
-        return {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+        end = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+        return end if self._ledger is None else end | {"ledger": self._ledger.id}
 
     def _call_up(self, start: Offset) -> Offset:
         """A batch without rows, for the tasks it has."""
@@ -204,6 +205,8 @@ class Session:
         """Spark has everything up to there in its checkpoint."""
         if offset["session"] != self.id:
             return
+        if self._ledger is not None:
+            self._ledger.settle()
         gone = offset["pos"]
         with self._books:
             groups = self._crew.groups[:]
@@ -398,9 +401,10 @@ class Session:
 
     # Exactly once
 
-    def _align(self, serial: int) -> None:
+    def _align(self, offset: Offset) -> None:
+        serial = offset.get("serial", 0)
         if self._ledger is not None and self._serial != serial:
-            self._ledger.align(serial)
+            self._ledger.align(serial, offset.get("ledger", ""))
             self._serial = serial
 
     def _mark_known(self, planned: Iterable[Planned]) -> list[Part]:
@@ -447,9 +451,9 @@ class Session:
         order, for a sink may have named them by their place."""
         if self._ledger is None:
             return []
-        serial = end.get("serial", 0)
         self.open()
-        self._align(serial)
+        self._align(end)
+        serial = self._serial
         parts = self._ledger.batch(serial)
         if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")

@@ -1,4 +1,5 @@
-"""The driver's part in acknowledging: it hears when a batch is committed, and tells the source.
+"""The driver's part in acknowledging: it hears when a batch is committed, and tells the source. It
+also opens files for the source that only the JVM can (`driver_files.py`).
 
 Registering the source makes the active session listen. Where Spark finds the source by itself, and
 in further sessions of the driver, `listen` does.
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from sluicemq.spark.commits import tell_committed
+from sluicemq.spark.driver_files import serve_files
 
 log = logging.getLogger(__name__)
 
@@ -90,5 +92,6 @@ def listen(session: SparkSession) -> None:
         if session.conf.get(LISTENS, None) is None:
             session.streams.addListener(CommitListener(session))
             session.conf.set(LISTENS, "true")
+            serve_files(session)
     except Exception as error:
         log.warning("the driver cannot listen for commits of format amqp: %s", error)

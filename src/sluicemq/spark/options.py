@@ -257,8 +257,10 @@ class Options:
         "text",
         "",
         "source",
-        "With exactlyOnce: a directory on storage that outlives the driver, for this query alone,"
-        " where the ids of the latest batches are kept.",
+        "With exactlyOnce: where the ids of the latest batches are kept, for this query alone, on"
+        " storage that outlives the driver: a directory of its machine, or a URL of any file system"
+        " that Spark can have a checkpoint on (then the driver is Python, and has registered the"
+        " source).",
         default_words="none",
     )
     dedup_window: int = option(
@@ -489,7 +491,7 @@ class Options:
         elif self.exactly_once:
             raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
         if self.exactly_once and not self.ledger:
-            raise Refused("exactlyOnce = true: needs ledger, a directory")
+            raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
         if self.messages_without_id != FAIL and not self.exactly_once:
             raise Refused(
                 f"messagesWithoutId = {self.messages_without_id!r}: needs exactlyOnce = true, for"
