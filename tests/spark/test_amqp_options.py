@@ -63,6 +63,7 @@ def test_a_password_file_is_read_for_each_connection(tmp_path: Path) -> None:
         ),
         ({"retries": "8"}, "retries = '8': there is no such option .*: reconnectFor"),
         ({"provider": "amqp"}, "provider = 'amqp': .* CREATE TEMPORARY VIEW"),
+        ({"queuePattern": "o.*"}, r"queuePattern = 'o\.\*': .* cannot list queues: list them in"),
         ({"subscribe": "orders"}, "subscribe = 'orders': .* named by queues"),
     ],
 )

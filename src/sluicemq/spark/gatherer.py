@@ -150,6 +150,7 @@ def state_of(lane: Lane) -> list[Any]:
         lane.is_parked,
         lane.overdue_rows,
         lane.lost_rows,
+        lane.reconnects,
         round(lane.outage.seconds, 1) if lane.outage.attempts else None,
         None if failure is None else str(failure),
     ]

@@ -31,6 +31,7 @@ from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.commits import Offset, Signs
 from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.crew import AnyLane, Crew, Group
+from sluicemq.spark.figures import Figures
 from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lane_groups import BYTES_UNLIMITED, LaneGroup, MessageKey, Taken
 from sluicemq.spark.ledger import Ledger, Part
@@ -101,6 +102,7 @@ class Session:
         self._serial = -1
         self._turn = 0
         self._pace = Pace(options, time.monotonic())
+        self._figures = Figures(options)
         self._rows_planned = 0
         """In the last batch."""
         self._rows_bound = ROWS_UNLIMITED
@@ -136,6 +138,7 @@ class Session:
             self._watching.join(LAST_WORD_S)
         self._signs.close()
         self._part()
+        self._figures.close()
         self._server.close()
 
     def _part(self) -> None:
@@ -174,6 +177,7 @@ class Session:
                 self._ended = True
             return start
         self._rows_planned = sum(each.taken.rows for each in taken)
+        self._figures.taken(each.taken for each in taken)
         self._pace.planned(self._rows_planned, time.monotonic())
         self._serial = start.get("serial", 0) + 1
         if self._ledger is not None:
@@ -245,9 +249,13 @@ class Session:
         return self._crew.call, self._options.gatherers if is_called else 0
 
     def gathered(self) -> Offset:
-        """Where a batch could end now, and which brokers are away since how many seconds."""
+        """Where a batch could end now, figures of each queue, and which brokers are away since how
+        many seconds."""
         pos = {lane.name: lane.taken + lane.waiting_rows() for lane in self._lanes}
         found = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
+        with self._books:
+            planned = [each.taken for each in self._planned]
+        found["queues"] = self._figures.report(self._lanes, planned)
         away = {lane.name: lane.outage.seconds for lane in self._lanes if lane.outage.attempts}
         return (
             found | {"away_s": {name: round(s, 1) for name, s in away.items()}} if away else found

@@ -31,7 +31,8 @@ class Place(NamedTuple):
 
 class Taken(NamedTuple):
     """A chunk that was handed out: `position` is that of its last message, `number` the one its
-    server knows it by. `ids` are the messages' if they were asked for, else None."""
+    server knows it by. `ids` are the messages' if they were asked for, else None. So many of them
+    the broker had sent before, `redelivered`."""
 
     lane: str
     queue: str
@@ -40,6 +41,7 @@ class Taken(NamedTuple):
     bytes: int
     number: int
     ids: list[str | None] | None
+    redelivered: int
 
 
 class LaneGroup:
@@ -86,7 +88,8 @@ class LaneGroup:
                 ids = chunk.ids(self._scratch) if has_ids else None
                 number = self._server.offer(chunk)
                 sizes = chunk.rows, chunk.bytes
-                found.append(Taken(name, chunk.queue, position, *sizes, number, ids))
+                again = sum(run.count for run in chunk.runs if run.redelivered)
+                found.append(Taken(name, chunk.queue, position, *sizes, number, ids, again))
         return found
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:

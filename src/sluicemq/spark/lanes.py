@@ -67,6 +67,8 @@ class Lane:
         """Handed out and not acknowledged when the broker's consumer_timeout ended."""
         self.lost_rows = 0
         """Handed out and not acknowledged when connections were lost: they come again."""
+        self.reconnects = 0
+        """Connections after the first."""
         self.outage = Outage(options, f"queue {queue!r}")
         self._options = options
         self.is_parked = False
@@ -238,6 +240,7 @@ class Lane:
         except BaseException:
             wire.abandon()
             raise
+        self.reconnects += self._generation > 0
         self._generation += 1
         self._is_checked = False
         self._taken_at = time.monotonic()

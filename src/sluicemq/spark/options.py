@@ -597,6 +597,11 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
     return (text,) if key.lower() in ALIASES else value
 
 
+NO_PATTERN: Final = (
+    "; AMQP cannot list queues: list them in the program that starts the query (sluicemq ctl"
+    " list_queues, or RabbitMQ's HTTP API) and name them by queues"
+)
+
 RENAMED: Final = {
     "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row",
     "retries": "; say how long a broker may be away: reconnectFor, in milliseconds",
@@ -605,7 +610,8 @@ RENAMED: Final = {
     " OPTIONS (...), or spark.read.format('amqp')",
     "kafka.bootstrap.servers": "; the brokers are named by uris",
     "subscribe": "; the queues are named by queues",
-    "subscribepattern": "; AMQP cannot list queues: name them by queues",
+    "subscribepattern": NO_PATTERN,
+    "queuepattern": NO_PATTERN,
     "topic": "; a sink has exchange and routingKey",
     "maxoffsetspertrigger": "; there is maxMessagesPerBatch",
     "minoffsetspertrigger": "; there is minMessagesPerTrigger",

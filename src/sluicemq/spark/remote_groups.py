@@ -43,6 +43,7 @@ class LaneView:
         self.tried = threading.Event()
         self.overdue_rows = 0
         self.lost_rows = 0
+        self.reconnects = 0
         self.outage = Away()
         self._group = group
         self._is_parked = False
@@ -72,9 +73,8 @@ class LaneView:
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
         """What the process says. `is_current`: it knows of all that it was asked for."""
-        self._rows, self._bytes, self._first, quiet, tried, parked, overdue, lost, away, failure = (
-            state
-        )
+        self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away, failure = state
+        overdue, lost, self.reconnects = counts
         if is_current:
             self._is_parked = parked
             (self.quiet.set if quiet else self.quiet.clear)()

@@ -1,0 +1,111 @@
+"""What a query's progress says of each queue: `latestOffset` of its source, in `lastProgress`.
+
+    depth             messages ready in the broker, when it was last asked, LOOK_S ago at least
+    lag               those, and what was fetched and is in no batch yet
+    unacknowledged    what the broker has sent and waits for: fetched, or in a batch that is not
+                      known to be committed
+    redelivered       messages handed out so far that the broker flagged so
+    reconnects        how often consumers have lost their connection and got another one
+
+The broker is asked on a connection and in a thread of their own, so that no trigger waits for it. A
+depth that is not known is left out, and its lag with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from sluicemq.client.blocking import counts_of
+from sluicemq.client.session import BrokerError
+from sluicemq.client.wire import Wire
+from sluicemq.spark.connecting import connect
+from sluicemq.spark.lane_groups import Taken
+from sluicemq.spark.options import Options
+
+LOOK_S: Final = 1.0
+
+
+class Gathering(Protocol):
+    """What is asked of a lane."""
+
+    queue: str
+    reconnects: int
+
+    def waiting_rows(self) -> int: ...
+
+
+class Figures:
+    """Of one session."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._redelivered: Counter[str] = Counter()
+        self._depths: dict[str, int] = {}
+        self._looked_at = float("-inf")
+        self._looking: threading.Thread | None = None
+        self._wire: Wire | None = None
+        self._attempts = 0
+
+    def taken(self, found: Iterable[Taken]) -> None:
+        """These were handed out."""
+        for each in found:
+            self._redelivered[each.queue] += each.redelivered
+
+    def report(
+        self, lanes: Iterable[Gathering], planned: Iterable[Taken]
+    ) -> dict[str, dict[str, int]]:
+        """By queue; `planned` are in batches not known to be committed."""
+        self._look()
+        waiting: Counter[str] = Counter()
+        reconnects: Counter[str] = Counter()
+        for lane in lanes:
+            waiting[lane.queue] += lane.waiting_rows()
+            reconnects[lane.queue] += lane.reconnects
+        out = waiting.copy()
+        for each in planned:
+            out[each.queue] += each.rows
+        found: dict[str, dict[str, int]] = {}
+        for queue in self._options.queues:
+            depth = self._depths.get(queue)
+            known = {} if depth is None else {"depth": depth, "lag": depth + waiting[queue]}
+            found[queue] = known | {
+                "unacknowledged": out[queue],
+                "redelivered": self._redelivered[queue],
+                "reconnects": reconnects[queue],
+            }
+        return found
+
+    def close(self) -> None:
+        """Ask no more."""
+        if self._wire is not None:
+            self._wire.abandon()
+
+    def _look(self) -> None:
+        """Begin to ask the broker, unless that was done just now."""
+        now = time.monotonic()
+        is_looking = self._looking is not None and self._looking.is_alive()
+        if is_looking or now - self._looked_at < LOOK_S:
+            return
+        self._looked_at = now
+        self._looking = threading.Thread(target=self._count, name="amqp depths", daemon=True)
+        self._looking.start()
+
+    def _count(self) -> None:
+        try:
+            if self._wire is None:
+                name = "sluicemq spark depths"
+                self._wire = connect(self._options, name, self._attempts, heartbeat_s=0)
+            wire = self._wire
+            self._depths = {
+                queue: counts_of(wire, queue).messages_ready for queue in self._options.queues
+            }
+        except BrokerError:  # the lanes tell it, and try again
+            self._attempts += 1
+            self._depths = {}
+            if self._wire is not None:
+                self._wire.abandon()
+                self._wire = None
