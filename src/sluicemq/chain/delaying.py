@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.storage.quarantine import Wanted
     from sluicemq.storage.queue_index import QueueIndex
 
 DUE: Final = struct.Struct(">Q")
@@ -95,7 +96,7 @@ class HoldingQueue(ClassicShell):
     def configure(self, policy: EffectivePolicy | None) -> None:
         super().configure(None)
 
-    def suspected(self) -> list[Place]:
+    def suspected(self) -> list[Place | Wanted]:
         return [*super().suspected(), *self.delayer.suspected()]
 
     def receive(self, message: object) -> None:

@@ -17,7 +17,7 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.chain.delivery_counts import counted
 from sluicemq.limits import SUSPECTS_MAX
 from sluicemq.model.batch import ADDRESSED
-from sluicemq.queues.effects import DeadLetter, Deliver, Got
+from sluicemq.queues.effects import Comebacks, DeadLetter, Deliver, Got
 from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def fails(handle: Callable[[T], object], item: T) -> bool:
     return False
 
 
-def at_hand(queue: ClassicShell) -> list[Place]:
+def at_hand(queue: ClassicShell) -> list[Place | Wanted]:
     """Messages of the effect that was being made real."""
     effect = queue.at
     if isinstance(effect, DeadLetter):
-        return died(queue, effect)
+        return [*died(queue, effect)]
     if isinstance(effect, Deliver) and effect.returned is not None:
-        return came_back(effect.lot, effect.contents, effect.address)
+        return came_back(effect.lot, effect.contents, effect.address, effect.returned)
     if isinstance(effect, Got) and effect.returned is not None and effect.content is not None:
-        return came_back(effect.lot, [effect.content], effect.address)
+        return came_back(effect.lot, [effect.content], effect.address, effect.returned)
     return []
 
 
@@ -79,14 +79,23 @@ def died(queue: ClassicShell, effect: DeadLetter) -> list[Place]:
     return [places[each] for each in unmanageable(letters, items, plain)]
 
 
-def came_back(lot: int, contents: list[bytes], address: bytes) -> list[Place]:
-    """Of messages that get the header that counts how often they have come back."""
+def came_back(
+    lot: int, contents: list[bytes], address: bytes, returned: Comebacks
+) -> list[Place | Wanted]:
+    """Of messages that get the header that counts how often they have come back. Those that nobody
+    will acknowledge are in no lot: the queue has let go of them, but the journal has not heard it,
+    so they are there again when it is read."""
 
     def marked(content: bytes) -> object:
         return counted([content], address, [1])
 
     plain = NO_ADDRESS + PLAIN if address == ADDRESSED else PLAIN
-    return [(lot, place) for place in unmanageable(marked, contents, plain)]
+    found = unmanageable(marked, contents, plain)
+    if lot:
+        return [(lot, place) for place in found]
+    if not returned.persistent:
+        return []
+    return [Wanted(returned.positions[place], contents[place]) for place in found]
 
 
 def places_in(parts: Parts) -> list[Place]:
@@ -103,8 +112,10 @@ def suspects(queue: ClassicShell) -> list[Wanted]:
     return [each for each in found if each is not None]
 
 
-def wanted(queue: ClassicShell, place: Place) -> Wanted | None:
+def wanted(queue: ClassicShell, place: Place | Wanted) -> Wanted | None:
     """A message to be set aside; None: it does not last, or nobody knows which it is."""
+    if isinstance(place, Wanted):
+        return place
     number, index = place
     lot = queue.machine.lots.get(number)
     if lot is None or not lot.chunk.persistent:

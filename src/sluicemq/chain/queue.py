@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.machine import QueueMachine
     from sluicemq.replication.replicator import Replicator
     from sluicemq.storage.entries import Run, StreamFiles
+    from sluicemq.storage.quarantine import Wanted
     from sluicemq.storage.queue_index import QueueIndex
 
 FIRST_LANE: Final = 2
@@ -282,9 +283,9 @@ class ClassicShell(Queue):
     def crashed(self, error: Exception) -> None:
         self.vhost.crashed(self, error)
 
-    def suspected(self) -> list[Place]:
+    def suspected(self) -> list[Place | Wanted]:
         """After a fault: the messages that it, or who works for it, cannot handle."""
-        found = at_hand(self)
+        found: list[Place | Wanted] = at_hand(self)
         if self.upkeep.republisher is not None:
             found += self.upkeep.republisher.suspected()
         return found
@@ -420,10 +421,12 @@ class ClassicShell(Queue):
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
             if effect.returned is not None:
-                effect.contents = counted(effect.contents, effect.address, effect.returned)
+                counts = effect.returned.counts
+                effect.contents = counted(effect.contents, effect.address, counts)
         elif isinstance(effect, Got):
             if effect.returned is not None and effect.content is not None:
-                [effect.content] = counted([effect.content], effect.address, effect.returned)
+                counts = effect.returned.counts
+                [effect.content] = counted([effect.content], effect.address, counts)
         elif isinstance(effect, Deleted):
             self.leave(effect)
             return

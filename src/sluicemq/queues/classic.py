@@ -276,7 +276,7 @@ class ClassicQueue(QueueMachine):
             positions = range(
                 chunk.position + places.start, chunk.position + places.stop, places.step
             )
-            returned = self.returned(positions) if chunk.redelivered else None
+            returned = None if self.returns is None else self.returns.of(chunk, positions)
             if consumer.no_ack:
                 self.release_chunk(chunk, contents, positions, effects)
             else:
@@ -418,10 +418,6 @@ class ClassicQueue(QueueMachine):
                 work += self.give_back(lot, first, last)
         return work
 
-    def returned(self, positions: range) -> list[int] | None:
-        """How often messages that are delivered again have come back, where that is counted."""
-        return None if self.returns is None else self.returns.of(positions)
-
     def give_back(self, lot: Lot, start: int, end: int) -> int:
         """Unsettled messages become ready again, at their positions. Returns the units of work it
         was."""
@@ -460,7 +456,7 @@ class ClassicQueue(QueueMachine):
         contents = [chunk.contents[chunk.start]]
         position = chunk.position + chunk.start
         positions = range(position, position + 1)
-        returned = self.returned(positions) if chunk.redelivered else None
+        returned = None if self.returns is None else self.returns.of(chunk, positions)
         size = len(contents[0])
         self.depth.ready -= 1
         self.depth.ready_bytes -= size

@@ -5,13 +5,22 @@ Effects with a `channel` are posted to that channel as they are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.commands import Receipt
     from sluicemq.queues.consumers import Consumer
+
+
+class Comebacks(NamedTuple):
+    """How often messages that are delivered again have come back, where that is counted; what they
+    are besides tells who is to blame if they cannot be delivered."""
+
+    counts: list[int]
+    positions: range
+    persistent: bool
 
 
 class Deliver:
@@ -40,7 +49,7 @@ class Deliver:
         number: int,
         redelivered: bool,
         cost: int,
-        returned: list[int] | None = None,
+        returned: Comebacks | None = None,
     ) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
@@ -176,7 +185,7 @@ class Got:
         number: int,
         redelivered: bool,
         ready: int,
-        returned: list[int] | None = None,
+        returned: Comebacks | None = None,
     ) -> None:
         self.channel = channel
         self.content = content

@@ -10,11 +10,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.limits import RETURN_BYTES
+from sluicemq.queues.effects import Comebacks
 from sluicemq.queues.pieces import RETURNS_A_UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from sluicemq.queues.chunk import Chunk
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
 
@@ -52,9 +54,13 @@ class Returns:
             start = stretches[-1][1]
         return stretches
 
-    def of(self, positions: Sequence[int]) -> list[int]:
-        """How often each has; 0: never, or it was before a restart."""
-        return [self.counts.get(position, 0) for position in positions]
+    def of(self, chunk: Chunk, positions: range) -> Comebacks | None:
+        """How often each of these messages of a chunk has; 0: never, or it was before a restart.
+        None: they have not been delivered before."""
+        if not chunk.redelivered:
+            return None
+        counts = [self.counts.get(position, 0) for position in positions]
+        return Comebacks(counts, positions, chunk.persistent)
 
     def forget(self, positions: Iterable[int], depth: Depth) -> None:
         """They have left the queue for good."""

@@ -29,7 +29,7 @@ from sluicemq.storage.fsck import Check
 from sluicemq.storage.inspection import BODY_SHOWN, inspect
 
 from ..storage.files import DictFiles
-from .client import PERSISTENT, Broker
+from .client import NO_PROPERTIES, PERSISTENT, Broker
 from .test_transactions import found_after_a_crash
 from .test_upkeep import declare, pass_time, to
 
@@ -278,6 +278,35 @@ def test_what_cannot_be_counted(monkeypatch: pytest.MonkeyPatch, by_get: bool) -
         assert bench.crashes() == crashes
         consumer.lose()
     assert (bench.state(), len(bench.kept()), bench.ready("q")) == ("running", 1, 2)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("by_get", [False, True])
+def test_what_cannot_be_counted_for_who_acknowledges_nothing(
+    monkeypatch: pytest.MonkeyPatch, by_get: bool, persistent: bool
+) -> None:
+    """It is out at nobody when that fails. A transient one is gone after the first time."""
+    raising(monkeypatch, delivery_counts, "marked", lambda content, _: content)
+    bench = Bench()
+    declare(bench.client, "q", durable=True, delivery_limit=5)
+    bench.client.publish(1, "q", POISON, raw=PERSISTENT if persistent else NO_PROPERTIES)
+    bench.publish(b"2")
+    for crashes in (1, 2) if persistent else (1, 1):
+        first = bench.connect()
+        first.open(1)
+        first.send(1, m.BasicConsume(queue="q"))
+        first.lose()
+        consumer = bench.connect()
+        consumer.open(1)
+        if by_get:
+            consumer.send(1, m.BasicGet(queue="q", no_ack=True))
+        else:
+            consumer.send(1, m.BasicConsume(queue="q", no_ack=True))
+        bench.wait()
+        assert bench.crashes() == crashes
+        consumer.lose()
+    assert (bench.state(), len(bench.kept())) == ("running", int(persistent))
+    assert bench.ready("q") == int(persistent)
 
 
 @pytest.mark.parametrize("function", ["letter_of", "kind_and_number"])

@@ -209,7 +209,7 @@ class SideBySide:
         pair.unwritten.append((model.channel.name, deliver.cost))
         self.remember(pair, deliver.lot, positions)
         assert (deliver.lot == 0) == consumer.no_ack
-        counts = deliver.returned or [0] * len(deliver.contents)
+        counts = deliver.returned.counts if deliver.returned else [0] * len(deliver.contents)
         return [
             (
                 "deliver",
@@ -248,7 +248,7 @@ class SideBySide:
                 return ("got", name, None, 0)
             self.remember(pair, effect.lot, [pair.positions[effect.content]])
             seen = (effect.content, effect.address, effect.number, effect.redelivered)
-            (returns,) = effect.returned or [0]
+            (returns,) = effect.returned.counts if effect.returned else [0]
             return ("got", name, (*seen, returns, effect.lot != 0), effect.ready)
         if isinstance(effect, Inspected):
             return ("inspected", effect.ready, effect.consumers)

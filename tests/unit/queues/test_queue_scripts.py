@@ -186,7 +186,7 @@ class Interpreter:
         if deliver.redelivered:
             words = " ".join(f"{word}*" for word in words.split())
         if deliver.returned:
-            words += f" returned {' '.join(map(str, deliver.returned))}"
+            words += f" returned {' '.join(map(str, deliver.returned.counts))}"
         of = f" of {queue.name}" * (len(self.queues) > 1)
         return f"{deliver.consumer.tag} <- {words}{of}"
 
@@ -196,7 +196,7 @@ class Interpreter:
         number = int.from_bytes(got.content[:8])
         if got.lot:
             queue.out[number] = (got.lot, 0)
-        returned = f" returned {got.returned[0]}" if got.returned else ""
+        returned = f" returned {got.returned.counts[0]}" if got.returned else ""
         return f"got {number}{'*' * got.redelivered}{returned}, {got.ready} left"
 
     def do_queue(self, plain: list[str], options: dict[str, str]) -> list[str]:
