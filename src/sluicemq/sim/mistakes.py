@@ -73,19 +73,29 @@ class Mistakes:
             return
         queues = self.sound(node)
         if queues and self.random.randrange(100) < QUEUE_PERCENT:
-            queue = self.random.choice(queues)
-            workers = workers_of(queue)
-            is_spared = not workers or self.random.randrange(2)
-            self.strike(queue if is_spared else self.random.choice(workers), None)
+            self.strike(self.random.choice(self.of_one_kind(queues)), None)
             return
         victims = [peer for peer in self.work.peers[1:] if not peer.over and not peer.leaving]
-        if victims:
+        publishing = [peer for peer in victims if peer.socket.reader.publishes_now]
+        if self.everywhere and publishing and self.random.randrange(2):
+            peer = self.random.choice(publishing)
+            self.strike(peer.socket.reader.intake, peer)
+            peer.socket.reader.intake.schedule()
+        elif victims:
             peer = self.random.choice(victims)
             reader = peer.socket.reader
             kinds = [reader, reader, reader.writer, *reader.channels.values()]
-            if self.everywhere:
-                kinds += [reader.intake] * 3
             self.strike(self.random.choice(kinds), peer)
+
+    def of_one_kind(self, queues: list[Actor]) -> list[Actor]:
+        """These queues; or, of them and of who works for them, all that are of one kind."""
+        if not self.everywhere:
+            return queues
+        kinds: dict[type[Actor], list[Actor]] = {}
+        for queue in queues:
+            for actor in (queue, *workers_of(queue)):
+                kinds.setdefault(type(actor), []).append(actor)
+        return self.random.choice([*kinds.values()])
 
     def strike_vital(self, node: Node) -> None:
         """Those that seldom have a turn get one for it."""
