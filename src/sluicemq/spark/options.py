@@ -450,7 +450,8 @@ class Options:
             if found is None:
                 if key.lower() in IGNORED:
                     continue
-                now = RENAMED.get(key.lower(), "")
+                kafka = KAFKA_CLIENTS if key.lower().startswith("kafka.") else ""
+                now = RENAMED.get(key.lower(), kafka)
                 raise Refused(f"{key} = {text!r}: there is no such option of format amqp{now}")
             name, declared = found
             if declared.name in SPARKS_OWN[side]:
@@ -479,7 +480,8 @@ class Options:
             raise Refused("password: give it, or passwordFile, not both")
         addresses = self.addresses
         if side == "source" and not self.queues:
-            raise Refused("queue: is missing; say which queue to read")
+            why = "" if given else NO_TABLES
+            raise Refused(f"queue: is missing; say which queue to read{why}")
         if len(set(self.queues)) < len(self.queues):
             raise Refused(f"queues = {','.join(self.queues)!r}: a queue is named twice")
         if not self.is_stream:
@@ -601,21 +603,31 @@ NO_PATTERN: Final = (
     "; AMQP cannot list queues: list them in the program that starts the query (sluicemq ctl"
     " list_queues, or RabbitMQ's HTTP API) and name them by queues"
 )
+NO_TABLES: Final = (
+    ". There are no tables of it, for Spark hands their options to a Python source when they are"
+    " created, and none when they are read: use CREATE TEMPORARY VIEW orders USING amqp"
+    " OPTIONS (...), or spark.read.format('amqp')"
+)
+KAFKA_CLIENTS: Final = "; options of Kafka's client have others in their place: docs/spark-kafka.md"
 
 RENAMED: Final = {
     "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row",
     "retries": "; say how long a broker may be away: reconnectFor, in milliseconds",
-    "provider": ". There are no tables of it, for Spark hands their options to a Python source when"
-    " they are created, and none when they are read: use CREATE TEMPORARY VIEW orders USING amqp"
-    " OPTIONS (...), or spark.read.format('amqp')",
+    "provider": NO_TABLES,
     "kafka.bootstrap.servers": "; the brokers are named by uris",
     "subscribe": "; the queues are named by queues",
     "subscribepattern": NO_PATTERN,
     "queuepattern": NO_PATTERN,
+    "assign": "; a stream has one partition, its queue: name it by queues",
     "topic": "; a sink has exchange and routingKey",
     "maxoffsetspertrigger": "; there is maxMessagesPerBatch",
     "minoffsetspertrigger": "; there is minMessagesPerTrigger",
     "startingoffsetsbytimestamp": "; startingOffsets takes a time",
+    "startingtimestamp": "; startingOffsets takes a time",
+    "endingoffsetsbytimestamp": "; endingOffsets takes an offset, or next",
+    "endingtimestamp": "; endingOffsets takes an offset, or next",
+    "groupidprefix": "; queues have no groups: give each query a queue of its own",
+    "kafka.group.id": "; queues have no groups: give each query a queue of its own",
     "includeheaders": "; headers are a column, like all properties: includeProperties",
 }
 """What is said of options of earlier versions, of Spark's, and of its Kafka source."""

@@ -1,0 +1,77 @@
+"""Goal: the SQL that docs/spark-languages.md shows works. Method: it is taken out of it and run by
+spark-sql, on a real broker.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import broker
+from sluicemq.spark.session import JAVA_QUICK
+from spark.amqp_messages import Broker, numbered
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-languages.md"
+HOME = Path(pyspark.__file__).parent
+RUN_S = 300
+
+
+@pytest.fixture(autouse=True)
+def queues(amqp: Broker) -> None:
+    amqp.declare("lang.orders")
+    amqp.declare("lang.copy")
+
+
+def pieces(language: str, url: str, folder: Path) -> list[str]:
+    """Those in one language, at home here."""
+    text = PAGE.read_text(encoding="utf-8")
+    text = text.replace("AMQP_URL", url).replace("/data/lang", str(folder))
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a program prints; it must succeed."""
+    environment = broker.ENVIRONMENT | {
+        "SPARK_HOME": str(HOME),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_TOOL_OPTIONS": JAVA_QUICK,
+    }
+    environment.pop("SPARK_REMOTE", None)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def spark_program(name: str) -> list[str]:
+    """One of Spark's own, on one core; without a folder for a Hive metastore."""
+    settings = {"spark.ui.enabled": "false", "spark.sql.catalogImplementation": "in-memory"}
+    conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+    return [str(HOME / "bin" / name), "--master", "local[1]", *conf]
+
+
+def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: Path) -> None:
+    amqp.publish("lang.orders", numbered(10))
+    views = pieces("sql", amqp.url, tmp_path)
+    assert len(views) == 2
+    script = tmp_path / "orders.sql"
+    script.write_text("\n".join(views))
+    printed = run(tmp_path, *spark_program("spark-sql"), "-f", str(script))
+    assert "0\tNULL\n" in printed
+    assert sorted(int(body) for _, body in amqp.take("lang.copy", 10)) == list(range(10))
+    assert amqp.ready("lang.orders", 10) == 10
