@@ -41,8 +41,32 @@ SEEN_MAX: Final = 1 << 16
 """After so many messages older ones count less for what is not body."""
 
 
+NO_LOTS: Final = cast("deque[tuple[int, str]]", ())
+"""In place of a deque, which takes its 760 bytes empty, too."""
+
+
 class Limits:
     """Of one queue. `now_ms` is the time of its last Tick."""
+
+    __slots__ = (
+        "_queue",
+        "came_ms",
+        "dead_letters",
+        "doomed",
+        "dying",
+        "dying_bytes",
+        "expiring",
+        "framing_bytes",
+        "has_limit",
+        "more",
+        "now_ms",
+        "reading",
+        "refuses",
+        "restless",
+        "seen",
+        "seen_bytes",
+        "settings",
+    )
 
     def __init__(self, queue: ClassicQueue) -> None:
         self._queue = ref(queue)
@@ -63,7 +87,7 @@ class Limits:
         self.dying = 0
         """Messages at the broker's own publisher."""
         self.dying_bytes = 0
-        self.doomed: deque[tuple[int, str]] = deque()
+        self.doomed = NO_LOTS
         """Lots that wait for being republished, and why they died."""
         self.reading: dict[Chunk, int] = {}
         """Bodies of doomed lots that were asked for, with their lots."""
@@ -114,7 +138,7 @@ class Limits:
             queue.serve(effects)
         self.now_ms = now_ms
         if queue.deleted:
-            self.doomed.clear()
+            self.doomed = NO_LOTS
             self.restless = self.more = False
             return
         if self.doomed:
@@ -361,6 +385,8 @@ class Limits:
         number = queue.next_lot
         queue.next_lot += 1
         queue.keep_lot(number, lot.split_off(queue.queue, start, end))
+        if self.doomed is NO_LOTS:
+            self.doomed = deque()
         self.doomed.append((number, reason))
         self.restless = True
 

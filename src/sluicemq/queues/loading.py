@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class Loading(Places):
     """The side of the queue that looks at the disk."""
 
+    __slots__ = ()
+
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
         """What the disk is to do next for this queue. `hungry`: somebody would take more;
         `writing`: it may be written to."""
@@ -169,7 +171,7 @@ class Loading(Places):
 
     def stays_in_ram(self) -> None:
         """What was being written was not."""
-        self.outgoing.extendleft(reversed(self.in_flight))
+        self.outgoing = deque([*self.in_flight, *self.outgoing])
         self.in_flight = []
 
     def _seek(self) -> IndexRead:

@@ -25,7 +25,7 @@ from sluicemq.limits import TRIM_MESSAGES
 from sluicemq.queues.chunk import Chunk, copy_of, divided, position_of
 from sluicemq.queues.loading import Loading
 from sluicemq.queues.requeued import Requeued
-from sluicemq.queues.subqueues import DELTA, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
+from sluicemq.queues.subqueues import DELTA, NO_CHUNKS, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
 from sluicemq.storage.queue_index import IndexRead
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 class Backing(Loading):
     """The ready messages of one queue, and their ways in and out."""
+
+    __slots__ = ()
 
     # -- in and out
 
@@ -56,7 +58,7 @@ class Backing(Loading):
         if chunks and chunks[-1].accepts_batch(batch, expiry):
             chunks[-1].append(contents)
         else:
-            chunks.append(self.chunk_of(batch, expiry))
+            tail.own().append(self.chunk_of(batch, expiry))
         tail.count += count
         tail.ram += count
         self.depth.ram_messages += count
@@ -169,10 +171,9 @@ class Backing(Loading):
             leaving,
         ]
         for queue in queues:
-            queue.chunks = deque()
             queue.clear()
         self.returned = Requeued()
-        self.outgoing.clear()
+        self.outgoing = NO_CHUNKS
         self.in_flight.clear()
         self.delta.clear()
         self.epoch += 1
@@ -311,6 +312,8 @@ class Backing(Loading):
             self.depth.footprint -= chunk.footprint()
             chunk.drop_bodies()
         if self.index.missing(chunk.positions()):
+            if self.outgoing is NO_CHUNKS:
+                self.outgoing = deque()
             self.outgoing.append(chunk)
         else:
             self.depth.footprint -= chunk.footprint()

@@ -5,12 +5,11 @@ This is state; `loading.py` brings it what is on disk, `paging.py` moves it abou
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.requeued import Requeued
-from sluicemq.queues.subqueues import MOVES, Q1, Q2, Q3, Q4, Delta, SubQueue
+from sluicemq.queues.subqueues import MOVES, NO_CHUNKS, Q1, Q2, Q3, Q4, Delta, SubQueue
 from sluicemq.storage.positions import Mark, first_of_priority
 
 if TYPE_CHECKING:
@@ -28,6 +27,35 @@ class Places:
     are always permitted (the entries of a segment).
     """
 
+    __slots__ = (
+        "betas_min",
+        "condemned",
+        "converting",
+        "delivered",
+        "delta",
+        "depth",
+        "disk_reads",
+        "disk_writes",
+        "durable",
+        "epoch",
+        "fetched",
+        "in_flight",
+        "index",
+        "io_batch",
+        "lazy",
+        "lost",
+        "next_position",
+        "outgoing",
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+        "returned",
+        "target",
+        "to_store",
+        "to_store_count",
+    )
+
     def __init__(self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool) -> None:
         self.depth = depth
         self.index = index
@@ -43,7 +71,7 @@ class Places:
         self.delta = Delta()
         self.returned = Requeued()
         """The front of q4, counted in it. Some may be without their bodies."""
-        self.outgoing: deque[Chunk] = deque()
+        self.outgoing = NO_CHUNKS
         self.in_flight: list[Chunk] = []
         """What the write job that is under way will free."""
         self.to_store: list[Chunk] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from sluicemq.queues.chunk import position_of
 
@@ -38,6 +38,11 @@ MOVES: Final[dict[tuple[str, str], str]] = {
 """Every legal move, and when it is made."""
 
 
+NO_CHUNKS: Final = cast("deque[Chunk]", ())
+"""In place of a deque that has had nothing yet: each queue has five, and one that is empty takes
+760 bytes."""
+
+
 class SubQueue:
     """One of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
 
@@ -45,24 +50,30 @@ class SubQueue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.chunks: deque[Chunk] = deque()
+        self.chunks: deque[Chunk] = NO_CHUNKS
         self.count = 0
         self.ram = 0
 
+    def own(self) -> deque[Chunk]:
+        """The chunks, to add to them."""
+        if self.chunks is NO_CHUNKS:
+            self.chunks = deque()
+        return self.chunks
+
     def add(self, chunk: Chunk) -> None:
         """At the new end."""
-        self.chunks.append(chunk)
+        self.own().append(chunk)
         self._counted(chunk, 1)
 
     def add_first(self, chunk: Chunk) -> None:
         """At the old end."""
-        self.chunks.appendleft(chunk)
+        self.own().appendleft(chunk)
         self._counted(chunk, 1)
 
     def insert(self, chunk: Chunk) -> None:
         """At its place; all chunks are in the order of their positions."""
         place = bisect_left(self.chunks, position_of(chunk), key=position_of)
-        self.chunks.insert(place, chunk)
+        self.own().insert(place, chunk)
         self._counted(chunk, 1)
 
     def take_first(self, count: int) -> Chunk:
@@ -90,7 +101,7 @@ class SubQueue:
             self.ram += left
 
     def clear(self) -> None:
-        self.chunks.clear()
+        self.chunks = NO_CHUNKS
         self.count = self.ram = 0
 
 
