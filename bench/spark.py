@@ -2,6 +2,7 @@
 
     python bench/spark.py [--messages 1000000] [--rows 2000000] [--minutes 0]
                           [--flow 0] [--broker sluicemq|rabbitmq] [--tables REGEX]
+                          [--conf NAME=VALUE]
 
 Rows a second of 1 KiB bodies through one broker on loopback, best of `--repeats` runs of each case
 in turn. The source reads a full queue or stream into Spark's `noop` sink; its rate is over the time
@@ -535,7 +536,7 @@ def flow(bench: Bench, seconds: float) -> None:
         stopping.set()
         thread.join()
     took = sorted(took * 1000 for sent, took in sent_and_took if sent >= began)
-    at = {name: took[int(len(took) * part)] for name, part in (("p50", 0.5), ("p99", 0.99))}
+    at = {name: round(took[int(len(took) * part)]) for name, part in (("p50", 0.5), ("p99", 0.99))}
     sizes = statistics.median(p["numInputRows"] for p in busy)
     print(f"\n{len(took):,} rows at {FLOW_RATE:,} a second, ms: {at}, max {took[-1]:.0f}")
     print(f"  a micro-batch of {sizes:,.0f} rows, ms (median):")
