@@ -2,11 +2,16 @@
 
     rotate   the journal begins file c; files before c - 1 are to go
     flush    queues with something in those files write what is alive and not in a segment yet
-    sync     all segment files that were written to, each in the lane of its queue
-    wait     until the journal has all that the queues' states know: what has left a queue may have
-             made room for something that is only on its way to the journal
+    look     at each queue that has changed: its state; its segment files are synced, each in the
+             lane of its queue; then at the files of streams, then at the definitions
+    wait     until the journal has all that was seen: what has left a queue may have made room for
+             something that is only on its way to the journal
     save     the checkpoint says what is durable where
     delete   journal files that neither this checkpoint nor the one before needs
+
+All of that in pieces, for there may be very many queues. So their states are not of one moment:
+each has at least what the files before c - 1 have of its queue, and what came later is in those
+that stay, which are replayed over it. The definitions are of one moment, behind all states.
 
 One at a time; when the journal has rotated meanwhile, the next one begins at once. The last one of
 a broker's life flushes everything and says that it is clean.
@@ -14,7 +19,8 @@ a broker's life flushes everything and says that it is clean.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
@@ -22,6 +28,8 @@ from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_sta
 from sluicemq.storage.journal import DIRECTORY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from sluicemq.chain.message_store import MessageStore
     from sluicemq.chain.queue import ClassicShell, Queue
     from sluicemq.storage.entries import StreamFiles
@@ -29,6 +37,12 @@ if TYPE_CHECKING:
 
 EVERYTHING = 1 << 62
 """A position behind all others."""
+
+MARK_WORK: Final = 1
+TELL_WORK: Final = 4
+LOOK_WORK: Final = 10
+DEFINITIONS_WORK: Final = 200
+"""Units of work of a piece."""
 
 
 class Flush:
@@ -114,22 +128,30 @@ class Checkpoints(Actor):
         self.saved_cut = 0
         """That of the last one."""
         self.flushing: dict[Queue, None] = {}
+        self.telling = False
+        """Not all queues that have something to flush know it yet."""
+        self.again = False
+        """While it looked a queue has had a fault: what was seen of that does not do."""
+        self.looked = False
+        """All was seen, and the journal has it."""
         self.syncing = 0
-        """Jobs, and the message store, that a checkpoint whose snapshot was taken waits for."""
+        """Jobs under way."""
         self.touched: dict[ClassicShell, None] = {}
-        """Queues that have changed since the last snapshot."""
+        """Queues that have changed since they were looked at."""
         self.held: dict[Queue, None] = {}
         """Queues that are being read back after a fault."""
         self.states: dict[int, bytes] = {}
-        """Of all durable queues, as of the last snapshot."""
+        """Of all durable queues, as they were last seen."""
         self.streams: list[StreamFiles] = []
-        """Of all streams, as of the last snapshot."""
+        """Of all streams, likewise."""
         self.definitions = b""
+        self.seen_sequence = 0
+        """Of the journal's last group before it began to look."""
         self.closing = False
         self.closed = False
 
     def touch(self, queue: ClassicShell) -> None:
-        """Its state is not what it was at the last snapshot; of a deleted one nothing is said."""
+        """Its state is not what was last seen of it; of a deleted one nothing is said."""
         if not queue.machine.deleted:
             self.touched[queue] = None
 
@@ -139,9 +161,10 @@ class Checkpoints(Actor):
 
     def hold(self, queue: Queue) -> None:
         """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
-        has been read back, but for one whose snapshot has been taken."""
+        has been read back, but for one that has been looked for already."""
         self.held[queue] = None
-        if self.flushing:
+        self.again = True
+        if self.telling or self.flushing:
             self.flushing[queue] = None
 
     def keep(self, queue: ClassicShell, found: RecoveredQueue) -> None:
@@ -168,8 +191,7 @@ class Checkpoints(Actor):
         cut = store.journal.number - 1
         if self.cut or store.sealed or cut <= max(self.saved_cut, store.journal.first):
             return
-        marks = store.journal.marks_before(cut)
-        self._start(cut, {queue: upto for queue, upto in marks.items() if upto})
+        self._start(cut, store.journal.marks_before(cut))
 
     def close(self) -> None:
         """The broker stops, and everybody has left: flush everything."""
@@ -187,69 +209,116 @@ class Checkpoints(Actor):
         elif not self.cut and store.commit is None and store.group.is_empty():
             queues = store.broker.durable_queues
             marks = dict.fromkeys(queues, EVERYTHING)
-            store.journal.next_file()  # should something come after the snapshot, it is in there
-            self._start(store.journal.number, marks)
+            store.journal.next_file()  # should something come after that, it is in there
+            self._start(store.journal.number, [marks])
 
-    def _start(self, cut: int, marks: dict[int, int]) -> None:
+    def _start(self, cut: int, marks: Iterable[dict[int, int]]) -> None:
+        """`marks`: what has to be flushed, as Journal.marks has it of a file."""
         self.cut = cut
         self.flushing.update(dict.fromkeys(self.held))
-        for queue_id, upto in marks.items():
-            queue = self.store.broker.durable_queues.get(queue_id)
-            if queue is not None:
+        self.telling = True
+        self.begin(self._tell(marks))
+
+    def _tell(self, marks: Iterable[dict[int, int]]) -> Iterator[int]:
+        """Have the queues flush; a piece is one of them."""
+        ends: dict[int, int] = {}
+        for each in marks:
+            for queue_id, upto in each.items():
+                ends[queue_id] = max(upto, ends.get(queue_id, 0))
+                yield MARK_WORK
+        queues = self.store.broker.durable_queues
+        for queue_id, upto in ends.items():
+            queue = queues.get(queue_id)
+            if queue is not None and upto:
                 self.flushing[queue] = None
                 queue.post(Flush(upto))
+                yield TELL_WORK
+        self.telling = False
         if not self.flushing:
-            self._sync()
+            yield from self._look()
 
     def flushed(self, message: Flushed) -> None:
         """One queue less to wait for."""
-        if self.flushing.pop(message.queue, self) is None and not self.flushing:
-            self._sync()
+        was_last = self.flushing.pop(message.queue, self) is None and not self.flushing
+        if was_last and not self.telling:
+            self.begin(self._look())
 
-    def _sync(self) -> None:
-        """Take the snapshot, and make durable what it says."""
-        broker = self.store.broker
+    def _look(self) -> Iterator[int]:
+        """See what is there, and have it made durable. If a queue has a fault meanwhile, look once
+        more when that is read back."""
+        store = self.store
+        idle = store.commit is None and store.group.is_empty()
+        self.seen_sequence = store.journal.sequence if idle else 0
+        self.again = True
+        while self.again:
+            self.again = False
+            for work in chain(self._see_queues(), self._see_streams()):
+                yield work
+                if store.sealed:
+                    return  # the one before goes on to count
+            if self.held:
+                self.flushing.update(dict.fromkeys(self.held))
+                return
+        pieces = []
+        for piece in store.broker.definitions.pieces():
+            pieces.append(piece)
+            yield DEFINITIONS_WORK
+        self.definitions = b"".join(pieces)
+        store.post(Durable(self))
+
+    def _see_queues(self) -> Iterator[int]:
+        """The states of those that have changed before it began; later ones are for the next
+        checkpoint. A piece is one of them."""
         for queue in [*self.touched]:
-            index = queue.machine.backing.index
+            if self.touched.pop(queue, self) is not None:
+                continue  # it was deleted meanwhile, or has had a fault
             if queue.machine.deleted or not queue.definition.durable:
                 continue
             self.states[queue.id] = encode_queue_state(state_of(queue))
+            index = queue.machine.backing.index
             paths = index.take_dirty()
             if paths:
                 self.syncing += 1
                 self.store.submit(SegmentSync(index.directory, paths, queue.lane))
-        self.touched = {}
-        self.states = {
-            key: state for key, state in self.states.items() if key in broker.durable_queues
-        }
-        queues = broker.durable_queues.values()
-        self.streams = [files for queue in queues if (files := queue.stream_files()) is not None]
-        self.definitions = broker.definitions.encode()
-        self._leave_out_what_is_saved()
-        self.syncing += 1
-        self.store.post(Durable(self))
+            yield LOOK_WORK + LOOK_WORK * len(paths)
+        durable = self.store.broker.durable_queues
+        for queue_id in [*self.states]:
+            if queue_id not in durable:
+                del self.states[queue_id]
+            yield MARK_WORK
+
+    def _see_streams(self) -> Iterator[int]:
+        """The files of all of them. A piece is one queue."""
+        self.streams = []
+        for queue in [*self.store.broker.durable_queues.values()]:
+            files = queue.stream_files()
+            if files is not None:
+                self.streams.append(files)
+            yield MARK_WORK
 
     def _leave_out_what_is_saved(self) -> None:
         """When the broker stops, its streams have written to the journal while they were flushed;
-        all of that is in the snapshot, so the journal may go."""
+        all of that was seen, so the journal may go."""
         store = self.store
         journal = store.journal
         idle = store.commit is None and store.group.is_empty()
+        idle = idle and journal.sequence == self.seen_sequence
         is_last = self.closing and self.cut == journal.number
         if is_last and idle and journal.offset and not journal.marks[journal.number]:
             journal.next_file()
             self.cut = journal.number
 
     def receive(self, message: object) -> None:
-        """The journal has what the snapshot knows."""
+        """The journal has what was seen."""
         assert isinstance(message, Durable)
-        self.synced()
+        self.looked = True
+        self._leave_out_what_is_saved()
+        self._save_if_durable()
 
     def synced(self) -> None:
-        """One thing less to wait for."""
+        """One job less to wait for."""
         self.syncing -= 1
-        if not self.syncing:
-            self._save()
+        self._save_if_durable()
 
     def make_room(self) -> None:
         """The journal has no space for a group, perhaps the one that a checkpoint waits for. Files
@@ -260,10 +329,12 @@ class Checkpoints(Actor):
             if paths:
                 self.store.submit(JournalPruned(paths))
 
-    def _save(self) -> None:
+    def _save_if_durable(self) -> None:
+        """Write the checkpoint, when nothing is in its way any more."""
         store = self.store
-        if store.sealed:
-            return  # the one before goes on to count
+        if self.syncing or not self.looked or store.sealed:
+            return
+        self.looked = False
         self.number += 1
         checkpoint = Checkpoint(
             self.number,

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from sluicemq.amqp.types import decode_kept_table, encode_table
@@ -43,7 +44,7 @@ from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.amqp.types import Table
 
@@ -63,6 +64,8 @@ SOURCE: Final = "source"
 End: TypeAlias = tuple[str, str, str]
 """Of a binding: virtual host, SOURCE or what kind of thing it leads to, name."""
 TOGETHER: Final = "together"
+PIECE_RECORDS: Final = 30
+"""What is encoded at a time of many definitions."""
 
 
 BROKEN: Final = (
@@ -100,7 +103,9 @@ class DurableDefinitions:
         self.bindings: dict[Identity, BindingDefinition] = {}
         self._ends: dict[End, dict[Identity, None]] = {}
         """The bindings that go with an exchange or a queue."""
-        self._encoded: bytes | None = None
+        self._encoded = b""
+        """All of them, if they have not changed since; b"" if they have."""
+        self._changes = 0
         self.cut_off = 0
         """How often something was nested too deep, and was cut off in reading it."""
         if encoded:
@@ -124,18 +129,36 @@ class DurableDefinitions:
 
     def encode(self) -> bytes:
         """For a checkpoint; it is kept until something changes."""
-        if self._encoded is None:
-            all_of_them = {
-                record.TABLE: [each.as_json() for each in self.records[record.KIND].values()]
-                for record in RECORDS
-            }
-            all_of_them |= {
-                "exchanges": list(map(exchange_fields, self.exchanges.values())),
-                "queues": [queue_fields(key, queue) for key, queue in self.queues.items()],
-                "bindings": list(map(binding_fields, self.bindings.values())),
-            }
-            self._encoded = json.dumps(all_of_them).encode()
+        deque(self.pieces(), 0)
         return self._encoded
+
+    def pieces(self) -> Iterator[bytes]:
+        """The same, a part after the other: as it is when the first one is asked for. Each has at
+        most PIECE_RECORDS records."""
+        if self._encoded:
+            yield self._encoded
+            return
+        tables: list[tuple[str, list[Any], Callable[[Any], Any]]] = [
+            (record.TABLE, [*self.records[record.KIND].values()], record.as_json)
+            for record in RECORDS
+        ]
+        tables += [
+            ("exchanges", [*self.exchanges.values()], exchange_fields),
+            ("queues", [*self.queues.items()], lambda each: queue_fields(*each)),
+            ("bindings", [*self.bindings.values()], binding_fields),
+        ]
+        changes = self._changes
+        found: list[bytes] = []
+        for piece in encoded_tables(tables):
+            found.append(piece)
+            yield piece
+        if self._changes == changes:
+            self._encoded = b"".join(found)
+
+    def _forget(self) -> None:
+        """Something has changed."""
+        self._encoded = b""
+        self._changes += 1
 
     def apply(self, change: bytes) -> None:
         """One change, from the journal. Corrupt when it is none."""
@@ -149,7 +172,7 @@ class DurableDefinitions:
 
     def apply_one(self, kind: str, value: Any) -> None:
         """KeyError, ValueError, TypeError when it makes no sense."""
-        self._encoded = None
+        self._forget()
         if kind == "exchange":
             exchange = exchange_of(value)
             self.exchanges[exchange.vhost, exchange.name] = exchange
@@ -174,7 +197,7 @@ class DurableDefinitions:
 
     def put(self, *records: Record) -> bytes:
         """Records, new or changed, at most one of a kind: all or none will be found again."""
-        self._encoded = None
+        self._forget()
         for record in records:
             self.records[record.KIND][record.key] = record
         return json.dumps({record.KIND: record.as_json() for record in records}).encode()
@@ -217,7 +240,7 @@ class DurableDefinitions:
         """With its bindings."""
         queue = self.queues.pop(queue_id, None)
         if queue is not None:
-            self._encoded = None
+            self._forget()
             self._release((queue.vhost, "queue", queue.name))
 
     def add_binding(self, binding: BindingDefinition) -> bytes:
@@ -236,7 +259,7 @@ class DurableDefinitions:
             place = binding.vhost, binding.destination
             if binding.destination_type == "queue" and place not in known:
                 self._unbind(identity)
-                self._encoded = None
+                self._forget()
 
     def _drop_exchange(self, vhost: str, name: str) -> None:
         self.exchanges.pop((vhost, name), None)
@@ -263,8 +286,22 @@ class DurableDefinitions:
             self._unbind(identity)
 
     def _changed(self, kind: str, value: object) -> bytes:
-        self._encoded = None
+        self._forget()
         return json.dumps({kind: value}).encode()
+
+
+def encoded_tables(
+    tables: list[tuple[str, list[Any], Callable[[Any], Any]]],
+) -> Iterator[bytes]:
+    """The parts of one JSON object: name, records and how one is JSON, for each of its members."""
+    between = "{"
+    for name, records, as_json in tables:
+        yield f"{between}{json.dumps(name)}: [".encode()
+        for start in range(0, len(records), PIECE_RECORDS):
+            some = json.dumps([*map(as_json, records[start : start + PIECE_RECORDS])])
+            yield (", " * (start > 0) + some[1:-1]).encode()
+        between = "], "
+    yield b"]}"
 
 
 RECORD_OF: Final = {each.KIND: each for each in RECORDS}

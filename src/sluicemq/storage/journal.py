@@ -164,14 +164,9 @@ class Journal:
             self.offset = 0
             self.marks[self.number] = {}
 
-    def marks_before(self, number: int) -> dict[int, int]:
-        """What files before `number` have of each queue."""
-        found: dict[int, int] = {}
-        for file, marks in self.marks.items():
-            if file < number:
-                for queue, end in marks.items():
-                    found[queue] = max(end, found.get(queue, 0))
-        return found
+    def marks_before(self, number: int) -> list[dict[int, int]]:
+        """What each of the files before `number` has of each queue."""
+        return [marks for file, marks in self.marks.items() if file < number]
 
     def forget_before(self, number: int) -> None:
         """These files are not needed any more."""

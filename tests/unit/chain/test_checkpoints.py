@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
+from sluicemq.chain.checkpoints import Checkpoints
 from sluicemq.chain.message_store import Flushed, StoreWrite
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
@@ -422,3 +424,132 @@ def test_a_group_without_space_does_not_hold_up_the_checkpoint_that_makes_some()
     assert life.checkpoints > before + 3
     assert refused > 3
     assert life.crash().bodies("one") == [body(199)]
+
+
+class Spread:
+    """A node whose turns are so short that each queue is looked at in one of its own, and a client
+    that goes on publishing meanwhile. Of every other queue only the last message stays."""
+
+    QUEUES = 8
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.life = Life()
+        for number in range(self.QUEUES):
+            arguments = {"x-max-length": 1} if number % 2 else {}
+            declare = m.QueueDeclare(queue=f"q{number}", durable=True, arguments=arguments)
+            self.life.client.call(1, declare)
+        self.life.broker.node.scheduler.turn_work = 30
+        self.sent: list[tuple[int, bytes]] = []
+        self.confirmed: set[int] = set()
+        """By delivery tag."""
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return self.life.broker.node.broker.store.checkpoints
+
+    def step(self) -> None:
+        """A publish now and then, some turns, a job of the disk when nothing else is to be done."""
+        life, random = self.life, self.random
+        if random.random() < 0.3:
+            number = random.randrange(self.QUEUES)
+            self.sent.append((number, body(len(self.sent), random.choice((SMALL, LARGE)))))
+            life.client.post_bytes(content(1, f"q{number}", self.sent[-1][1]))
+        if not life.broker.node.run(random.randrange(1, 8)) and life.broker.world.disk.jobs:
+            life.broker.world.disk.finish()
+        for event in life.client.events():
+            if isinstance(event, Acks):  # else they are refused
+                self.confirmed.update(event.tags)
+
+    def look(self) -> None:
+        """After a loss of power each confirmed message is there, or one that came in its place, or
+        that it would have taken the place of (what has gone already is confirmed at once)."""
+        after = self.life.crash()
+        for number in range(self.QUEUES):
+            found = after.bodies(f"q{number}")
+            said = [
+                data
+                for tag, (queue, data) in enumerate(self.sent, 1)
+                if queue == number and tag in self.confirmed
+            ]
+            if number % 2:
+                assert found or not said
+            else:
+                assert [data for data in said if data not in found] == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_power_goes_while_a_checkpoint_looks_at_one_queue_after_the_other(seed: int) -> None:
+    spread = Spread(seed)
+    looks = 0
+    while spread.checkpoints.count < 4:
+        spread.step()
+        if spread.checkpoints.underway is not None or spread.checkpoints.looked:
+            looks += 1
+            if looks % 4 == 0:
+                spread.look()
+    spread.look()
+    assert looks > 30
+    assert len(spread.confirmed) > 50
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_queue_that_faults_before_it_was_looked_at_is_waited_for(seed: int) -> None:
+    spread = Spread(seed)
+    checkpoints = spread.checkpoints
+    while checkpoints.count < 2:
+        spread.step()
+    while True:
+        spread.step()
+        is_looking = checkpoints.underway is not None and not checkpoints.telling
+        unseen = [each for each in checkpoints.touched if each.settings.max_length is None]
+        if is_looking and unseen and not checkpoints.flushing:
+            break
+    before = checkpoints.count
+    unseen[-1].faulted(RuntimeError("planted"))
+    while checkpoints.count == before:
+        spread.step()
+    spread.look()
+    assert unseen[-1].successor is not None
+
+
+def test_checkpoint_that_is_broken_off_leaves_the_one_before() -> None:
+    spread = Spread(1)
+    while spread.checkpoints.count < 2:
+        spread.step()
+    before = spread.checkpoints.count
+    while spread.checkpoints.underway is None:
+        spread.step()
+    spread.life.broker.node.broker.store.seal("broken")
+    for _ in range(200):
+        spread.step()
+    assert spread.checkpoints.count == before
+    assert spread.checkpoints.underway is None
+    spread.look()
+
+
+def test_no_turn_sees_more_than_it_may() -> None:
+    """However many queues there are."""
+    life = Life()
+    store = life.broker.node.broker.store
+    vhost = life.broker.node.broker.vhosts["/"]
+    for number in range(500):
+        definition = QueueDefinition(f"q{number}", durable=True)
+        queue = vhost.declare_queue(definition)
+        life.broker.node.broker.definitions.add_queue(queue.id, definition)
+        store.journal.mark(queue.id, 1)
+    life.broker.run()
+    before = life.checkpoints
+    for _ in range(2):
+        store.journal.offset = max(1, store.journal.offset)
+        store.journal.next_file()
+    most = 0
+    store.checkpoints.rotated()
+    while life.checkpoints == before:
+        known = len(store.checkpoints.states) + len(store.checkpoints.flushing)
+        life.broker.node.run(1)
+        now = len(store.checkpoints.states) + len(store.checkpoints.flushing)
+        most = max(most, now - known)
+        if life.broker.world.disk.jobs:
+            life.broker.world.disk.finish()
+    assert 10 < most < 200

@@ -171,6 +171,24 @@ def test_encoding_is_kept_until_something_changes() -> None:
     assert definitions.encode() == before
 
 
+def test_pieces_are_of_one_moment() -> None:
+    definitions = DurableDefinitions()
+    for number in range(100):
+        definitions.add_queue(number, QueueDefinition(f"q{number}", True))
+        definitions.add_exchange(ExchangeDefinition(f"x{number}", "topic", True, False, False, {}))
+    expected = definitions.encode()
+    definitions.delete_queue(7)
+    definitions.add_queue(7, QueueDefinition("q7", True))
+    now = definitions.pieces()
+    pieces = [next(now)]
+    definitions.delete_queue(99)
+    pieces += now
+    assert len(pieces) > 10
+    assert max(piece.count(b"vhost") for piece in pieces) < 50
+    assert contents(DurableDefinitions(b"".join(pieces))) == contents(DurableDefinitions(expected))
+    assert definitions.encode() != b"".join(pieces), "what was not of the moment is not kept"
+
+
 @pytest.mark.parametrize(
     "change",
     [

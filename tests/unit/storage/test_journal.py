@@ -104,10 +104,10 @@ def test_marks_say_what_old_files_have_of_each_queue() -> None:
     journal.group(entries(1))
     assert journal.rotate()
     journal.mark(1, 90)
-    assert journal.marks_before(7) == {1: 10, 2: 3}
-    assert journal.marks_before(6) == {1: 10}
+    assert journal.marks_before(7) == [{1: 10}, {1: 7, 2: 3}]
+    assert journal.marks_before(6) == [{1: 10}]
     journal.forget_before(6)
-    assert journal.marks_before(7) == {1: 7, 2: 3}
+    assert journal.marks_before(7) == [{1: 7, 2: 3}]
     assert journal.files_before(7) == [journal_path(5), journal_path(6)]
     assert journal.files_before(7) == [], "once"
 
