@@ -1,9 +1,10 @@
-"""Goal: the SQL that docs/spark-languages.md shows works. Method: it is taken out of it and run by
-spark-sql, on a real broker.
+"""Goal: what docs/spark-languages.md shows works. Method: its pieces are taken out of it and run by
+the programs they are for, each in a process of its own, on a real broker.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -20,6 +21,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-languages.md"
 HOME = Path(pyspark.__file__).parent
+CONNECT = ("grpc", "grpc_status", "pandas", "zstandard", "google.protobuf")
+"""What pyspark[connect] is made of."""
 RUN_S = 300
 
 
@@ -65,6 +68,14 @@ def spark_program(name: str) -> list[str]:
     return [str(HOME / "bin" / name), "--master", "local[1]", *conf]
 
 
+def has(module: str) -> bool:
+    """Can it be imported?"""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # its package
+        return False
+
+
 def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: Path) -> None:
     amqp.publish("lang.orders", numbered(10))
     views = pieces("sql", amqp.url, tmp_path)
@@ -75,3 +86,23 @@ def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: P
     assert "0\tNULL\n" in printed
     assert sorted(int(body) for _, body in amqp.take("lang.copy", 10)) == list(range(10))
     assert amqp.ready("lang.orders", 10) == 10
+
+
+def test_scala_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
+    (piece,) = pieces("scala", amqp.url, tmp_path)
+    script = tmp_path / "piece.scala"
+    script.write_text(f"{piece}\nSystem.exit(0)\n")
+    printed = run(tmp_path, *spark_program("spark-shell"), "-i", str(script))
+    assert re.findall(r"ready \d+|streamed \d+", printed) == ["ready 10", "streamed 10"]
+
+
+def test_spark_connect_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
+    missing = [module for module in CONNECT if not has(module)]
+    if missing:
+        pytest.skip(f"Spark Connect is NOT tested: no {', '.join(missing)} (pyspark[connect])")
+    (piece,) = pieces("python", amqp.url, tmp_path)
+    # A server of its own, which pyspark starts.
+    script = tmp_path / "piece.py"
+    script.write_text(piece.replace("sc://localhost", "local[1]"))
+    printed = run(tmp_path, sys.executable, str(script))
+    assert re.findall(r"ready \d+|streamed \d+", printed) == ["ready 10", "streamed 10"]
