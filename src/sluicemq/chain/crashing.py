@@ -275,11 +275,15 @@ class Crash(Generic[Q]):
             self.broker.world.disk.submit(job, self.queue, self.queue.lane)
 
     def try_again(self, job: DiskJob) -> None:
-        """A job of the queue that has failed is not done any more."""
-        if isinstance(job, ReadBack):
-            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
-        else:
+        """A job of the queue that has failed is not done any more; nor is reading it back, when the
+        storage has failed meanwhile."""
+        if not isinstance(job, ReadBack):
             self.broker.has_space(job)
+        elif self.broker.store.sealed:
+            self.broker.has_space(job)
+            self.say_unread(self.broker.store.sealed)
+        else:
+            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
 
     # -- the way back
 
@@ -303,10 +307,7 @@ class Crash(Generic[Q]):
             return
         self.broker.has_space(job)
         if not job.is_done:
-            self.failed()
-            why = str(job.failure) if job.fault is None else told(job.fault)
-            text = f"{queue.title} cannot be read back; no checkpoint is made until a restart"
-            log.write("error", f"{text}: {why}")
+            self.say_unread(str(job.failure) if job.fault is None else told(job.fault))
             if job.failure is not None:  # it may have been a sync
                 self.broker.store.seal(str(job.failure))
             return
@@ -315,6 +316,12 @@ class Crash(Generic[Q]):
         else:
             self.stays_down(job)
         self.release()
+
+    def say_unread(self, why: str) -> None:
+        """There is no way back."""
+        self.failed()
+        text = f"{self.queue.title} cannot be read back; no checkpoint is made until a restart"
+        self.broker.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
         """A checkpoint waits for it no longer; nor does who wants it deleted."""

@@ -13,8 +13,10 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.chain.message_store import Defined
-from sluicemq.chain.queue import ClassicShell
+from sluicemq.chain.queue import ClassicShell, TryAgain
+from sluicemq.errors import DiskFailed
 from sluicemq.limits import CRASH_WINDOW_NS
+from sluicemq.storage.queue_recovery import QueueRecovery
 
 from .client import PERSISTENT, Broker, Client
 
@@ -228,3 +230,29 @@ def test_who_deletes_one_that_cannot_be_read_back_is_answered() -> None:
     bench.run()
     told = [e.method for e in bench.publisher.events() if isinstance(e, MethodFrame)]
     assert isinstance(told[-1], m.ChannelClose)
+
+
+def test_who_deletes_one_is_answered_when_the_storage_fails_while_the_disk_is_full() -> None:
+    """It is not tried for ever to read it back."""
+    bench = Bench()
+    clock = bench.world.clock
+
+    def full(self: QueueRecovery, _: Any) -> None:
+        raise DiskFailed("write", f"queues/{self.queue_id}", "ENOSPC")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(QueueRecovery, "read", full)
+        bench.break_down()
+        bench.publisher.post_bytes(m.QueueDelete(queue="q").frame(1))
+        bench.run()
+        bench.publisher.events()
+        bench.node.broker.store.seal("EIO")
+        bench.run()
+        for timer in [each for each in clock.timers if isinstance(each[2], TryAgain)]:
+            clock.timers.remove(timer)
+            timer[1].post(timer[2])
+        bench.run()
+    told = [e.method for e in bench.publisher.events() if isinstance(e, MethodFrame)]
+    assert isinstance(told[-1], m.ChannelClose)
+    assert bench.node.broker.no_space == {}
+    assert not [each for each in clock.timers if isinstance(each[2], TryAgain)]
