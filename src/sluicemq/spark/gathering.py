@@ -171,6 +171,10 @@ class Session:
             rows_max = min(rows_max, self._pace.room(time.monotonic()))
             self._wait_for_more(rows_max)
             taken = self._take(rows_max)
+        if not taken and any(group.is_lost for group in self._crew.groups):
+            return self.plan(start, rows_max)  # what it had comes from another one
+        if not self._crew.groups:
+            return self._call_up(start)
         if not taken:
             if self._left is not None:
                 self._part()
@@ -296,6 +300,9 @@ class Session:
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         patience = time.monotonic() + options.timeout_ms / 1000
         while not self._is_due():
+            self._tend()
+            if not self._crew.groups:
+                return False
             self._raise_failure()
             now = time.monotonic()
             lanes = self._wanted()
