@@ -77,6 +77,8 @@ class Monitor(Actor):
         if isinstance(message, Look):
             self.look_at_memory()
             self.looks += 1
+            if self.alarm.raised:
+                self.broker.stream_cache.clear()  # an alarm must not stay for its sake
             self.trim()
             self.look_at_unfinished()
             self.compare()

@@ -94,6 +94,12 @@ class ChunkCache:
         for key in [key for key in self.chunks if key[0] == queue_id]:
             self._drop(self.chunks.pop(key))
 
+    def clear(self) -> None:
+        """Keep nothing; what consumers hold stays with them."""
+        for chunk in self.chunks.values():
+            self._drop(chunk)
+        self.chunks.clear()
+
     def _drop(self, chunk: CachedChunk) -> None:
         self.bytes -= chunk.size
         self.release(chunk)

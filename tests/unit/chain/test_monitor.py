@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -24,6 +25,7 @@ from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log, Memory
 from sluicemq.queues.commands import SetTarget
 from sluicemq.queues.memory_target import Rates, target_count
+from sluicemq.queues.stream_cache import ChunkCache
 
 from ..fakes import FakeClock
 
@@ -152,6 +154,10 @@ class FakeBroker:
         self.connections: dict[int, Reader] = {}
         self.accounted_bytes = 0
         self.memory_pressure = 0.0
+        self.stream_cache = ChunkCache(LIMIT, self.memory_used)
+
+    def memory_used(self, change: int) -> None:
+        self.accounted_bytes += change
 
     def all_with_messages(self) -> list[FakeQueue]:
         return [*self.queues.values()]
@@ -232,6 +238,19 @@ def test_resident_memory_raises_the_alarm_too(bench: Bench) -> None:
     bench.broker.world.memory.resident = LIMIT
     bench.wait(1000)
     assert list(bench.broker.alarms.reasons) == [MEMORY]
+
+
+def test_no_alarm_stays_for_the_sake_of_chunks_that_streams_keep(bench: Bench) -> None:
+    broker = bench.broker
+    chunk = cast(Any, SimpleNamespace(size=LIMIT - 1, holders=0, first=0))
+    broker.stream_cache.put(1, chunk)
+    broker.accounted_bytes += 1
+    bench.monitor.look()
+    assert list(broker.alarms.reasons) == [MEMORY]
+    bench.wait(1000)
+    assert broker.alarms.reasons == {}
+    assert broker.accounted_bytes == 1
+    assert (broker.stream_cache.bytes, broker.stream_cache.chunks) == (0, {})
 
 
 def test_a_limit_of_zero_is_infinite_pressure() -> None:
