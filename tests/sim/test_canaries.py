@@ -13,7 +13,7 @@ from sluicemq.sim.history import History
 from sluicemq.sim.model import Spy
 from sluicemq.sim.run import simulate
 
-SEEDS = 50
+SEEDS = 100
 
 SEEN_BY_CLIENTS = (
     "confirm_lost",

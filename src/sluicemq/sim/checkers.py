@@ -211,6 +211,7 @@ class Checkers:
         self.queues: dict[ClassicShell, Spy] = {}
         self.crashed: dict[ClassicShell, None] = {}
         """What is left of queues that have had a fault."""
+        self.crashed_streams: list[StreamShell] = []
         self.gates: dict[Outflow, str] = {}
         """Every sender's half there ever was, by kind."""
         self.held_up: dict[Outflow, tuple[int, int]] = {}
@@ -259,6 +260,7 @@ class Checkers:
     def replace_stream(self, stream: StreamShell, found: StreamRecovery) -> None:
         """The same for a stream."""
         self._replace_stream(stream, found)
+        self.crashed_streams.append(stream)
         self.book.read_back(stream.name)
 
     def watch(self, queue: ClassicShell) -> None:
@@ -294,7 +296,7 @@ class Checkers:
         for delayer in self.delayers:
             self.waiting.count(delayer)
         self.streams = [q for q in self.broker.all_queues() if isinstance(q, StreamShell)]
-        for stream in self.streams:
+        for stream in (*self.streams, *self.crashed_streams):
             self.waiting.count(stream)
         self.waiting.count(self.broker.store)
         self.in_chain = self.windows = self.window_bytes = self.slack = 0

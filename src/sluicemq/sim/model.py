@@ -161,6 +161,8 @@ class Spy(Replicator):
         self.writes: dict[int, tuple[range, list[MessageId]]] = {}
         """Positions and ids by receipt."""
         self.gets: list[Actor] = []
+        self.early: tuple[Got | None, Entry | None] = (None, None)
+        """An answer to one of them that is still to come, and the message in it."""
         self.left: dict[int, Entry] = {}
         """What has left the queue for good with the command that is watched."""
         self.deleted = False
@@ -250,7 +252,9 @@ class Spy(Replicator):
     def answers(self, command: Command, effects: list[Effect]) -> None:
         """Deliveries, and what was asked for, in order."""
         delivers: list[Deliver] = []
-        for effect in effects:
+        for at, effect in enumerate(effects):
+            if isinstance(effect, DeadLetter) and not delivers:
+                self.take_early(effects[at:])
             if isinstance(effect, Deliver):
                 delivers.append(effect)
             elif not isinstance(effect, Remove):
@@ -258,6 +262,16 @@ class Spy(Replicator):
                 delivers = []
                 self.answer(command, effect)
         self.serve(delivers)
+
+    def take_early(self, effects: list[Effect]) -> None:
+        """What a basic.get has got is out before what is behind it dies; but it is told only then,
+        with what is left."""
+        got = next((each for each in effects if isinstance(each, Got)), None)
+        if got is None or got.content is None or got is self.early[0] or not self.ready:
+            return
+        ((_, content),) = apart(got.address, [got.content])
+        if self.ready[0].id == self.id_of(content):
+            self.early = (got, self.ready.pop(0))
 
     def answer(self, command: Command, answer: Effect) -> None:
         """Is it true?"""
@@ -507,8 +521,9 @@ class Spy(Replicator):
         if answer.content is None:
             promise(not self.ready, self.name, "claims to be empty with", len(self.ready))
             return
-        promise(bool(self.ready), self.name, "gives what it has not")
-        entry = self.ready.pop(0)
+        early = self.early[1] if self.early[0] is answer else None
+        promise(bool(self.ready or early), self.name, "gives what it has not")
+        entry = early or self.ready.pop(0)
         ((address, content),) = apart(answer.address, [answer.content])
         if entry.content is None:
             self.learn(entry, content, address)
