@@ -55,7 +55,7 @@ class Driver:
             "maxMessagesPerBatch": ROWS_PER_BATCH,
             "prefetch": 2 * ROWS_PER_BATCH,
             "retryBackoff": "50",
-            "timeout": "10000",
+            "timeout": "30000",
         }
         if name == "once":
             options |= {"exactlyOnce": "true", "ledger": f"{self.folder}/ledger"}

@@ -214,8 +214,9 @@ class Steward:
         self.held[record] = [value]
 
     def all_have_heard(self, node: Node) -> None:
-        """Each queue has the policy that is the one for it, unless there is another change."""
-        if self.changing:
+        """Each queue has the policy that is the one for it, unless there is another change, if only
+        of a command that has failed."""
+        if self.changing or node.broker.policing.scheduled:
             return
         for vhost in node.broker.vhosts.values():
             for queue in vhost.queues.values():

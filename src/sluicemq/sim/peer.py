@@ -205,8 +205,8 @@ class Peer:
             allowed = role is not None and (role.over or role.may_be_refused(method.reply_code))
             failed = self.work.storage_may_fail and "storage has failed" in method.reply_text
             promise(allowed or failed, self.name, "is told", method)
-            if role is not None and not role.over:
-                role.over = True
+            if role is not None and (role.refusal_breaks or not role.over):
+                role.over = True  # perhaps before it has heard that it ended well
                 role.ended(BROKEN if role.refusal_breaks else ENDED_WELL)
             if role is None or not role.closing:
                 self.channel_closed(channel)

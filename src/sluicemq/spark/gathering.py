@@ -117,6 +117,8 @@ class Session:
         """How often executors were called."""
         self._watching: threading.Thread | None = None
         self._closing = False
+        self._is_orphan = False
+        """The program whose planner this is has ended: nothing is to be waited for."""
 
     def open(self) -> None:
         """Begin to gather."""
@@ -387,6 +389,8 @@ class Session:
         self._left.update(dict.fromkeys(left, 0))
 
     def _raise_failure(self) -> None:
+        if self._is_orphan:
+            raise AmqpError("the program whose query this is has ended")
         for lane in self._lanes:
             if lane.failure is not None:
                 raise lane.failure
@@ -493,12 +497,13 @@ class Session:
         while True:
             self._tend()
             self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
+            before = len(found)
             for group in self._crew.groups:
                 found |= group.find(wanted - found.keys())
             if len(found) == len(wanted):
                 break
             self._raise_failure()
-            if any(lane.outage.attempts for lane in self._lanes):
+            if len(found) > before or any(lane.outage.attempts for lane in self._lanes):
                 deadline = time.monotonic() + self._options.timeout_ms / 1000
             if time.monotonic() > deadline:
                 missing = len(wanted) - len(found)
@@ -528,6 +533,7 @@ class Session:
             if self._closing:
                 return
             self._crew.keep_alive()
+        self._is_orphan = True
         self._crew.abandon()
 
 
