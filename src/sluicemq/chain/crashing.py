@@ -20,7 +20,7 @@ Nothing is trusted of the queue's own state but what to tell whom, and each such
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from sluicemq.chain.checkpoints import Flush, Flushed
 from sluicemq.chain.message_store import (
@@ -43,6 +43,7 @@ from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
+    from sluicemq.chain.channel import Channel
     from sluicemq.chain.queue import Queue
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
@@ -218,7 +219,10 @@ class Crash(Generic[Q]):
                 self.reject(receipt.sender, receipt.first_seq, receipt.count)
         elif isinstance(effect, e.Rejected):
             effect.channel.post(effect)
-        elif not isinstance(effect, e.Deliver | e.Remove | e.DeadLetter):
+        elif isinstance(effect, e.Deliver):
+            if effect is not self.queue.at:  # that one may be on its way
+                cast("Channel", effect.channel).reader.window.give_back(effect.cost)
+        elif not isinstance(effect, e.Remove | e.DeadLetter):
             self.refuse(effect.channel)
 
     def reject(self, sender: Actor, first_seq: int, count: int) -> None:

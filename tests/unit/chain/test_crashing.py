@@ -114,6 +114,28 @@ def test_it_goes_on_with_what_was_confirmed() -> None:
     assert bench.node.broker.accounted_bytes == accounted
 
 
+def test_what_was_dealt_out_and_not_told_takes_no_room_on_its_connection() -> None:
+    bench = Bench()
+    for _ in range(3):
+        bench.consumer.send(1, m.BasicAck(delivery_tag=0, multiple=True))
+        bench.consumer.events()
+    assert bench.queue.machine.depth.unacked == 0
+    readers = bench.node.broker.connections.values()
+    assert [reader.window.spent for reader in readers] == [0, 0]
+    serve = bench.queue.machine.serve
+
+    def serve_and_fail(effects: list[Any]) -> None:
+        serve(effects)
+        assert effects
+        raise Mistake
+
+    bench.queue.machine.serve = serve_and_fail  # type: ignore[method-assign]
+    bench.publisher.publish(1, "q", b"dealt out", b"too")
+    bench.wait()
+    assert any("has crashed" in text for text in bench.said)
+    assert [reader.window.spent for reader in readers] == [0, 0]
+
+
 def test_what_is_under_way_is_refused_not_confirmed() -> None:
     bench = Bench()
     bench.publisher.post_bytes(b"")

@@ -120,7 +120,7 @@ def analyse_run(raw: RawRun, label: str) -> RunResult:
         latencies=tables.latencies.get(("run", 0), Latencies()),
         knee=None,
         no_knee_reason="",
-        checks=cross_check(seconds, tables),
+        checks=cross_check(raw.info, tables),
         raw_rows=sum(tables.recorded(table, "rows") for table in KINDS),
     )
     knee, no_knee_reason = find_knee(raw.info, run.limited_steps)

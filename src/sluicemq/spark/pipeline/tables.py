@@ -251,15 +251,14 @@ def _among(rows: list[Row], count: int) -> Imbalance:
     return imbalance([float(row["messages"]) for row in rows] + [0.0] * (count - len(rows)))
 
 
-def cross_check(seconds: list[Second], tables: SmallTables) -> list[Check]:
-    """Counted messages against the messages the recorded rows stand for."""
-    exact = {
-        "published": sum(second.published_per_s for second in seconds),
-        "delivered": sum(second.delivered_per_s for second in seconds),
-    }
+def cross_check(info: RunInfo, tables: SmallTables) -> list[Check]:
+    """Messages that the clients counted in the whole run, the drain too, against those that the
+    recorded rows stand for."""
+    found = info["verification"]
+    exact = {"published": found["published"], "delivered": found["delivered"]}
     checks = []
     for name, counted in exact.items():
-        found = tables.recorded(name, "messages")
-        agrees = abs(found - counted) <= CHECK_TOLERANCE * max(counted, 1)
-        checks.append(Check(name=name, exact=counted, from_rows=found, agrees=agrees))
+        recorded = tables.recorded(name, "messages")
+        agrees = abs(recorded - counted) <= CHECK_TOLERANCE * max(counted, 1)
+        checks.append(Check(name=name, exact=counted, from_rows=recorded, agrees=agrees))
     return checks
