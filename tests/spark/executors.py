@@ -30,7 +30,7 @@ from spark.killing import folder_for
 
 EXCHANGE = "numbers"
 RATE = 100
-PROGRESS_S = 60.0
+PROGRESS_S = 180.0
 WORK_S = 1.0
 FINISH_S = 240.0
 START_S = 60.0

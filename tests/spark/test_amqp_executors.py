@@ -1,6 +1,6 @@
-"""Goal: with consumers on executors nothing is lost, and nothing comes twice unless it says so,
-when these, their executors, planners, drivers or the broker die. Method: `executors.py`, a few
-kills on a cluster of three (`make torture-spark` for more, and for a cluster of two).
+"""Goal: with consumers on executors nothing is lost, and nothing comes twice unless it says so.
+Method: `executors.py` on a cluster of two, undisturbed; `make torture-spark` kills those who
+gather, their executors, planners, drivers and the broker meanwhile, on clusters of two and three.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark.executors import VICTIMS, Run
+from spark.executors import Run
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
-def test_nothing_is_lost_when_those_who_gather_are_killed(tmp_path: Path) -> None:
-    print(Run(tmp_path, executors=3, kills=len(set(VICTIMS)), seed=1).run())
+def test_nothing_is_lost_when_executors_gather(tmp_path: Path) -> None:
+    print(Run(tmp_path, executors=2, kills=0, seed=1).run())

@@ -152,6 +152,32 @@ def test_a_replayed_batch_has_its_rows_in_their_places(
         second.close()
 
 
+def test_a_batch_that_is_given_back_late_is_found_behind_what_came_first(
+    amqp: Broker, name: str, tmp_path: Path
+) -> None:
+    """The session before is still there when the next one has all it may have unacknowledged."""
+    amqp.declare(name)
+    sent = [b"%d" % n for n in range(6000)]
+    amqp.publish(name, sent, [BasicProperties(message_id=each.decode()) for each in sent])
+    more = {"exactlyOnce": True, "ledger": tmp_path / "ledger", "prefetch": 2000}
+    given = options(amqp, name, maxMessagesPerBatch=1000, timeout=60_000, **more)
+    first = Session(given)
+    first.open()
+    assert until(lambda: any(first.gathered()["pos"].values()))
+    end = first.plan(dict(START), 1000)
+    before = by_task(first, end)
+    second = Session(given)
+    second.open()
+    assert until(lambda: any(second.gathered()["pos"].values()))
+    later = threading.Timer(1.0, first.close)
+    later.start()
+    try:
+        assert by_task(second, end) == before
+    finally:
+        later.join()
+        second.close()
+
+
 def by_task(session: Session, end: Offset) -> list[list[bytes]]:
     """What each of two tasks gets of the first batch."""
     found = []

@@ -100,6 +100,10 @@ class Gatherer:
         self._found = [chunk for _, chunk in parts]
         return [(chunk.queue, ids, self._server.offer(chunk)) for ids, chunk in parts]
 
+    def on_start_over(self, words: Words) -> None:
+        """Give back what waits, and consume anew."""
+        self._group.start_over(words["bytes"])
+
     def on_beat(self, words: Words) -> None:
         """The planner lives."""
 

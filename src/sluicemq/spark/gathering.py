@@ -58,6 +58,9 @@ FLOW_PER_S: Final = 50_000
 
 Each = TypeVar("Each")
 
+START_OVER_S: Final = 5.0
+"""When nothing more of a batch that runs again has come for so long, all is given back."""
+
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
@@ -491,9 +494,11 @@ class Session:
         return pieces
 
     def _find(self, wanted: set[MessageKey], serial: int) -> dict[MessageKey, Message]:
-        """Copies of the messages of a batch, as soon as all have come."""
+        """Copies of the messages of a batch, as soon as all have come. Those that whoever gathered
+        before gives back late are behind as many others as the broker sends unacknowledged."""
         found: dict[MessageKey, Message] = {}
         deadline = time.monotonic() + self._options.timeout_ms / 1000
+        start_over_at = time.monotonic() + START_OVER_S
         while True:
             self._tend()
             self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
@@ -503,8 +508,14 @@ class Session:
             if len(found) == len(wanted):
                 break
             self._raise_failure()
+            now = time.monotonic()
             if len(found) > before or any(lane.outage.attempts for lane in self._lanes):
-                deadline = time.monotonic() + self._options.timeout_ms / 1000
+                deadline = now + self._options.timeout_ms / 1000
+                start_over_at = now + START_OVER_S
+            elif now > start_over_at:
+                for group in self._crew.groups:
+                    group.start_over(BYTES_UNLIMITED)
+                start_over_at = now + START_OVER_S
             if time.monotonic() > deadline:
                 missing = len(wanted) - len(found)
                 self._lost(f"{missing} messages of batch {serial} did not come back")

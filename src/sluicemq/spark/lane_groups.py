@@ -124,6 +124,13 @@ class LaneGroup:
                         found.setdefault(key, message)
         return found
 
+    def start_over(self, bytes_max: int) -> None:
+        """Give back all that waits, of which nothing has been taken yet, and consume anew: from the
+        heads of the queues, wherever what was given back since has its place there."""
+        places = [Place(lane.queue, lane.name) for lane in self.lanes]
+        self.stop()
+        self.open(places, bytes_max)
+
     def keep_alive(self) -> None:
         """Nothing has to be done for it."""
 

@@ -189,6 +189,10 @@ class RemoteGroup:
             self.lose()
         return found
 
+    def start_over(self, bytes_max: int) -> None:
+        """Give back what waits, and consume anew."""
+        self._answer(self.ask("start_over", bytes=bytes_max, is_awaited=True))
+
     def keep_alive(self) -> None:
         """Renew the lease; a process that is silent is lost."""
         now = time.monotonic()
