@@ -127,18 +127,25 @@ class Consumption:
 
 class Delivery:
     """One message, once, at one consumer. `counted`: it counts for prefetch; `crashes`: how many
-    there had been before."""
+    there had been before; `flagged`: it said that it was redelivered."""
 
-    __slots__ = ("by", "counted", "crashes", "dealt_with", "message", "settled", "state")
+    __slots__ = ("by", "counted", "crashes", "dealt_with", "flagged", "message", "settled", "state")
 
     def __init__(
-        self, message: MessageId, by: Consumption, state: str, counted: bool, crashes: int
+        self,
+        message: MessageId,
+        by: Consumption,
+        state: str,
+        counted: bool,
+        crashes: int,
+        flagged: bool,
     ) -> None:
         self.message = message
         self.by = by
         self.state = state
         self.counted = counted
         self.crashes = crashes
+        self.flagged = flagged
         self.settled = NEVER
         """The moment when the client acknowledged it."""
         self.dealt_with = NEVER
@@ -522,26 +529,25 @@ class History:
             self._may_come_again(message, earlier, by)
         stream = self.streams[number]
         crossed = sequence < max(stream.before_crash, stream.before_stop)
-        if before and copies:
-            pass  # it is another one, or the same
-        elif before:
-            promise(redelivered, message, "comes again to", by.holder, "without being flagged")
-        elif redelivered:
+        if before and not copies:
+            late = history.had_fault and all(each.flagged for each in before)  # from before it
+            flagged = redelivered or late
+            promise(flagged, message, "comes again to", by.holder, "without being flagged")
+        elif redelivered and not before:
             why = "is flagged, but nobody can have had it"
             promise(history.given_back_unseen > 0 or crossed, message, why)
         self.delivered += 1
         self.redelivered += redelivered
         crashes = len(self.crashes)
         first_since = crossed and not any(each.crashes == crashes for each in before)
-        if history.source is not None:
-            pass  # they come as they died
-        elif not redelivered or (first_since and not history.given_back_since):
+        in_order = not redelivered or (first_since and not history.given_back_since)
+        if in_order and history.source is None:  # in a grave they come as they died
             row = number, min(sent.priority, history.highest)
             last = by.last_of.get(row, -1)
             promise(last < sequence, by.holder, "gets", message, "after", last)
             by.last_of[row] = sequence
         counted = by.limit >= 0 and not no_ack
-        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, counted, crashes)
+        delivery = Delivery(message, by, NO_ACK if no_ack else OUT, counted, crashes, redelivered)
         if no_ack:
             delivery.dealt_with = self.now()
         if not by.holder.ended:
