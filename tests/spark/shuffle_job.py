@@ -43,8 +43,8 @@ SETTLES_S = 1.0
 ARRIVES_S = 60.0
 """How long to wait for that."""
 
-STALL_S = 6.0
-"""Long enough for a second attempt to overtake."""
+OVERTAKES_S = 120.0
+"""How long a stalled attempt waits at most for a second one to overtake it."""
 
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
@@ -102,7 +102,7 @@ def stumbling(way: str, marks: Path, url: str, queue: str) -> Callable[[str], st
                 return text.ljust(WIDTH, ".")
             (marks / f"wrong-{mark}").touch()
             await_arrival(url, queue)
-            go_wrong(way)
+            go_wrong(way, marks, context.partitionId())
         return text.ljust(WIDTH, ".")
 
     return work
@@ -128,12 +128,15 @@ def await_arrival(url: str, queue: str) -> None:
             count, heard = counts.messages_ready, time.monotonic()
 
 
-def go_wrong(way: str) -> None:
+def go_wrong(way: str, marks: Path, partition: int) -> None:
     """In the middle of a task."""
     if way == "fails":
         raise RuntimeError("the first attempt")
     if way == "stalls":
-        time.sleep(STALL_S)
+        end = time.monotonic() + OVERTAKES_S
+        while len(list(marks.glob(f"came-{partition}-*"))) < 2 and time.monotonic() < end:
+            time.sleep(0.1)
+        time.sleep(SETTLES_S)  # both write for a while
     if way == "python":
         os.kill(os.getpid(), signal.SIGKILL)
     if way == "executor":
