@@ -12,6 +12,8 @@
                 back, for the quarantine (storage/quarantine.py), and the queue goes on with the
                 rest. It is durable there before the journal hears that it has left. If there is no
                 room for it the queue stays down.
+    refused     a fault as a batch came is told of its messages; those that were in such a batch
+                before are refused from then on (unwelcome.py), and the queue goes on, too
 
 What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
 Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
@@ -33,10 +35,11 @@ from sluicemq.chain.message_store import (
 from sluicemq.chain.poison import suspects
 from sluicemq.chain.queue import ClassicShell, Enqueue, FilesGone, Leaving, QueueGone, TryAgain
 from sluicemq.chain.severing import Step, take
+from sluicemq.chain.unwelcome import Unwelcome
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
 from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL_MS
-from sluicemq.model.batch import names_of
+from sluicemq.model.batch import ADDRESSED, names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
 from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
@@ -55,6 +58,10 @@ FAULT_SAID_MAX: Final = 1000
 """Characters of a fault that are kept with a message; the log has all of it."""
 
 
+UNWELCOME_SAID_MAX: Final = 10
+"""Of the messages that are refused, how many are told of one by one."""
+
+
 class Faults:
     """Of the queues that have had a name, since the start."""
 
@@ -62,11 +69,16 @@ class Faults:
         self.last_ns: int | None = None
         self.accused: set[tuple[int, int]] = set()
         """Messages that have been the cause once: queue's id and position."""
+        self.unwelcome = Unwelcome()
 
-    def judge(self, now_ns: int, queue_id: int, found: list[Wanted]) -> tuple[str, list[Wanted]]:
-        """One more, with these messages as its cause. Returns what becomes of the queue, and those
-        that have been the cause before."""
+    def judge(
+        self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
+    ) -> tuple[str, list[Wanted]]:
+        """One more, with these messages as its cause, or as one that is refused from now on.
+        Returns what becomes of the queue, and those of it that have been the cause before."""
         before_ns, self.last_ns = self.last_ns, now_ns
+        if refused:
+            return RECOVERING, []
         again = [each for each in found if (queue_id, each.position) in self.accused]
         self.accused |= {(queue_id, each.position) for each in found}
         if again:
@@ -112,7 +124,9 @@ class Crash(Generic[Q]):
         found = self.cause()
         faults = queue.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.broker.world.clock.now_ns()
-        self.state, self.wanted = faults.judge(now_ns, queue.id, found)
+        batch = queue.struck.publish.batch if isinstance(queue.struck, Enqueue) else None
+        refused = [] if batch is None else faults.unwelcome.accuse(batch)
+        self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
         queue.receive = self.receive  # type: ignore[method-assign]
         queue.turn_ended = nothing  # type: ignore[method-assign]
@@ -121,6 +135,8 @@ class Crash(Generic[Q]):
         if queue.gone:
             return  # it was deleted before, or just now
         self.say_crashed(found)
+        if batch is not None and refused:
+            self.say_unwelcome(batch.address, refused)
         if queue.definition.durable:
             self.broker.store.checkpoints.hold(queue)
             change = self.broker.definitions.add_queue(queue.id, queue.definition)
@@ -143,6 +159,18 @@ class Crash(Generic[Q]):
             positions = ", ".join(str(each.position) for each in found)
             again += f", though it cannot handle what is at position {positions}"
         text = f"{self.queue.title} has crashed: {again}; what was not confirmed is lost"
+        self.broker.world.log.write("error", text)
+
+    def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
+        """In the log."""
+        sizes = ", ".join(str(len(content)) for content in refused[:UNWELCOME_SAID_MAX])
+        where = (
+            ""
+            if address == ADDRESSED
+            else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(address)))
+        )
+        text = f"{self.queue.title} takes {len(refused)} messages no more, at whose publish it had"
+        text += f" its faults: published{where}, of {sizes} bytes"
         self.broker.world.log.write("error", text)
 
     def unmade(self) -> list[object]:

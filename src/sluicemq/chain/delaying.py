@@ -28,13 +28,13 @@ from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.kinds import kind_of, properties_of, with_properties
 from sluicemq.chain.letters import Letter, Republish, SourceGone
 from sluicemq.chain.poison import PLAIN, Place, unmanageable
-from sluicemq.chain.queue import ClassicShell, Enqueue
+from sluicemq.chain.queue import ClassicShell
 from sluicemq.chain.republishing import Republisher
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
 from sluicemq.model.batch import Batch, size_of
-from sluicemq.queues.commands import ACK, REQUEUE, Consume, Settle
+from sluicemq.queues.commands import ACK, REQUEUE, Consume, Publish, Settle
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Cancelled, Consumed, Deliver
 from sluicemq.routing.delayed import DELAY, delay_ms
@@ -99,13 +99,11 @@ class HoldingQueue(ClassicShell):
     def suspected(self) -> list[Place | Wanted]:
         return [*super().suspected(), *self.delayer.suspected()]
 
-    def receive(self, message: object) -> None:
-        """As any queue, but publishes are dated before they are stored."""
-        if isinstance(message, Enqueue):
-            publish = message.publish
-            now_ms = self.broker.world.clock.wall_ms()
-            publish.batch = dated(publish.batch, now_ms)
-        super().receive(message)
+    def take_in(self, publish: Publish) -> None:
+        """As any queue, but messages are dated before they are stored."""
+        now_ms = self.broker.world.clock.wall_ms()
+        batch = dated(publish.batch, now_ms)
+        super().take_in(Publish(batch, publish.sender, publish.first_seq))
 
 
 def dated(batch: Batch, now_ms: int) -> Batch:

@@ -41,7 +41,16 @@ from sluicemq.queues.commands import (
     Written,
 )
 from sluicemq.queues.deduplication import deduplication_of
-from sluicemq.queues.effects import DeadLetter, Deleted, Deliver, Effect, Got, Remove, Write
+from sluicemq.queues.effects import (
+    DeadLetter,
+    Deleted,
+    Deliver,
+    Effect,
+    Got,
+    Rejected,
+    Remove,
+    Write,
+)
 from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.crashing import Crash
     from sluicemq.chain.poison import Place
+    from sluicemq.chain.unwelcome import Unwelcome
     from sluicemq.chain.vhost import VirtualHost
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
@@ -156,6 +166,8 @@ class Queue(FlowActor):
         """It has had a fault: what is left of it answers, and does nothing else."""
         self.successor: Queue | None = None
         """What has taken its place after that."""
+        faults = vhost.crashes.get(definition.name)
+        self.unwelcome = None if faults is None else faults.unwelcome
 
     @property
     def latest(self) -> Queue:
@@ -201,6 +213,14 @@ class Queue(FlowActor):
         """It has had its first fault."""
         raise NotImplementedError
 
+    def turn_away(self, publish: Publish, unwelcome: Unwelcome) -> bool:
+        """Refuse it, if one of these is among its messages."""
+        is_refused = unwelcome.is_in(publish.batch)
+        if is_refused and publish.first_seq:
+            count = len(publish.batch.contents)
+            publish.sender.post(Rejected(publish.sender, publish.first_seq, 0, count))
+        return is_refused
+
     def stream_files(self) -> StreamFiles | None:
         """What files of its own must be there after a restart; None: none, as most queues."""
         return None
@@ -239,23 +259,15 @@ class ClassicShell(Queue):
         """Publishes over a credited link; commands from channels and store."""
         if isinstance(message, Enqueue):
             publish = message.publish
-            batch = publish.batch
-            count = len(batch.contents)
+            count = len(publish.batch.contents)
             self.published += count
-            if batch.ttl_ms is not None or self.message_ttl_ms is not None:
-                publish.expiry = self.expiry_of(batch.ttl_ms)
             if self.machine.deleted:
                 publish.sender.post(QueueGone(self))
             else:
                 self.upstream[publish.sender] = message.inflow
-            message.inflow.settle(count, batch.size)
-            if self.deduplication is not None and not self.machine.deleted:
-                now_ms = self.broker.world.clock.wall_ms()
-                self.deduplication.publish(
-                    publish, now_ms, self.machine, self.replicator.submit, self.effects
-                )
-            else:
-                self.replicator.submit(publish, self.effects)
+            message.inflow.settle(count, publish.batch.size)
+            if self.unwelcome is None or not self.turn_away(publish, self.unwelcome):
+                self.take_in(publish)
         elif isinstance(message, COMMANDS):
             if self.machine.limits.restless:
                 self.upkeep.tick()
@@ -279,6 +291,19 @@ class ClassicShell(Queue):
             machine.work = 0
         if machine.rest is not None and self.underway is None:
             self.begin(self.work_off(None))
+
+    def take_in(self, publish: Publish) -> None:
+        """Let the machine have it."""
+        batch = publish.batch
+        if batch.ttl_ms is not None or self.message_ttl_ms is not None:
+            publish.expiry = self.expiry_of(batch.ttl_ms)
+        if self.deduplication is not None and not self.machine.deleted:
+            now_ms = self.broker.world.clock.wall_ms()
+            self.deduplication.publish(
+                publish, now_ms, self.machine, self.replicator.submit, self.effects
+            )
+        else:
+            self.replicator.submit(publish, self.effects)
 
     def crashed(self, error: Exception) -> None:
         self.vhost.crashed(self, error)

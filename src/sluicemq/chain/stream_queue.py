@@ -185,7 +185,8 @@ class StreamShell(Queue):
             publish.sender.post(QueueGone(self))
         else:
             self.upstream[publish.sender] = message.inflow
-        self.machine.apply(publish, self.effects)
+        if self.unwelcome is None or not self.turn_away(publish, self.unwelcome):
+            self.machine.apply(publish, self.effects)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
         message.inflow.settle(count, batch.size)

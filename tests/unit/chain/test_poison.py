@@ -217,8 +217,8 @@ def test_the_second_fault_may_be_much_later(monkeypatch: pytest.MonkeyPatch) -> 
     assert faults.accused == {(queue.id, 0)}
     [wanted] = [quarantine.Wanted(0, b"")]
     later_ns = clock.time_ns + 10 * CRASH_WINDOW_NS
-    assert faults.judge(later_ns, queue.id, [wanted]) == ("recovering", [wanted])
-    assert faults.judge(later_ns, queue.id, [wanted]) == ("recovering", [])
+    assert faults.judge(later_ns, queue.id, [wanted], []) == ("recovering", [wanted])
+    assert faults.judge(later_ns, queue.id, [wanted], []) == ("recovering", [])
 
 
 @pytest.mark.usefixtures("letters")

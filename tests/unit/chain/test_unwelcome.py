@@ -1,0 +1,196 @@
+"""Goal: a message that makes its queue fault as it is published does so twice and no more: then it
+is refused, the queue goes on and takes all others, however often somebody tries.
+
+Method: a whole node; what takes a publish in is made to raise when a content has a word in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.frames import content_frames
+from sluicemq.amqp.properties import BasicProperties
+from sluicemq.chain import delaying
+from sluicemq.chain.queue import ClassicShell, Queue
+from sluicemq.chain.unwelcome import SUSPECTS_KEPT, Unwelcome
+from sluicemq.limits import UNWELCOME_MAX
+from sluicemq.model.batch import ADDRESSED, Batch
+from sluicemq.queues.commands import Publish
+from sluicemq.queues.deduplication import Deduplication
+from sluicemq.queues.stream import Stream
+
+from .client import PERSISTENT, Client
+from .test_poison import POISON, Bench, raising
+from .test_upkeep import pass_time
+
+ADDRESS = b"\0\1q"
+
+
+def bodies_of(*arguments: Any) -> bytes:
+    """Of the batch or publish that is given."""
+    for each in arguments:
+        if isinstance(each, Publish):
+            each = each.batch
+        if isinstance(each, Batch):
+            return b"".join(each.contents)
+    return b""
+
+
+KINDS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "classic": (ClassicShell, "take_in", {}),
+    "deduplicating": (Deduplication, "publish", {"x-message-deduplication": True}),
+    "stream": (Stream, "apply", {"x-queue-type": "stream"}),
+}
+
+
+class Publishing:
+    """Two clients that publish to "q", each on a channel of another number, with confirms."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.bench = Bench()
+        self.clients = [self.bench.client, self.bench.connect()]
+        self.clients[1].open(1, 2)
+        self.clients[0].call(1, m.QueueDeclare("q", durable=True, arguments=arguments))
+        for channel, client in enumerate(self.clients, 1):
+            assert client.call(channel, m.ConfirmSelect()) == [m.ConfirmSelectOk()]
+
+    def publish(self, by: int, *bodies: bytes) -> set[bool]:
+        """By one of them, in one batch. The answers: True is a refusal."""
+        self.clients[by].publish(by + 1, "q", *bodies, raw=PERSISTENT)
+        self.bench.wait()
+        return refusals(self.clients[by])
+
+    @property
+    def queue(self) -> Queue:
+        return self.bench.vhost.queues["q"]
+
+    def state(self) -> str:
+        return self.queue.state(self.bench.world.clock.now_ns())
+
+
+def refusals(client: Client) -> set[bool]:
+    """What has come since the last time: refusals, confirms."""
+    heard: set[bool] = set()
+    for event in client.events():
+        if isinstance(event, MethodFrame):
+            heard.add(isinstance(event.method, m.BasicNack))
+        else:
+            assert isinstance(event, Acks)
+            heard.add(False)
+    return heard
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_refused_after_the_second_fault(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    where, name, arguments = KINDS[kind]
+    raising(monkeypatch, where, name, bodies_of)
+    publishing = Publishing(arguments)
+    bench = publishing.bench
+    assert publishing.publish(0, b"1", b"2") == {False}
+    assert publishing.publish(0, b"3", POISON) == {True}
+    assert publishing.publish(1, POISON, b"4") == {True}
+    assert (bench.crashes(), publishing.state()) == (2, "running")
+    [told] = [text for text in bench.said if "takes 1 messages no more" in text]
+    assert told.endswith(
+        "queue 'q' in vhost '/' takes 1 messages no more, at whose publish it had its faults:"
+        f" published to exchange '' with routing key 'q', of {size_of(POISON)} bytes"
+    )
+    for by in 0, 1, 0:
+        assert publishing.publish(by, POISON) == {True}
+        assert publishing.publish(by, b"5", POISON) == {True}
+    assert publishing.publish(0, b"3", b"4") == {False}
+    assert (bench.crashes(), publishing.state()) == (2, "running")
+    assert publishing.queue.machine.depth.ready == 4
+    for client in publishing.clients:
+        assert all(client.reader.outflows.values())
+
+
+def size_of(body: bytes) -> int:
+    return len(content_frames(1, PERSISTENT, body, 131072))
+
+
+def test_who_wants_no_confirms_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, ClassicShell, "take_in", bodies_of)
+    bench = Bench()
+    client = bench.client
+    client.call(1, m.QueueDeclare("q", durable=True))
+    for number in range(2000):  # more than there is credit for
+        client.publish(1, "q", POISON, b"%d" % number)
+        if number < 2:
+            bench.wait()
+    client.publish(1, "q", b"last")
+    bench.wait()
+    assert (bench.crashes(), bench.state(), bench.ready("q")) == (2, "running", 1)
+
+
+def test_what_cannot_be_dated_by_an_exchange_that_delays(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, delaying, "dated", bodies_of)
+    bench = Bench()
+    client = bench.client
+    kind = {"x-delayed-type": "direct"}
+    client.call(
+        1,
+        m.ExchangeDeclare("x", "x-delayed-message", durable=True, arguments=kind),
+        m.QueueDeclare("q", durable=True),
+        m.QueueBind("q", "x", "k"),
+        m.ConfirmSelect(),
+    )
+    raw = BasicProperties(delivery_mode=2, headers={"x-delay": 10}).encode()
+    head = m.BasicPublish(exchange="x", routing_key="k").frame(1)
+    for bodies, heard in [
+        ((POISON, b"1"), True),
+        ((b"2", POISON), True),
+        ((POISON,), True),
+        ((b"1", b"2"), False),
+    ]:
+        data = b"".join(head + content_frames(1, raw, body, 131072) for body in bodies)
+        client.send_bytes(data)
+        bench.wait()
+        assert refusals(client) == {heard}
+    assert bench.crashes() == 2
+    pass_time(bench, 20)
+    assert bench.ready("q") == 2
+
+
+def test_a_fault_with_any_message_takes_the_queue_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    publishing = Publishing({})
+    raising(monkeypatch, ClassicShell, "take_in", lambda *_: POISON)
+    assert publishing.publish(0, b"1") == {True}
+    assert publishing.publish(0, b"2") == {True}
+    assert (publishing.bench.crashes(), publishing.state()) == (2, "crashed")
+
+
+def test_one_is_the_same_on_any_channel_and_in_any_batch() -> None:
+    frames = [content_frames(number, PERSISTENT, b"x" * 300_000, 131072) for number in (1, 2)]
+    found = Unwelcome()
+    assert found.accuse(batch(frames[:1], ADDRESS)) == []
+    assert found.accuse(batch([ADDRESS + frames[1]], ADDRESSED)) == [ADDRESS + frames[1]]
+    assert found.is_in(batch([b"\0\1k" + frames[0]], ADDRESSED))
+    others = [content_frames(1, PERSISTENT, b"y", 131072), content_frames(1, b"\0\0", b"x", 131072)]
+    assert not found.is_in(batch(others, ADDRESS))
+
+
+def batch(contents: list[bytes], address: bytes) -> Batch:
+    return Batch(address, contents, sum(map(len, contents)), False, True, 1, 1)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    found = Unwelcome()
+
+    def some(start: int, count: int) -> Batch:
+        contents = [
+            content_frames(1, b"\0\0", b"%d" % n, 131072) for n in range(start, start + count)
+        ]
+        return batch(contents, ADDRESS)
+
+    for start in range(0, 3 * SUSPECTS_KEPT, SUSPECTS_KEPT // 2):
+        assert found.accuse(some(start, SUSPECTS_KEPT // 2)) == []
+        assert len(found.suspects) <= SUSPECTS_KEPT
+    last = 3 * SUSPECTS_KEPT - UNWELCOME_MAX
+    assert len(found.accuse(some(last, UNWELCOME_MAX))) == UNWELCOME_MAX
+    assert found.accuse(some(last - 1, 1)) == []
+    assert len(found.known) == UNWELCOME_MAX
