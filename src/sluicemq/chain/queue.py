@@ -362,7 +362,7 @@ class ClassicShell(Queue):
             self.forgotten = True
             self.delete_files()
         elif isinstance(message, TryAgain):
-            self.broker.world.disk.submit(message.job, self, self.lane)
+            self.try_again(message.job)
         elif isinstance(message, FilesGone):
             self.files_gone(message)
         else:
@@ -587,6 +587,15 @@ class ClassicShell(Queue):
             for text in job.damaged:
                 self.broker.world.log.write("error", f"{self.title}: {text}")
             self.say_lost(lost)
+
+    def try_again(self, job: DiskJob) -> None:
+        """Perhaps there is space now. What a deleted queue had to write nobody wants, and its
+        directory may be gone."""
+        if isinstance(job, IndexWrite) and self.machine.deleted:
+            self.broker.has_space(job)
+            self.machine.backing.give_up(job)
+        else:
+            self.broker.world.disk.submit(job, self, self.lane)
 
     def sought(self, job: IndexRead) -> None:
         """What was purged on disk has these bodies in the message store."""

@@ -321,3 +321,27 @@ def test_queue_waits_for_space_and_says_when_there_is_some() -> None:
     assert DISK not in broker.node.broker.alarms.reasons
     assert len(segments(broker, "q")) == 2
     assert consume(client, 1, "q", "c") == [b"%d" % n for n in range(10)]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+def test_one_that_is_deleted_while_it_waits_for_space_writes_nothing_any_more(before: int) -> None:
+    """Its directory is gone when there is space: it would fail there, or make it once more."""
+    broker = Broker(TINY)
+    client = client_with(broker, 1)
+    client.call(1, m.QueueDeclare(queue="q", arguments={"x-queue-mode": "lazy"}))
+    if before:
+        client.publish(1, "q", *[b"before"] * before)
+    files = broker.world.disk.files
+    files.fail = lambda action, _: "ENOSPC" if action == "write" else None
+    client.publish(1, "q", b"1", b"2")
+    assert DISK in broker.node.broker.alarms.reasons
+    [again] = [each for each in broker.world.clock.timers if isinstance(each[2], TryAgain)]
+    directory = broker.node.broker.vhosts["/"].queues["q"].machine.backing.index.directory
+    client.call(1, m.QueueDelete(queue="q"))
+    assert not files.is_directory(directory)
+    files.fail = None
+    again[1].post(again[2])
+    broker.run()
+    assert DISK not in broker.node.broker.alarms.reasons
+    assert not broker.node.broker.store.sealed
+    assert not files.is_directory(directory)
