@@ -23,7 +23,8 @@ from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import SluiceError
-from sluicemq.spark.callups import Call, ask_planner, start_on_executor
+from sluicemq.spark import remote_groups
+from sluicemq.spark.callups import Call, ask_planner, connect_to_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.crew import Crew
 from sluicemq.spark.options import Options
@@ -196,6 +197,49 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
     finally:
         query.reader.stop()
     assert [amqp.ready(queue, 0) for queue in queues] == [0, 0]
+
+
+class Mute(threading.Thread):
+    """A process that gathers, which says that it has its lanes, and then nothing any more."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(daemon=True)
+        self.link, _ = connect_to_planner(call)
+        self.link.send({"token": call.token, "join": {"address": ["127.0.0.1", 1], "token": ""}})
+
+    def run(self) -> None:
+        asked = self.link.receive()
+        assert asked is not None
+        places = asked["places"]
+        assert asked["ask"] == "open"
+        state = [0, 0, 0, True, True, False, 0, 0, 0, None, None]
+        self.link.send({"n": asked["n"], "state": {lane: state for _, lane in places}})
+        while self.link.receive() is not None:
+            pass
+
+
+def test_what_was_counted_is_waited_for_until_who_says_nothing_is_lost(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much shorter `timeout` is: what it had comes from another one then."""
+    monkeypatch.setattr(remote_groups, "LEASE_S", 3.0)
+    queues = fill(amqp, name, queues=1, each=1500)
+    query = Query(amqp, queues, gather="executors", gatherers=1, timeout=1000)
+    try:
+        query.reader.prepareForTriggerAvailableNow()
+        end = query.plan()
+        (partition,) = query.reader.partitions(query.start, end)
+        call: Call = partition.call  # type: ignore[attr-defined]
+        Mute(call).start()
+        ask_planner(call.planner, call.token, are_there=1, within_s=WAIT_S)
+        start_on_executor(call)
+        query.read(end)
+        ask_planner(call.planner, call.token, are_there=2, within_s=WAIT_S)
+        query.read_all(1500)
+        assert query.reader.latestOffset(query.start, ReadMaxRows(ROWS)) == query.start
+    finally:
+        query.reader.stop()
+    assert amqp.ready(queues[0], 0) == 0
 
 
 def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:

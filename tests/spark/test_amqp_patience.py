@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,8 @@ from sluicemq.client.session import BrokerError, ClosedByBrokerError
 from sluicemq.spark import lanes
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError, Outage, is_overdue, is_transient
-from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.gathering import START, Planned, Session
+from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 from spark.kill_parts import BrokerProcess
@@ -130,6 +132,101 @@ def test_the_first_trigger_waits_for_the_connection(amqp: Broker, name: str) -> 
     reader = session(amqp.url, name, pollTimeout=1000)
     try:
         assert rows(reader, dict(START), reader.plan(dict(START), 100)) == 10
+    finally:
+        reader.close()
+
+
+class Stumble:
+    """Has the only lane of a session stumble once, while rows are waited for."""
+
+    def __init__(
+        self, reader: Session, monkeypatch: pytest.MonkeyPatch, stumble: Callable[[Lane], None]
+    ) -> None:
+        self.stumbled = threading.Event()
+        waiting = threading.Event()
+        serve, wait = Lane._serve, Session._wait_for_rows
+
+        def serve_or_stumble(lane: Lane) -> None:
+            waiting.wait(WAIT_S)
+            if not self.stumbled.is_set():
+                self.stumbled.set()
+                stumble(lane)
+            serve(lane)
+
+        def tell_and_wait(session: Session) -> bool:
+            waiting.set()
+            assert self.stumbled.wait(WAIT_S)
+            return wait(session)
+
+        monkeypatch.setattr(Lane, "_serve", serve_or_stumble)
+        monkeypatch.setattr(Session, "_wait_for_rows", tell_and_wait)
+        reader.limit_to_available()
+
+
+def test_a_lane_that_is_parked_while_it_is_waited_for_goes_on(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With Trigger.AvailableNow there is no next trigger before what was counted has come."""
+
+    def overdue(_lane: Lane) -> None:
+        raise ClosedByBrokerError(1, 406, OVERDUE)
+
+    amqp.declare(name)
+    amqp.publish(name, numbered(10))
+    reader = session(amqp.url, name, timeout=2000)
+    Stumble(reader, monkeypatch, overdue)
+    try:
+        assert rows(reader, dict(START), reader.plan(dict(START), 100)) == 10
+    finally:
+        reader.close()
+
+
+def test_a_lane_that_ends_says_why(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it is: nobody waits for it."""
+
+    def fail(_lane: Lane) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    amqp.declare(name)
+    amqp.publish(name, numbered(10))
+    reader = session(amqp.url, name)
+    Stumble(reader, monkeypatch, fail)
+    try:
+        with pytest.raises(AmqpError, match=f"queue '{name}': .*a fault of ours"):
+            reader.plan(dict(START), 100)
+    finally:
+        reader.close()
+
+
+def test_what_goes_back_as_it_is_taken_is_waited_for(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query over what is available does not end because there was nothing this time."""
+    amqp.declare(name)
+    amqp.publish(name, numbered(10))
+    reader = session(amqp.url, name)
+    reader.limit_to_available()
+    take, calls = Session._take, []
+
+    def lose_and_take(self: Session, rows_max: int) -> list[Planned]:
+        calls.append(rows_max)
+        if len(calls) == 1:
+            (lane,) = self._crew.lanes
+            assert isinstance(lane, Lane)
+            assert lane._subscription is not None
+            lane._subscription.wire._socket.shutdown(socket.SHUT_RDWR)
+            deadline = time.monotonic() + WAIT_S
+            while lane.waiting_rows():
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        return take(self, rows_max)
+
+    monkeypatch.setattr(Session, "_take", lose_and_take)
+    try:
+        assert rows(reader, dict(START), reader.plan(dict(START), 100)) == 10
+        assert len(calls) > 1
     finally:
         reader.close()
 

@@ -9,6 +9,7 @@ does, and on an executor with the process whose child the task was.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import select
@@ -24,6 +25,8 @@ from sluicemq.spark.lane_groups import LaneGroup, Place, in_parts
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.links import Words
 from sluicemq.spark.transfer import ChunkServer
+
+log = logging.getLogger(__name__)
 
 REPORT_S: Final = 0.004
 """At least, between two reports of what has come."""
@@ -120,6 +123,9 @@ class Gatherer:
                 self._say({})
                 time.sleep(REPORT_S)
         except OSError:
+            self.end()
+        except Exception:
+            log.exception("a process that gathers can say no more")
             self.end()
 
     def _say(self, more: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
 from sluicemq.client.blocking import BlockingClient
+from sluicemq.spark.available import Available
 from sluicemq.spark.callups import Call
 from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.commits import Offset, Signs
@@ -108,10 +109,12 @@ class Session:
         self._figures = Figures(options)
         self._rows_planned = 0
         """In the last batch."""
+        self._piece_rows = ROWS_UNLIMITED
+        """As one piece, at most."""
         self._rows_bound = ROWS_UNLIMITED
         """Of a batch: what the broker's consumer_timeout lets through."""
-        self._left: dict[str, int] | None = None
-        """Trigger.AvailableNow: how many messages of each queue are still to come."""
+        self._available: Available | None = None
+        """Trigger.AvailableNow: what is still to come."""
         self._checked: set[str] = set()
         """Queues that count messages and send none, seen to be no streams."""
         self._ended = False
@@ -154,8 +157,9 @@ class Session:
 
     def limit_to_available(self) -> None:
         """Take what is in the queues now, and no more."""
-        self._left = count_ready(self._options)
-        for queue, count in self._left.items():
+        counted = count_ready(self._options)
+        self._available = Available(self._options, counted)
+        for queue, count in counted.items():
             if not count:  # of a stream the broker may count nothing
                 refuse_stream(self._options, queue)
 
@@ -171,17 +175,11 @@ class Session:
             return self._call_up(start)
         self._pace.trigger(time.monotonic())
         rows_max = self._resume(rows_max)
-        taken: list[Planned] = []
-        if self._wait_for_rows():
-            rows_max = min(rows_max, self._pace.room(time.monotonic()))
-            self._wait_for_more(rows_max)
-            taken = self._take(rows_max)
-        if not taken and any(group.is_lost for group in self._crew.groups):
-            return self.plan(start, rows_max)  # what it had comes from another one
+        taken = self._gather(rows_max)
         if not self._crew.groups:
             return self._call_up(start)
         if not taken:
-            if self._left is not None:
+            if self._available is not None:
                 self._part()
                 self._ended = True
             return start
@@ -209,10 +207,13 @@ class Session:
     def _tend(self) -> None:
         """What was lost comes again; who waits for what was there, waits for more of it."""
         lost = self._crew.tend()
-        if self._left is not None:
+        if self._available is not None:
             for each in self._planned:
                 if each.group in lost:
-                    self._left[each.taken.queue] += each.taken.rows
+                    self._available.again(each.taken.queue, each.taken.rows)
+            for lane in self._lanes:
+                self._available.again(lane.queue, lane.lost_rows)
+                lane.lost_rows = 0
 
     def confirm(self, offset: Offset) -> None:
         """Spark has everything up to there in its checkpoint."""
@@ -281,6 +282,16 @@ class Session:
 
     # Gathering
 
+    def _gather(self, rows_max: int) -> list[Planned]:
+        """What the next batch has; nothing: there is none now."""
+        while self._wait_for_rows():
+            rows = min(rows_max, self._pace.room(time.monotonic()))
+            self._wait_for_more(rows)
+            taken = self._take(rows)
+            if taken or not self._is_more_to_come():
+                return taken
+        return []
+
     def _resume(self, rows_max: int) -> int:
         """Have all lanes fetch; how many rows the batch may have. One that took longer than the
         broker waits for its acknowledgement comes again for ever, unless it becomes smaller."""
@@ -289,12 +300,10 @@ class Session:
         rows_max = min(rows_max, self._rows_bound)
         # The next trigger may be far: connections are waited for as long as one try may take.
         deadline = time.monotonic() + self._options.timeout_ms / 1000
+        self._piece_rows = min(rows_max, self._pace.chunk_rows)
         for lane in self._lanes:
             lane.overdue_rows = 0
-            lane.resume(min(rows_max, self._pace.chunk_rows))
-            if self._left is not None:
-                self._left[lane.queue] += lane.lost_rows
-                lane.lost_rows = 0
+            lane.resume(self._piece_rows)
         for lane in self._lanes:
             lane.tried.wait(deadline - time.monotonic())
         return rows_max
@@ -303,25 +312,19 @@ class Session:
         """Until there is a batch, or it is time to say that there is none: False."""
         options = self._options
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
-        patience = time.monotonic() + options.timeout_ms / 1000
+        available = self._available
+        if available is not None:
+            available.begin(time.monotonic())
         while not self._is_due():
             self._tend()
             if not self._crew.groups:
                 return False
             self._raise_failure()
-            now = time.monotonic()
-            lanes = self._wanted()
-            if any(lane.outage.attempts or lane.waiting_rows() for lane in lanes):
-                patience = now + options.timeout_ms / 1000  # they have their own
-            if self._left is None:
-                if now >= deadline:
+            if available is None:
+                if time.monotonic() >= deadline:
                     return False
-            elif not lanes:
+            elif not self._await_counted(available):
                 return False
-            elif now > patience:
-                self._give_up()
-            elif all(lane.quiet.is_set() for lane in lanes):
-                self._forget_gone()
             with self._news:
                 self._news.wait(0.02)
         self._raise_failure()
@@ -334,7 +337,7 @@ class Session:
         rows = sum(lane.waiting_rows() for lane in lanes)
         if not rows or not self._pace.room(now):
             return False
-        if self._left is not None or self._pace.enough(rows, now):
+        if self._available is not None or self._pace.enough(rows, now):
             return True
         return any(lane.waiting_bytes() >= self._crew.lane_bytes for lane in lanes)
 
@@ -357,39 +360,43 @@ class Session:
 
     def _wanted(self) -> list[AnyLane]:
         """The lanes that may still give something."""
-        left = self._left
-        if left is None:
-            return self._lanes
-        return [lane for lane in self._lanes if left[lane.queue] > 0]
+        return self._lanes if self._available is None else self._available.wanted(self._lanes)
 
-    def _forget_gone(self) -> None:
+    def _is_more_to_come(self) -> bool:
+        """Nothing could be taken, and yet there is something: what waited a moment ago has gone
+        back to the broker, with the connection or the process that had it, and comes again."""
+        if any(group.is_lost for group in self._crew.groups):
+            return True
+        return self._available is not None and bool(self._crew.groups and self._wanted())
+
+    def _await_counted(self, available: Available) -> bool:
+        """Look after what was counted and does not come now; False: there is nothing left."""
+        lanes = self._wanted()
+        if not lanes:
+            return False
+        for lane in lanes:
+            lane.resume(self._piece_rows)  # nobody else has those fetch that were parked meanwhile
+        if available.is_over(self._crew.groups, time.monotonic()):
+            available.give_up(self._crew.groups, count_ready(self._options))
+        elif all(lane.quiet.is_set() for lane in lanes):
+            self._forget_gone(available)
+        return True
+
+    def _forget_gone(self, available: Available) -> None:
         """The queues are silent before all came that was counted: others may have taken it."""
-        assert self._left is not None
         ready = count_ready(self._options)
         with self._news:
             # What was on its way to us was not ready any more.
             self._news.wait(self._options.poll_timeout_ms / 1000)
         coming = {lane.queue for lane in self._lanes if lane.waiting_rows()}
-        for queue in self._left:
+        for queue, count in ready.items():
             if queue in coming:
                 continue
-            if not ready[queue]:
-                self._left[queue] = 0
+            if not count:
+                available.forget([queue])
             elif queue not in self._checked:
                 self._checked.add(queue)
                 refuse_stream(self._options, queue)
-
-    def _give_up(self) -> None:
-        """What was counted is there, and does not come."""
-        assert self._left is not None
-        left = {queue: count for queue, count in self._left.items() if count > 0}
-        if self._options.fail_on_data_loss:
-            queues = ", ".join(f"{count} of queue {queue!r}" for queue, count in left.items())
-            raise AmqpError(
-                f"messages that were counted do not come in {self._options.timeout_ms / 1000:g} s:"
-                f" {queues} (failOnDataLoss = true)"
-            )
-        self._left.update(dict.fromkeys(left, 0))
 
     def _raise_failure(self) -> None:
         if self._is_orphan:
@@ -416,9 +423,9 @@ class Session:
             planned += fresh
             rows_max -= sum(taken.rows for taken in found)
             bytes_left -= sum(taken.bytes for taken in found)
-            if self._left is not None:
+            if self._available is not None:
                 for taken in found:
-                    self._left[taken.queue] -= taken.rows
+                    self._available.taken(taken.queue, taken.rows)
         return planned
 
     # Exactly once

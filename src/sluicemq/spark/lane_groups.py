@@ -8,6 +8,7 @@ has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -64,6 +65,11 @@ class LaneGroup:
     @property
     def token(self) -> str:
         return self._server.token
+
+    @property
+    def heard_at(self) -> float:
+        """What is known of it is known as of now (monotonic)."""
+        return time.monotonic()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
         """More lanes; `bytes_max` is each one's (`Lane`), also of those there are."""

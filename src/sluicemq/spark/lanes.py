@@ -29,7 +29,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.connecting import Outage, connect, is_overdue
+from sluicemq.spark.connecting import AmqpError, Outage, connect, is_overdue
 from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.options import MIB, Options
 
@@ -196,6 +196,11 @@ class Lane:
         except SluiceError as error:
             self._on_lost()
             self._fail(error)
+        except Exception as error:
+            # A thread that ended and said nothing would be waited for.
+            log.exception("queue %r: lane %s", self.queue, self.name)
+            self._on_lost()
+            self._fail(AmqpError(f"queue {self.queue!r}: cannot be gathered: {error!r}"))
         else:
             self._close()
 

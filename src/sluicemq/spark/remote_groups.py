@@ -69,6 +69,7 @@ class LaneView:
             self._chunk_rows = rows_max
             if self._is_parked:
                 self.tried.clear()
+                self._is_parked = False
             self._group.ask("resume", lane=self.name, rows=rows_max)
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
@@ -113,17 +114,20 @@ class RemoteGroup:
         self._acknowledged = 0
         """The number of the last request to acknowledge."""
         self._heard = 0
-        self._heard_at = self._asked_at = time.monotonic()
+        self.heard_at = self._asked_at = time.monotonic()
+        """When it said something (`heard_at`), and was told something (monotonic)."""
         self._wanted: set[int] = set()
         self._answers: dict[int, Any] = {}
 
     def listen(self) -> None:
         """Hear what comes, until the process is gone; its thread does nothing else."""
-        while (words := self._link.receive()) is not None:
-            with self._news:
-                self._hear(words)
-                self._news.notify_all()
-        self.lose()
+        try:
+            while (words := self._link.receive()) is not None:
+                with self._news:
+                    self._hear(words)
+                    self._news.notify_all()
+        finally:
+            self.lose()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
         """More lanes; `bytes_max` is each one's, also of those there are."""
@@ -196,7 +200,7 @@ class RemoteGroup:
     def keep_alive(self) -> None:
         """Renew the lease; a process that is silent is lost."""
         now = time.monotonic()
-        if now - self._heard_at > LEASE_S:
+        if now - self.heard_at > LEASE_S:
             self.lose()
         elif now - self._asked_at > BEAT_S:
             self.ask("beat")
@@ -247,7 +251,7 @@ class RemoteGroup:
         return None
 
     def _hear(self, words: Words) -> None:
-        self._heard_at = time.monotonic()
+        self.heard_at = time.monotonic()
         self._heard = words["n"]
         if self._heard in self._wanted and "answer" in words:
             self._answers[self._heard] = words["answer"]

@@ -1,0 +1,96 @@
+"""Trigger.AvailableNow: what was counted when the query began, and how long it is waited for.
+
+A queue is done with when so many of its messages were handed out, or when it is silent and the
+broker has none for it any more: others may have taken them. What was handed out and comes again is
+waited for once more.
+
+Waiting ends `timeout` after the last sign that something goes on: messages wait, a connection is
+being made, lanes came or went. And it does not end on old news: a process that gathers and says
+nothing either speaks again, or is lost at last, and then others are sent what it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.crew import AnyLane, Group
+from sluicemq.spark.options import Options
+
+LANES_TOLD_MAX: Final = 10
+"""In an error."""
+
+
+class Available:
+    """See above; `counted` are the messages of each queue. Times are monotonic, in seconds."""
+
+    def __init__(self, options: Options, counted: Mapping[str, int]) -> None:
+        self._options = options
+        self._left = dict(counted)
+        """Below 0 when more has come than was counted."""
+        self._deadline = 0.0
+        self._lanes: set[str] = set()
+        """Those that could give something the last time."""
+
+    def taken(self, queue: str, rows: int) -> None:
+        """So many were handed out."""
+        self._left[queue] -= rows
+
+    def again(self, queue: str, rows: int) -> None:
+        """So many that were handed out come again."""
+        self._left[queue] += rows
+
+    def forget(self, queues: Iterable[str]) -> None:
+        """Nothing more of these is waited for."""
+        self._left.update(dict.fromkeys(queues, 0))
+
+    def left(self) -> dict[str, int]:
+        """How many are waited for, of which queues."""
+        return {queue: count for queue, count in self._left.items() if count > 0}
+
+    def wanted(self, lanes: Iterable[AnyLane]) -> list[AnyLane]:
+        """The lanes that may still give something."""
+        return [lane for lane in lanes if self._left[lane.queue] > 0]
+
+    def begin(self, now: float) -> None:
+        """To wait."""
+        self._deadline = now + self._options.timeout_ms / 1000
+
+    def is_over(self, groups: Sequence[Group], now: float) -> bool:
+        """Has nothing happened for too long, as far as all know who gather?"""
+        wanted = self.wanted(lane for group in groups for lane in group.lanes)
+        names = {lane.name for lane in wanted}
+        if names != self._lanes or any(is_busy(lane) for lane in wanted):
+            self._lanes = names
+            self.begin(now)
+        heard_at = min(group.heard_at for group in groups if self.wanted(group.lanes))
+        return min(now, heard_at) > self._deadline
+
+    def give_up(self, groups: Sequence[Group], ready: Mapping[str, int]) -> None:
+        """What is left does not come, and so much of it is `ready` in the broker: `AmqpError`, or
+        less than was counted is good enough."""
+        left = self.left()
+        if not self._options.fail_on_data_loss:
+            self.forget(left)
+            return
+        queues = ", ".join(
+            f"{count} of queue {queue!r}, of which the broker has {ready[queue]}"
+            for queue, count in left.items()
+        )
+        lanes = [
+            f"{lane.name} at {group.address[0]} ({lane.taken} handed out)"
+            for group in groups
+            for lane in self.wanted(group.lanes)
+        ]
+        more = f" and {len(lanes) - LANES_TOLD_MAX} more" if len(lanes) > LANES_TOLD_MAX else ""
+        raise AmqpError(
+            f"messages that were counted do not come in {self._options.timeout_ms / 1000:g} s:"
+            f" {queues}; asked for by {', '.join(lanes[:LANES_TOLD_MAX])}{more}"
+            " (failOnDataLoss = true)"
+        )
+
+
+def is_busy(lane: AnyLane) -> bool:
+    """Has it messages, or does it make a connection?"""
+    return bool(lane.waiting_rows() or lane.outage.attempts or not lane.tried.is_set())
