@@ -1,6 +1,6 @@
 """Gathering from 1, 4 and 20 queues: our own client, the driver, executors. And what it comes to.
 
-    python bench/gathering.py [--messages 400000] [--executors 2] [--cases REGEX]
+    python bench/gathering.py [--messages 400000] [--executors 2] [--cases REGEX] [--tls]
 
 Messages of 1 KiB, spread evenly over the queues of one broker on loopback, into Spark's `noop`
 sink. Broker, gatherers, tasks and JVMs share the machine's cores, so a rate is what all of them
@@ -39,6 +39,7 @@ from sluicemq.spark.lane_groups import Place
 from sluicemq.spark.links import Link
 from sluicemq.spark.remote_groups import RemoteGroup
 from sluicemq.spark.session import start_session
+from sluicemq.spark.transfer import Endpoint
 
 QUEUES: Final = (1, 4, 20)
 BODY: Final = b"x" * 1024
@@ -175,7 +176,8 @@ def spark_cases(master: str, url: str, given: Any, mark: str, cases: dict[str, A
             rows = fill(url, queues, given.messages)
             meter = Meter(mark)
             meter.start()
-            seconds = read_spark(spark, url, queues, rows, options)
+            more = {"transferTls": str(given.tls)}
+            seconds = read_spark(spark, url, queues, rows, options | more)
             line(name, queues, rows, seconds, meter.stop())
     spark.stop()
 
@@ -204,7 +206,7 @@ class Talker(threading.Thread):
 
     def say(self, **more: Any) -> None:
         rows = self.waiting
-        state = [rows, rows * 1024, min(rows, TASK_ROWS), False, True, False, 0, 0, None, None]
+        state = [rows, rows * 1024, min(rows, TASK_ROWS), False, True, False, 0, 0, 0, None, None]
         self.link.send({"n": self.heard, "state": dict.fromkeys(self.lanes, state), **more})
 
     def run(self) -> None:
@@ -221,7 +223,7 @@ class Talker(threading.Thread):
                 chunks, self.waiting = self.waiting // TASK_ROWS, 0
                 size = TASK_ROWS, TASK_ROWS * 1024
                 lane = self.lanes[0]
-                answer = [(lane, lane, n * TASK_ROWS, *size, n, None) for n in range(chunks)]
+                answer = [(lane, lane, n * TASK_ROWS, *size, n, None, 0) for n in range(chunks)]
             self.heard = words["n"]
             self.say(answer=answer)
 
@@ -238,7 +240,7 @@ def planner_cost(processes: int, step_s: float, seconds: float) -> None:
         time.sleep(seconds + 30)
         os._exit(0)
     news = threading.Condition()
-    groups = [RemoteGroup(Link(ours), ("", 0), "", news) for ours, _ in pairs]
+    groups = [RemoteGroup(Link(ours), Endpoint("", 0, "", ""), news) for ours, _ in pairs]
     for group in groups:
         threading.Thread(target=group.listen, daemon=True).start()
         group.open([Place("lane", "lane")], 2**30)
@@ -268,6 +270,7 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=400_000)
     parser.add_argument("--executors", type=int, default=2)
     parser.add_argument("--cases", default="")
+    parser.add_argument("--tls", action="store_true", help="with transferTls")
     given = parser.parse_args()
     mark = os.environ[MARK] = uuid.uuid4().hex
     if re.search(given.cases, "planner"):

@@ -3,7 +3,7 @@
     python -m spark.executors_driver URL FOLDER MASTER EXECUTORS
 
     often   queues often0, often1, ..  -> Parquet in FOLDER/often   (at least once)
-    once    queues once0, once1, ..    -> Parquet in FOLDER/once    (exactlyOnce)
+    once    queues once0, once1, ..    -> Parquet in FOLDER/once    (exactlyOnce, transferTls)
 
 Told what to do as `kill_driver.py` is.
 """
@@ -58,7 +58,8 @@ class Driver:
             "timeout": "30000",
         }
         if name == "once":
-            options |= {"exactlyOnce": "true", "ledger": f"{self.folder}/ledger"}
+            ledger = f"{self.folder}/ledger"
+            options |= {"exactlyOnce": "true", "ledger": ledger, "transferTls": "true"}
         frame = self.spark.readStream.format("amqp").options(**options).load()
         rows = frame.selectExpr("slowly(body) as body", "redelivered")
         writer = rows.writeStream.format("parquet").trigger(**self.trigger)

@@ -80,7 +80,7 @@ class Planner:
         decoder = Decoder(SCHEMA)
         found: list[tuple[int, bool]] = []
         for piece, _ in self.session.batch(start, end):
-            (got,) = fetch(piece.address, piece.token, [piece.number])
+            (got,) = fetch(piece.endpoint, [piece.number])
             batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
             found += [(int(row["body"]), row["redelivered"]) for row in batch.to_pylist()]
         return found

@@ -30,6 +30,7 @@ from sluicemq.spark.crew import Crew
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.remote_groups import RemoteGroup
+from sluicemq.spark.transfer import Endpoint
 
 from .amqp_messages import Broker, numbered
 from .kill_parts import command_of
@@ -186,7 +187,7 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
         query.read(end)
         start_on_executor(replace(call, session=uuid.uuid4().hex))  # as if it were elsewhere
         query.read(query.plan())
-        ask_planner(call.planner, call.token, are_there=2, within_s=WAIT_S)
+        ask_planner(call.planner, are_there=2, within_s=WAIT_S)
         (group,) = query.crew.groups
         assert isinstance(group, RemoteGroup)
         group.abandon()
@@ -205,7 +206,7 @@ class Mute(threading.Thread):
     def __init__(self, call: Call) -> None:
         super().__init__(daemon=True)
         self.link, _ = connect_to_planner(call)
-        self.link.send({"token": call.token, "join": {"address": ["127.0.0.1", 1], "token": ""}})
+        self.link.send({"token": call.planner.token, "join": Endpoint("127.0.0.1", 1, "", "")})
 
     def run(self) -> None:
         asked = self.link.receive()
@@ -231,10 +232,10 @@ def test_what_was_counted_is_waited_for_until_who_says_nothing_is_lost(
         (partition,) = query.reader.partitions(query.start, end)
         call: Call = partition.call  # type: ignore[attr-defined]
         Mute(call).start()
-        ask_planner(call.planner, call.token, are_there=1, within_s=WAIT_S)
+        ask_planner(call.planner, are_there=1, within_s=WAIT_S)
         start_on_executor(call)
         query.read(end)
-        ask_planner(call.planner, call.token, are_there=2, within_s=WAIT_S)
+        ask_planner(call.planner, are_there=2, within_s=WAIT_S)
         query.read_all(1500)
         assert query.reader.latestOffset(query.start, ReadMaxRows(ROWS)) == query.start
     finally:

@@ -184,7 +184,7 @@ def by_task(session: Session, end: Offset) -> list[list[bytes]]:
     for pieces in split(session.batch(dict(START), end), 2):
         rows = []
         for piece in pieces:
-            (got,) = fetch(piece.address, piece.token, [piece.number])
+            (got,) = fetch(piece.endpoint, [piece.number])
             decoder = Decoder(StructType([StructField("body", BinaryType())]))
             batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
             rows += without_rows(batch, piece.skip).column("body").to_pylist()

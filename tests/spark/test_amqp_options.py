@@ -104,8 +104,8 @@ def test_chunks_are_served_at_one_address_and_known_by_another() -> None:
     port = free_port()
     server = ChunkServer("localhost", "0.0.0.0", port)
     try:
-        assert server.address == ("localhost", port)
-        assert list(fetch(server.address, server.token, [])) == []
+        assert server.endpoint[:2] == ("localhost", port)
+        assert list(fetch(server.endpoint, [])) == []
     finally:
         server.close()
 

@@ -79,7 +79,7 @@ class Available:
             for queue, count in left.items()
         )
         lanes = [
-            f"{lane.name} at {group.address[0]} ({lane.taken} handed out)"
+            f"{lane.name} at {group.endpoint.host} ({lane.taken} handed out)"
             for group in groups
             for lane in self.wanted(group.lanes)
         ]

@@ -23,6 +23,7 @@ from typing import Final
 from sluicemq.spark.commits import own_folder
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
+from sluicemq.spark.transfer import Endpoint, reach
 
 CONNECT_S: Final = 10.0
 MODULE: Final = "sluicemq.spark.gatherer"
@@ -30,15 +31,14 @@ MODULE: Final = "sluicemq.spark.gatherer"
 
 @dataclass(frozen=True)
 class Call:
-    """What a process that gathers is told. `planner` is where to connect to, with `token`, unless
-    it has a connection already (`fd`). `host`, `bind` and `port` are of its own server; no host:
+    """What a process that gathers is told. `planner` is where to connect to, unless it has a
+    connection already (`fd`). `host`, `bind` and `port` are of its own server; no host:
     the address it has for the planner. It ends with the process `lives_with`, 0: with none but the
     planner."""
 
     session: str
     options: Options
-    planner: tuple[str, int]
-    token: str
+    planner: Endpoint
     fd: int = -1
     host: str = ""
     bind: str = ""
@@ -89,16 +89,16 @@ def connect_to_planner(call: Call) -> tuple[Link, str]:
     """The connection, for the process itself, and the host of its own server."""
     if call.fd >= 0:
         return Link(socket.socket(fileno=call.fd)), call.host
-    peer = socket.create_connection(call.planner, CONNECT_S)
+    peer = reach(call.planner, CONNECT_S)
     host: str = peer.getsockname()[0]
     return Link(peer), call.host or host
 
 
-def ask_planner(address: tuple[str, int], token: str, **question: object) -> bool:
+def ask_planner(planner: Endpoint, **question: object) -> bool:
     """A question of a task, answered by yes or no. OSError, EOFError: there is no answer."""
-    with socket.create_connection(address, CONNECT_S) as peer:
+    with reach(planner, CONNECT_S) as peer:
         peer.settimeout(CONNECT_S * 2)
-        peer.sendall(json.dumps({"token": token, **question}).encode() + b"\n")
+        peer.sendall(json.dumps({"token": planner.token, **question}).encode() + b"\n")
         with peer.makefile("rb") as stream:
             line = stream.readline()
     if not line:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -32,7 +31,7 @@ from sluicemq.spark.lanes import Lane
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.remote_groups import LaneView, RemoteGroup
-from sluicemq.spark.transfer import ChunkServer
+from sluicemq.spark.transfer import ChunkServer, Endpoint, Peer
 
 Group = LaneGroup | RemoteGroup
 AnyLane = Lane | LaneView
@@ -55,7 +54,7 @@ class Crew:
         self._options = options
         self._news = news
         self._server = server
-        self._call = Call(session, options, server.address, server.token)
+        self._call = Call(session, options, server.endpoint)
         self._arrived: list[RemoteGroup] = []
         """Processes on executors that have no lanes yet, or are more than shall gather."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -165,10 +164,10 @@ class Crew:
         for group in self.groups + self._arrived:
             group.abandon()
 
-    def answer(self, asked: dict[str, Any], peer: socket.socket) -> None:
+    def answer(self, asked: dict[str, Any], peer: Peer) -> None:
         """Tasks, and the processes they started."""
         if "join" in asked:
-            self._welcome(asked["join"], Link(peer))
+            self._welcome(Endpoint(*asked["join"]), Link(peer))
             return
         if "is_lost" in asked:
             found = self._is_lost(asked["is_lost"])
@@ -176,10 +175,9 @@ class Crew:
             found = self._are_there(asked["are_there"], asked["within_s"])
         peer.sendall(json.dumps(found).encode() + b"\n")
 
-    def _welcome(self, join: dict[str, Any], link: Link) -> None:
+    def _welcome(self, endpoint: Endpoint, link: Link) -> None:
         """A process on an executor; this thread listens to it as long as it lives."""
-        host, port = join["address"]
-        group = RemoteGroup(link, (host, port), join["token"], self._news)
+        group = RemoteGroup(link, endpoint, self._news)
         with self._news:
             self._arrived.append(group)
             self._news.notify_all()
@@ -190,7 +188,7 @@ class Crew:
         task may see its end first."""
         deadline = time.monotonic() + DEATH_S
         with self._news:
-            while any(g.token == token and not g.is_lost for g in self.groups):
+            while any(g.endpoint.token == token and not g.is_lost for g in self.groups):
                 if not self._news.wait(deadline - time.monotonic()):
                     return False
         return True
@@ -242,8 +240,7 @@ class Crew:
         if said is None:
             link.close()
             return None
-        host, port = said["join"]["address"]
-        group = RemoteGroup(link, (host, port), said["join"]["token"], self._news)
+        group = RemoteGroup(link, Endpoint(*said["join"]), self._news)
         threading.Thread(target=group.listen, name="amqp gatherer", daemon=True).start()
         return group
 

@@ -42,8 +42,9 @@ class Gatherer:
     def __init__(self, call: Call) -> None:
         self._news = threading.Condition()
         self._link, host = connect_to_planner(call)
-        self._token = call.token
-        server = ChunkServer(host, call.bind, call.port)
+        self._token = call.planner.token
+        has_tls = call.options.transfer_tls
+        server = ChunkServer(host, call.bind, call.port, has_tls=has_tls)
         self._server = server
         self._group = LaneGroup(call.options, self._news, server)
         self._found: list[Chunk] = []
@@ -56,8 +57,7 @@ class Gatherer:
 
     def run(self) -> None:
         """Until the planner says so, or is gone."""
-        join = {"address": self._server.address, "token": self._server.token}
-        self._link.send({"token": self._token, "join": join})
+        self._link.send({"token": self._token, "join": self._server.endpoint})
         threading.Thread(target=self._report, daemon=True).start()
         while (words := self._link.receive()) is not None:
             answer = getattr(self, f"on_{words['ask']}")(words)

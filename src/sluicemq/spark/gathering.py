@@ -38,7 +38,7 @@ from sluicemq.spark.lane_groups import BYTES_UNLIMITED, LaneGroup, MessageKey, T
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import DEAD_LETTER, FAIL, Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
-from sluicemq.spark.transfer import ChunkServer
+from sluicemq.spark.transfer import ChunkServer, Endpoint
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +69,7 @@ class Piece(NamedTuple):
     """A chunk of a batch, for a task: where to fetch it, and the rows of it that are left out for
     they have come before. `is_planners`: it is the planner who has it, and not another process."""
 
-    address: tuple[str, int]
-    token: str
+    endpoint: Endpoint
     number: int
     skip: list[int]
     is_planners: bool
@@ -245,7 +244,7 @@ class Session:
         for group, taken, skip in ((p.group, p.taken, p.skip) for p in self._planned):
             if first.get(taken.lane, 0) < taken.position <= end["pos"].get(taken.lane, 0):
                 is_here = isinstance(group, LaneGroup)
-                piece = Piece(group.address, group.token, taken.number, skip, is_here)
+                piece = Piece(group.endpoint, taken.number, skip, is_here)
                 found.append((piece, taken.rows))
         return found
 
@@ -272,9 +271,9 @@ class Session:
         )
 
     @property
-    def place(self) -> tuple[tuple[str, int], str]:
-        """Address and token of the planner's own server."""
-        return self._server.address, self._server.token
+    def endpoint(self) -> Endpoint:
+        """Of the planner's own server."""
+        return self._server.endpoint
 
     @property
     def _lanes(self) -> list[AnyLane]:
@@ -497,7 +496,7 @@ class Session:
             with self._books:
                 self._replayed.append(chunk)
                 number = self._server.offer(chunk)
-            pieces.append((Piece(*self.place, number, [], True), part.rows))
+            pieces.append((Piece(self.endpoint, number, [], True), part.rows))
         return pieces
 
     def _find(self, wanted: set[MessageKey], serial: int) -> dict[MessageKey, Message]:
@@ -565,7 +564,7 @@ def serve_chunks(options: Options) -> ChunkServer:
     """At an address of this machine."""
     host, bind, port = options.transfer_host, options.transfer_bind, options.transfer_port
     try:
-        return ChunkServer(host, bind, port)
+        return ChunkServer(host, bind, port, has_tls=options.transfer_tls)
     except OSError as error:
         given = f"transferBind = {bind!r}" if bind else f"transferHost = {host!r}"
         at = f", transferPort = {port}" if port else ""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sluicemq.spark.chunks import Chunk, Message, Scratch
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
-from sluicemq.spark.transfer import ChunkServer
+from sluicemq.spark.transfer import ChunkServer, Endpoint
 
 MessageKey = tuple[str, str | None]
 """Queue and message id."""
@@ -58,13 +58,9 @@ class LaneGroup:
         self._scratch = Scratch()
 
     @property
-    def address(self) -> tuple[str, int]:
+    def endpoint(self) -> Endpoint:
         """Where chunks are fetched."""
-        return self._server.address
-
-    @property
-    def token(self) -> str:
-        return self._server.token
+        return self._server.endpoint
 
     @property
     def heard_at(self) -> float:

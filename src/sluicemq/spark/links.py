@@ -10,7 +10,7 @@ The planner numbers what it asks, from 1 on, and each answer says to which numbe
 What is asked for is done in order, so a state with number n knows of everything up to n. The link
 is the lease: a process whose planner is gone, or says nothing for LEASE_S, closes its connections
 to the broker and ends, and its messages come again. A planner that hears nothing for so long counts
-it as lost.
+it as lost. Between machines it has TLS if chunks have (`transfer_tls.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import json
 import socket
 import threading
 from typing import Any, Final
+
+from sluicemq.spark.transfer import Peer
 
 BEAT_S: Final = 5.0
 LEASE_S: Final = 30.0
@@ -32,7 +34,7 @@ Words = dict[str, Any]
 class Link:
     """See above. `send` is for any thread, `receive` for one."""
 
-    def __init__(self, peer: socket.socket) -> None:
+    def __init__(self, peer: Peer) -> None:
         peer.settimeout(LEASE_S)
         self._peer = peer
         self._stream = peer.makefile("rb")

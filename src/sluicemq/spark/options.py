@@ -307,6 +307,15 @@ class Options:
         "Queues: the port for that, one for each query. 0: any that is free.",
         high=65_535,
     )
+    transfer_tls: bool = option(
+        "transferTls",
+        "switch",
+        False,
+        "source",
+        "Queues, streaming: TLS 1.3 for that, and between driver and executors that gather. Nothing"
+        " is to be configured: each process makes a certificate when it starts, and its hash comes"
+        " to the tasks with its address.",
+    )
     exchange: str = option(
         "exchange",
         "text",
@@ -490,6 +499,8 @@ class Options:
                     raise Refused(
                         f"{declared_of(name).name} = {given[name]!s}: needs queueType = stream"
                     )
+        elif self.transfer_tls:
+            raise Refused(f"transferTls = true: is for queues; {READ_BY_TASKS}")
         elif self.exactly_once:
             raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
         if self.exactly_once and not self.ledger:
@@ -578,6 +589,8 @@ class Options:
             raise Refused(f"ackMode = {self.ack_mode!r}: is for streaming reads")
         if self.exactly_once:
             raise Refused("exactlyOnce = true: is for streaming reads")
+        if self.transfer_tls:
+            raise Refused(f"transferTls = true: is for streaming reads; {READ_BY_TASKS}")
 
     @property
     def rows_per_batch(self) -> int:
@@ -599,6 +612,7 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
     return (text,) if key.lower() in ALIASES else value
 
 
+READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with amqps:// in uris"
 NO_PATTERN: Final = (
     "; AMQP cannot list queues: list them in the program that starts the query (sluicemq ctl"
     " list_queues, or RabbitMQ's HTTP API) and name them by queues"

@@ -31,7 +31,8 @@ from sluicemq.spark.gathering import START, Piece, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.schema import Decoder
-from sluicemq.spark.transfer import fetch
+from sluicemq.spark.transfer import Endpoint, fetch
+from sluicemq.spark.transfer_tls import Impostor
 from sluicemq.spark.worker import spare_collections
 
 Each = TypeVar("Each")
@@ -41,13 +42,13 @@ GATHERERS_S = 5.0
 
 
 class ChunkPartition(InputPartition):
-    """Chunks for one task; `planner` is where to ask when they cannot be had, with its token.
-    `call`: what it takes to have this executor gather (None: it shall not). `awaits`: so many
-    executors are waited for, so that each gets a task of this kind."""
+    """Chunks for one task; `planner` is where to ask when they cannot be had. `call`: what it takes
+    to have this executor gather (None: it shall not). `awaits`: so many executors are waited for,
+    so that each gets a task of this kind."""
 
     def __init__(
         self,
-        planner: tuple[tuple[str, int], str],
+        planner: Endpoint,
         pieces: list[Piece],
         call: Call | None,
         awaits: int = 0,
@@ -86,8 +87,9 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         session = self._gathering()
         call, starters = session.call(start, end)
         groups = split(session.batch(start, end), self._options.min_partitions)
-        parts: list[InputPartition] = [ChunkPartition(session.place, [], call, starters)] * starters
-        return parts + [ChunkPartition(session.place, group, call) for group in groups]
+        planner = session.endpoint
+        parts: list[InputPartition] = [ChunkPartition(planner, [], call, starters)] * starters
+        return parts + [ChunkPartition(planner, group, call) for group in groups]
 
     def commit(self, end: Offset) -> None:
         self._gathering().confirm(end)
@@ -113,49 +115,46 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if partition.call is not None:
                 start_on_executor(partition.call)
             if partition.awaits:
-                address, token = partition.planner
-                ask_planner(address, token, are_there=partition.awaits, within_s=GATHERERS_S)
+                ask_planner(partition.planner, are_there=partition.awaits, within_s=GATHERERS_S)
         except (OSError, EOFError) as error:
-            raise unreachable(partition.planner[0], error) from error
+            raise unreachable(partition.planner, error) from error
         decoder = Decoder(self._schema)
-        for address, pieces in groupby(partition.pieces, lambda piece: piece.address):
-            yield from self._read(partition, decoder, address, list(pieces))
+        for endpoint, pieces in groupby(partition.pieces, lambda piece: piece.endpoint):
+            yield from self._read(partition, decoder, endpoint, list(pieces))
 
     def _read(
         self,
         partition: ChunkPartition,
         decoder: Decoder,
-        address: tuple[str, int],
+        endpoint: Endpoint,
         pieces: list[Piece],
     ) -> Iterator[pa.RecordBatch]:
         """What one process has."""
         first = pieces[0]
         numbers = [piece.number for piece in pieces]
         try:
-            for piece, got in zip(pieces, fetch(address, first.token, numbers), strict=True):
+            for piece, got in zip(pieces, fetch(endpoint, numbers), strict=True):
                 if not got.runs:  # of a batch that is replayed: none was new
                     continue
                 batch = decoder.decode(got.queue, got.runs, got.sizes, got.data)
                 yield without_rows(batch, piece.skip)
         except (OSError, EOFError) as error:
             if first.is_planners:
-                raise unreachable(address, error) from error
+                raise unreachable(endpoint, error) from error
             self._check_lost(partition.planner, first, error)
 
-    def _check_lost(
-        self, planner: tuple[tuple[str, int], str], piece: Piece, error: Exception
-    ) -> None:
+    def _check_lost(self, planner: Endpoint, piece: Piece, error: Exception) -> None:
         """The chunks of a process that is lost read as empty, for none of them is acknowledged
         any more: they come again. That is so when the planner says it."""
         try:
-            is_lost = ask_planner(*planner, is_lost=piece.token)
+            is_lost = ask_planner(planner, is_lost=piece.endpoint.token)
         except (OSError, EOFError) as silence:
-            raise unreachable(planner[0], silence) from silence
+            raise unreachable(planner, silence) from silence
         if not is_lost:
-            raise unreachable(piece.address, error) from error
+            raise unreachable(piece.endpoint, error) from error
         if self._options.exactly_once:
             raise AmqpError(
-                f"the process that gathered this batch at {piece.address[0]} is gone; started"
+                f"the process that gathered this batch at {piece.endpoint.host} is gone; started"
                 " again, the query reads the batch as it was (exactlyOnce)"
             ) from error
 
@@ -170,9 +169,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.__dict__ | {"_session": None}
 
 
-def unreachable(address: tuple[str, int], error: Exception) -> AmqpError:
+def unreachable(endpoint: Endpoint, error: Exception) -> AmqpError:
     """Chunks cannot be had from there."""
-    host, port = address
+    host, port = endpoint.host, endpoint.port
+    if isinstance(error, Impostor):
+        return AmqpError(str(error))
     if isinstance(error, EOFError):
         return AmqpError(
             f"the driver at {host}:{port} has this batch no more: the query was stopped or started"

@@ -16,7 +16,7 @@ from sluicemq.spark.chunks import Message
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.lane_groups import MessageKey, Place, Taken
 from sluicemq.spark.links import BEAT_S, LEASE_S, Link, Words
-from sluicemq.spark.transfer import fetch
+from sluicemq.spark.transfer import Endpoint, fetch
 
 ANSWER_S: Final = 20.0
 """For an answer of a process that lives. One that gives none is lost."""
@@ -100,12 +100,9 @@ class RemoteGroup:
     """See above. For the planner's thread, `keep_alive` and `acknowledge` also for the one that
     watches; a third hears what comes."""
 
-    def __init__(
-        self, link: Link, address: tuple[str, int], token: str, news: threading.Condition
-    ) -> None:
+    def __init__(self, link: Link, endpoint: Endpoint, news: threading.Condition) -> None:
         self.lanes: list[LaneView] = []
-        self.address = address
-        self.token = token
+        self.endpoint = endpoint
         self.is_lost = False
         self._link = link
         self._news = news
@@ -185,7 +182,7 @@ class RemoteGroup:
         parts: list[tuple[str, list[str | None], int]] = answer or []
         found: dict[MessageKey, Message] = {}
         try:
-            got = fetch(self.address, self.token, [number for _, _, number in parts])
+            got = fetch(self.endpoint, [number for _, _, number in parts])
             for (queue, ids, _), chunk in zip(parts, got, strict=True):
                 for name, message in zip(ids, chunk.messages(), strict=True):
                     found[queue, name] = message

@@ -2,8 +2,8 @@
 
 A request is one line, `{"token": .., "chunks": [..]}`; the answer is those chunks (`chunks.py`).
 Whoever does not know the token, or asks for what is not there, gets nothing and is hung up on. The
-token travels in Spark's own task descriptions. What else may be asked of the planner's server, its
-crew answers (`crew.py`).
+token travels in Spark's own task descriptions, and with TLS (`transfer_tls.py`) the certificate's
+hash beside it. What else may be asked of the planner's server, its crew answers (`crew.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
 from sluicemq.spark.contents import Octets
+from sluicemq.spark.transfer_tls import TlsSocket, ask_under_tls, make_identity
 
 REQUEST_MAX_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 60.0
@@ -31,14 +32,26 @@ BUFFER_BYTES: Final = 64 * 1024
 PARTS_AT_ONCE: Final = 512
 """Buffers in one system call; Linux takes 1024."""
 
+Peer = socket.socket | TlsSocket
+
+
+class Endpoint(NamedTuple):
+    """Where a process is asked for chunks. `token` is what has to be said there; `certificate` the
+    SHA-256 of the one it has, in hexadecimal, empty: there is no TLS."""
+
+    host: str
+    port: int
+    token: str
+    certificate: str
+
 
 class ChunkServer:
     """Chunks by number, at `bind`, which others know as `host`; port 0 is any. `offer` and
     `withdraw` are for one thread at a time."""
 
-    def __init__(self, host: str, bind: str = "", port: int = 0) -> None:
-        self.token = secrets.token_hex(16)
-        self.answer: Callable[[dict[str, Any], socket.socket], None] | None = None
+    def __init__(self, host: str, bind: str = "", port: int = 0, *, has_tls: bool = False) -> None:
+        self._identity = make_identity() if has_tls else None
+        self.answer: Callable[[dict[str, Any], Peer], None] | None = None
         """For requests that ask for no chunks."""
         self._chunks: dict[int, Chunk] = {}
         self._numbers: dict[int, int] = {}
@@ -46,7 +59,9 @@ class ChunkServer:
         bind = bind or host
         family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
         self._listener = socket.create_server((bind, port), family=family)
-        self.address: tuple[str, int] = (host, self._listener.getsockname()[1])
+        port = self._listener.getsockname()[1]
+        certificate = "" if self._identity is None else self._identity.fingerprint
+        self.endpoint = Endpoint(host, port, secrets.token_hex(16), certificate)
         threading.Thread(target=self._accept, name="amqp chunks", daemon=True).start()
 
     def offer(self, chunk: Chunk) -> int:
@@ -84,21 +99,27 @@ class ChunkServer:
         with peer:
             peer.settimeout(PATIENCE_S)
             try:
-                with peer.makefile("rb") as stream:
-                    asked = json.loads(stream.readline(REQUEST_MAX_BYTES))
-                if not hmac.compare_digest(str(asked["token"]), self.token):
-                    return
-                if self.answer is not None and "chunks" not in asked:
-                    self.answer(asked, peer)
-                    return
-                for number in asked["chunks"]:
-                    chunk = self._chunks[number]
-                    send_all(peer, [chunk.head(), *chunk.blocks()])
+                if self._identity is None:
+                    self._talk(peer)
+                else:
+                    self._talk(TlsSocket(peer, self._identity.context, is_server=True))
             except (OSError, ValueError, KeyError, TypeError):
                 return
 
+    def _talk(self, peer: Peer) -> None:
+        with peer.makefile("rb") as stream:
+            asked = json.loads(stream.readline(REQUEST_MAX_BYTES))
+        if not hmac.compare_digest(str(asked["token"]), self.endpoint.token):
+            return
+        if self.answer is not None and "chunks" not in asked:
+            self.answer(asked, peer)
+            return
+        for number in asked["chunks"]:
+            chunk = self._chunks[number]
+            send_all(peer, [chunk.head(), *chunk.blocks()])
 
-def send_all(peer: socket.socket, parts: list[Octets]) -> None:
+
+def send_all(peer: Peer, parts: list[Octets]) -> None:
     """All of them in order."""
     rest: deque[memoryview] = deque(memoryview(part) for part in parts)
     while rest:
@@ -109,11 +130,24 @@ def send_all(peer: socket.socket, parts: list[Octets]) -> None:
             rest[0] = rest[0][sent:]
 
 
-def fetch(address: tuple[str, int], token: str, chunks: list[int]) -> Iterator[Fetched]:
+def reach(endpoint: Endpoint, patience_s: float) -> Peer:
+    """A connection with that process, under TLS if it has it. OSError: there is none; `Impostor`:
+    somebody else answers there."""
+    peer = socket.create_connection((endpoint.host, endpoint.port), patience_s)
+    if not endpoint.certificate:
+        return peer
+    try:
+        return ask_under_tls(peer, endpoint.certificate)
+    except OSError:
+        peer.close()
+        raise
+
+
+def fetch(endpoint: Endpoint, chunks: list[int]) -> Iterator[Fetched]:
     """Those chunks, each good until the next is asked for. OSError: the driver's side cannot be
     reached; EOFError: it has them no more."""
-    with socket.create_connection(address, PATIENCE_S) as peer:
-        peer.sendall(json.dumps({"token": token, "chunks": chunks}).encode() + b"\n")
+    with reach(endpoint, PATIENCE_S) as peer:
+        peer.sendall(json.dumps({"token": endpoint.token, "chunks": chunks}).encode() + b"\n")
         with peer.makefile("rb", BUFFER_BYTES) as stream:
             reader = ChunkReader(cast("BufferedReader", stream))
             for _ in chunks:

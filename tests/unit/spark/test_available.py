@@ -15,6 +15,7 @@ from sluicemq.spark.available import LANES_TOLD_MAX, Available
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.crew import Group
 from sluicemq.spark.options import Options
+from sluicemq.spark.transfer import Endpoint
 
 TIMEOUT_S = 30.0
 
@@ -41,7 +42,7 @@ class Process:
 
     def __init__(self, *lanes: Lane) -> None:
         self.lanes = list(lanes)
-        self.address = "10.0.0.3", 4000
+        self.endpoint = Endpoint("10.0.0.3", 4000, "", "")
         self.heard_at = 1e9
 
 
