@@ -9,18 +9,23 @@ those of the batch are acknowledged.
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import QueryTerminatedEvent
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluicemq.errors import Refused
-from sluicemq.spark.commits import CommitLog, Signs, tell_committed
+from sluicemq.spark.commits import CommitLog, Offset, Signs, listener_of, tell_committed
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.listener import LISTENS, listen
+from sluicemq.spark.driver_lines import LineServer
+from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.listener import LISTENS, CommitListener, Run, listen
+from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 
 pytestmark = pytest.mark.spark
@@ -125,6 +130,119 @@ def test_nothing_is_acknowledged_before_it_is_committed(
         gate.touch()
         await_commit(tmp_path, 0, query)
         assert amqp.ready(name, 0) == 0
+
+
+def test_a_stop_waits_for_a_driver_that_is_slow_to_say_what_was_committed(
+    spark: SparkSession,
+    amqp: Broker,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing is said of the batch before the query is, and that takes the driver seconds."""
+    tell = CommitListener.onQueryTerminated
+
+    def tell_late(self: CommitListener, event: QueryTerminatedEvent) -> None:
+        time.sleep(3.0)
+        tell(self, event)
+
+    monkeypatch.setattr(CommitListener, "onQueryProgress", lambda *_: None)
+    monkeypatch.setattr(CommitListener, "onQueryTerminated", tell_late)
+    amqp.declare(name)
+    amqp.publish(name, numbered(ROWS))
+    way_of = Way(spark, "listener", tmp_path)
+    query = Files(way_of.spark, tmp_path).start(way_of.read(amqp, name), **FAR)
+    await_commit(tmp_path, 0, query)
+    query.stop()
+    await_no_consumer(amqp, name)
+    assert amqp.ready(name) == 0
+
+
+def await_no_consumer(amqp: Broker, name: str) -> None:
+    """Until whoever had messages has acknowledged them or given them back."""
+    deadline = time.monotonic() + WAIT_S
+    with amqp.admin() as client:
+        while (counts := client.count_queue(name)) is None or counts.consumers:
+            assert time.monotonic() < deadline, "the planner is still there"
+            time.sleep(0.05)
+
+
+def planned(amqp: Broker, name: str, **more: object) -> tuple[Session, Offset]:
+    """A session with a batch that is out."""
+    amqp.declare(name)
+    amqp.publish(name, numbered(ROWS))
+    given = {"uri": amqp.url, "queue": name, "pollTimeout": "30000"}
+    options = Options.parse(given | {key: str(value) for key, value in more.items()}, "source")
+    session = Session(options)
+    start, end, count = dict(START), dict(START), 0
+    while count < ROWS:
+        end = session.plan(end, ROWS)
+        count = end["pos"][name]
+    assert start != end
+    return session, end
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_session_that_ends_asks_the_driver(amqp: Broker, name: str, is_committed: bool) -> None:
+    """This process stands for the driver's Python, and its parent for the JVM."""
+    session, end = planned(amqp, name)
+    asked: list[str] = []
+
+    def last_word(question: dict[str, Any]) -> dict[str, Any]:
+        asked.append(question["session"])
+        return {"offsets": [json.dumps(each) for each in (END, end)[: 1 + is_committed]]}
+
+    path = listener_of(os.getppid(), name[-8:])
+    LineServer(path, last_word)
+    try:
+        session.close()
+    finally:
+        os.unlink(path)
+    assert asked == [session.id]
+    await_no_consumer(amqp, name)
+    assert amqp.ready(name) == (0 if is_committed else ROWS)
+
+
+def test_a_session_that_ends_looks_at_the_checkpoint_itself(
+    amqp: Broker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever was seen before: Spark ends a planner when its query runs no more."""
+    monkeypatch.setattr("sluicemq.spark.commits.LOOK_S", 1000.0)
+    monkeypatch.setattr("sluicemq.spark.gathering.WATCH_S", 1000.0)
+    session, end = planned(amqp, name, checkpointLocation=tmp_path)
+    checkpoint(tmp_path, ["v1", "{}", json.dumps(end)])
+    session.close()
+    await_no_consumer(amqp, name)
+    assert amqp.ready(name) == 0
+
+
+@pytest.mark.parametrize("is_of_this_run", [True, False])
+def test_a_listener_waits_for_the_end_of_the_run_that_planned_the_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_of_this_run: bool
+) -> None:
+    """A query that has begun again has the offsets of the run before, and does not end."""
+    monkeypatch.setattr("sluicemq.spark.listener.LAST_WORD_S", 0.5)
+    lines = ["v1", "{}", json.dumps(END)]
+    place = checkpoint(tmp_path, lines)
+    listener = CommitListener(spark)
+    listener._runs["this"] = Run(place, [] if is_of_this_run else lines)
+    listener._runs["new"] = Run(place + "/new", [])
+    (tmp_path / "new").mkdir()
+    said = listener.last_word({"session": SESSION})
+    assert said == {"offsets": lines if is_of_this_run else []}
+
+
+def test_what_was_said_while_nobody_listened_is_heard_at_the_end(amqp: Broker, name: str) -> None:
+    session, end = planned(amqp, name)
+    session._closing = True
+    session._signs.interrupt()
+    assert session._watching is not None
+    session._watching.join(WAIT_S)
+    tell_committed(end | {"pos": {}})
+    tell_committed(end)
+    session.close()
+    await_no_consumer(amqp, name)
+    assert amqp.ready(name) == 0
 
 
 def test_who_registers_the_source_listens(spark: SparkSession) -> None:

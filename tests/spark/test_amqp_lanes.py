@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+from sluicemq.client.consuming import Subscription
 from sluicemq.client.messages import BasicProperties, body_of
+from sluicemq.spark import lanes
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.gathering import START, Session
@@ -106,6 +108,32 @@ def test_a_prefetch_of_any_size_is_never_exceeded(amqp: Broker, name: str, prefe
         lane.stop()
     assert sorted(got) == sorted(sent)
     assert got[:prefetch] == sent[:prefetch]
+    assert amqp.ready(name, 0) == 0
+
+
+def test_a_lane_that_stops_has_written_what_was_acknowledged(
+    amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process ends next, so the end waits for that, on a slow machine longer than else."""
+    monkeypatch.setattr(lanes, "STOP_S", 0.01)
+    amqp.declare(name)
+    amqp.publish(name, numbered(10))
+    lane = Lane(options(amqp, name), name, name, threading.Condition(), 2**40)
+    assert until(lambda: lane.waiting_rows() == 10)
+    lane.take(2**40, 2**40)
+    gate = threading.Event()
+    write = Lane._write_acks
+
+    def write_late(self: Lane, subscription: Subscription) -> None:
+        assert gate.wait(WAIT_S)
+        write(self, subscription)
+
+    monkeypatch.setattr(Lane, "_write_acks", write_late)
+    lane.acknowledge(lane.taken)
+    threading.Timer(1.0, gate.set).start()
+    lane.stop()
+    assert gate.is_set()
+    assert not lane._unwritten
     assert amqp.ready(name, 0) == 0
 
 

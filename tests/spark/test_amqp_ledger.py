@@ -142,6 +142,6 @@ def test_the_driver_says_why_it_cannot(
     listen(spark.newSession())
     java: object = spark
     pid = java._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[attr-defined]
-    monkeypatch.setattr("sluicemq.spark.driver_files.parent_of", lambda _: pid)
+    monkeypatch.setattr("sluicemq.spark.driver_lines.parent_of", lambda _: pid)
     with pytest.raises(OSError, match='No FileSystem for scheme "nowhere"'):
         DriverFiles("nowhere://x/y").names()

@@ -7,6 +7,10 @@ hour is an hour later, and at the end of a query never. Two others know at once:
                           tells the planner through a socket that only this user can open
     the checkpoint        has `commits/N` when batch N is committed, and its offsets in `offsets/N`
 
+Spark ends a planner when its query runs no more: what is committed then, is known to the
+checkpoint, and to the listener when Spark has reported the end. So a planner that is ended asks
+them for the last word, and does not guess how long that may take.
+
 Both name the offset a batch ended with. An offset has the session that planned it in it, so that
 what is said of another query, or of a life before this one, is of no session here and says nothing.
 """
@@ -15,20 +19,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Refused
+from sluicemq.spark.driver_lines import ancestors, answers, ask
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+log = logging.getLogger(__name__)
+
 Offset = dict[str, Any]
+
+LAST_WORD_S: Final = 20.0
+"""How long a planner that is ended waits for the driver, which reports the end of a query at once
+unless something is wrong with it. It must be shorter than a lease (`links.py`)."""
 
 LOOK_S: Final = 0.25
 """Between two looks at the checkpoint, while something waits to be acknowledged."""
@@ -61,10 +74,13 @@ class Signs:
         self._looked_at = now
         return self._log.committed(self._session)
 
-    @property
-    def is_possible(self) -> bool:
-        """Is there any way to learn something?"""
-        return self._ear is not None or self._log is not None
+    def last_words(self) -> list[Offset]:
+        """All that is still to be learnt of commits, now that Spark has ended this planner."""
+        found = [] if self._log is None else [self._log.committed(self._session)]
+        if self._ear is not None:
+            found += [offset_of(line, self._session) for line in ask_listeners(self._session)]
+            found += [offset_of(words, self._session) for words in self._heard()]
+        return [offset for offset in found if offset is not None]
 
     def interrupt(self) -> None:
         """End a `wait`, from another thread."""
@@ -89,6 +105,16 @@ class Signs:
             return offset_of(self._ear.recv(OFFSET_MAX_BYTES).decode(), self._session)
         except (OSError, ValueError):
             return None
+
+    def _heard(self) -> Iterator[str]:
+        """What was said, and not heard yet."""
+        assert self._ear is not None
+        self._ear.setblocking(False)
+        while True:
+            try:
+                yield self._ear.recv(OFFSET_MAX_BYTES).decode()
+            except OSError:
+                return
 
 
 class CommitLog:
@@ -188,6 +214,27 @@ def own_folder() -> Path:
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise PermissionError(f"{folder} is not this user's alone")
     return folder
+
+
+def listener_of(jvm: int, name: str) -> str:
+    """Where a listener of that driver answers, by the process of its JVM."""
+    return str(own_folder() / f"listener-{jvm}-{name[:8]}")
+
+
+def ask_listeners(session: str) -> list[str]:
+    """What those of this planner's driver say was committed last, in lines of offsets. They have
+    LAST_WORD_S in all."""
+    found: list[str] = []
+    deadline = time.monotonic() + LAST_WORD_S
+    for process in ancestors():
+        for path in own_folder().glob(f"listener-{process}-*"):
+            left_s = max(deadline - time.monotonic(), 0.001)
+            try:
+                if answers(str(path)):
+                    found += ask(str(path), {"session": session}, left_s)["offsets"]
+            except OSError as error:
+                log.warning("what was committed last may come again: the driver: %s", error)
+    return found
 
 
 def tell_committed(end: str | Offset | None) -> None:

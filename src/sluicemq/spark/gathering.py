@@ -29,7 +29,7 @@ from sluicemq.client.blocking import BlockingClient
 from sluicemq.spark.available import Available
 from sluicemq.spark.callups import Call
 from sluicemq.spark.chunks import Chunk, Message
-from sluicemq.spark.commits import Offset, Signs
+from sluicemq.spark.commits import LAST_WORD_S, Offset, Signs
 from sluicemq.spark.connecting import AmqpError, persistently
 from sluicemq.spark.crew import AnyLane, Crew, Group
 from sluicemq.spark.figures import Figures
@@ -43,11 +43,6 @@ from sluicemq.spark.transfer import ChunkServer, Endpoint
 log = logging.getLogger(__name__)
 
 WATCH_S: Final = 0.5
-LAST_WORD_S: Final = 1.0
-"""How long the end of a query waits to hear that the batch that is out was committed."""
-
-LAST_WORD_STEP_S: Final = 0.01
-
 ACKS_WRITTEN_S: Final = 1.0
 """How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
 end of a query takes them with it, and the last batch comes again."""
@@ -134,15 +129,16 @@ class Session:
         self._crew.open()
 
     def close(self) -> None:
-        """End; what is not acknowledged goes back to the queues. A batch that is out may have been
-        committed just now: that is waited for a little."""
-        deadline = time.monotonic() + LAST_WORD_S
-        while self._planned and self._signs.is_possible and time.monotonic() < deadline:
-            time.sleep(LAST_WORD_STEP_S)
+        """End; what is not acknowledged goes back to the queues. The batch that is out may have
+        been committed just now: who knows that is asked."""
         self._closing = True
         self._signs.interrupt()
         if self._watching is not None:
             self._watching.join(LAST_WORD_S)
+        if self._planned:
+            self._crew.keep_alive()
+            for committed in self._signs.last_words():
+                self.confirm(committed)
         self._signs.close()
         self._part()
         self._figures.close()

@@ -39,6 +39,10 @@ CHUNK_ROWS_MAX: Final = 2048
 CHUNK_BYTES_MAX: Final = 8 * MIB
 POLL_S: Final = 0.5
 STOP_S: Final = 5.0
+WRITTEN_S: Final = 15.0
+"""How long the end waits for acknowledgements that are not written: only a broker that takes
+nothing more, or a machine that stands still, has that take any time."""
+
 FULL_S: Final = 600.0
 """How long a lane that is full holds what nobody takes: it does not read its socket, and would not
 know that the broker has taken it back."""
@@ -177,6 +181,7 @@ class Lane:
         """Acknowledge what is safe, close the connection; the broker takes back the rest."""
         self._stopping = True
         os.write(self._wake, b"\0")
+        self.await_written(time.monotonic() + WRITTEN_S)
         self._thread.join(STOP_S)
         if not self._thread.is_alive():
             os.close(self._awake)

@@ -8,7 +8,9 @@ in further sessions of the driver, `listen` does.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+import threading
+import uuid
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
@@ -19,8 +21,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from sluicemq.spark.commits import tell_committed
+from sluicemq.spark.commits import LAST_WORD_S, listener_of, tell_committed
 from sluicemq.spark.driver_files import serve_files
+from sluicemq.spark.driver_lines import LineServer, jvm_process
 
 log = logging.getLogger(__name__)
 
@@ -28,24 +31,53 @@ LISTENS: Final = "spark.sluicemq.listens"
 """In the configuration of a session that has a listener."""
 
 
+class Run(NamedTuple):
+    """Of a query: its checkpoint, and the lines of the batch that was planned last before it."""
+
+    checkpoint: str
+    before: list[str]
+
+
 class CommitListener(StreamingQueryListener):
     """Tells sources of each batch when its commit is in the checkpoint, so that they acknowledge it
     then and not when the next batch is planned. A query that is stopped between a commit and its
     report reports no more: so at the end the checkpoint is looked at, through Spark, which can read
-    it wherever it is."""
+    it wherever it is. Spark ends a planner before it reports the end: the planner asks then
+    (`last_word`), and waits for that as long as the driver takes."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
-        self._checkpoints: dict[str, str] = {}
-        """Of the runs of queries, by their id."""
+        self._ends = threading.Condition()
+        self._runs: dict[str, Run] = {}
+        """Those whose end has not been told, by their id."""
+
+    def last_word(self, question: dict[str, Any]) -> dict[str, Any]:
+        """To a planner that Spark has ended: the offsets of the last commit of its query, once all
+        has been told of that; none when it is no query of this listener, or no more."""
+        found: list[str] = []
+        for name, run in list(self._runs.items()):
+            if has_planned(self._session, run, question["session"]):
+                self._await_end(name)
+                found += self._last_committed(run.checkpoint)
+        return {"offsets": found}
+
+    def _await_end(self, name: str) -> None:
+        with self._ends:
+            self._ends.wait_for(lambda: name not in self._runs, LAST_WORD_S)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's names
         java: Any = self._session
         try:
             query = java._jsparkSession.streams().get(str(event.id)).streamingQuery()
-            self._checkpoints[str(event.runId)] = query.resolvedCheckpointRoot()
+            checkpoint: str = query.resolvedCheckpointRoot()
         except Exception as error:
             log.warning("the checkpoint of query %s is not known: %s", event.id, error)
+            return
+        try:
+            before = lines_of(self._session, checkpoint, "offsets")
+        except Exception:  # there is no such log before the first batch
+            before = []
+        self._runs[str(event.runId)] = Run(checkpoint, before)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         for source in event.progress.sources:
@@ -55,25 +87,44 @@ class CommitListener(StreamingQueryListener):
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        checkpoint = self._checkpoints.pop(str(event.runId), None)
-        if checkpoint is None:
+        run = self._runs.get(str(event.runId))
+        if run is None:
             return
-        try:
-            offsets = last_committed(self._session, checkpoint)
-        except Exception as error:  # the checkpoint may be gone with its query
-            log.info("the checkpoint of query %s cannot be read: %s", event.id, error)
-            return
-        for line in offsets:
+        for line in self._last_committed(run.checkpoint):
             tell_committed(line)
+        with self._ends:
+            del self._runs[str(event.runId)]
+            self._ends.notify_all()
+
+    def _last_committed(self, checkpoint: str) -> list[str]:
+        try:
+            return lines_of(self._session, checkpoint, "commits")
+        except Exception as error:  # the checkpoint may be gone with its query
+            log.info("the checkpoint %s cannot be read: %s", checkpoint, error)
+            return []
 
 
-def last_committed(session: SparkSession, checkpoint: str) -> list[str]:
-    """The lines of the offsets of the last committed batch; none when there is no such batch."""
+def has_planned(session: SparkSession, run: Run, planner: str) -> bool:
+    """Is the batch that was planned last in this run that planner's? A checkpoint that is gone may
+    have had it: Spark deletes one that nobody has given a place, when its query has ended."""
+    try:
+        lines = lines_of(session, run.checkpoint, "offsets")
+        return lines != run.before and any(planner in line for line in lines)
+    except Exception:
+        java: Any = session
+        path = java._jvm.org.apache.hadoop.fs.Path(run.checkpoint)
+        files = path.getFileSystem(java._jsparkSession.sessionState().newHadoopConf())
+        return not files.exists(path)
+
+
+def lines_of(session: SparkSession, checkpoint: str, log_name: str) -> list[str]:
+    """The lines of the offsets of the last batch in that log of the checkpoint, `offsets` or
+    `commits`; none when there is no such batch."""
     java: Any = session
     path = java._jvm.org.apache.hadoop.fs.Path
-    commits = path(f"{checkpoint}/commits")
-    files = commits.getFileSystem(java._jsparkSession.sessionState().newHadoopConf())
-    names = [status.getPath().getName() for status in files.listStatus(commits)]
+    batches = path(f"{checkpoint}/{log_name}")
+    files = batches.getFileSystem(java._jsparkSession.sessionState().newHadoopConf())
+    names = [status.getPath().getName() for status in files.listStatus(batches)]
     latest = max((int(name) for name in names if name.isdigit()), default=-1)
     if latest < 0:
         return []
@@ -90,7 +141,10 @@ def listen(session: SparkSession) -> None:
     its queries acknowledge a batch when they plan the next one."""
     try:
         if session.conf.get(LISTENS, None) is None:
-            session.streams.addListener(CommitListener(session))
+            java: Any = session
+            listener = CommitListener(session)
+            LineServer(listener_of(jvm_process(java._jvm), uuid.uuid4().hex), listener.last_word)
+            session.streams.addListener(listener)
             session.conf.set(LISTENS, "true")
             serve_files(session)
     except Exception as error:

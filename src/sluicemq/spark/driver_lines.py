@@ -1,0 +1,100 @@
+"""Questions of a planner to the Python of its driver: a line of JSON each way.
+
+The planner is the child of the driver's JVM, on the same machine, and has no way into it. The
+driver's Python has one, where the source was registered: it answers at Unix sockets that only this
+user can open, named after the JVM's process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+ANCESTORS_MAX: Final = 4
+"""Between the planner and the JVM there may be a daemon of Spark's."""
+
+LINE_MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+def ancestors() -> Iterator[int]:
+    """The processes above this one, one of which is the JVM; 0 where it is not known."""
+    process = os.getpid()
+    for _ in range(ANCESTORS_MAX):
+        process = parent_of(process)
+        yield process
+
+
+def parent_of(process: int) -> int:
+    """Of a process; 0 when it is not known."""
+    if process == os.getpid():
+        return os.getppid()
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def jvm_process(jvm: Any) -> int:
+    """Of the driver's JVM, asked through Py4J."""
+    process: int = jvm.java.lang.ProcessHandle.current().pid()
+    return process
+
+
+def answers(path: str) -> bool:
+    """Does somebody listen there? Another driver with this number may have left the file."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            return False
+    return True
+
+
+def ask(path: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """The answer; OSError with the driver's words, or when there is none in that time."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.settimeout(timeout_s)
+        peer.connect(path)
+        peer.sendall(json.dumps(question).encode() + b"\n")
+        with peer.makefile("rb") as stream:
+            line = stream.readline(LINE_MAX_BYTES)
+    answer: dict[str, Any] = json.loads(line or b"{}")
+    if "error" in answer or not answer.get("done"):
+        raise OSError(answer.get("error", "the driver hung up"))
+    return answer
+
+
+class LineServer:
+    """The driver's side: questions at `path` go to `answer`, each in a thread of its own; what it
+    raises is the answer, too."""
+
+    def __init__(self, path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen()
+        threading.Thread(target=self._accept, name="amqp answers", daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            peer, _ = self._listener.accept()
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer, peer.makefile("rb") as stream:
+            try:
+                answer = self._answer(json.loads(stream.readline(LINE_MAX_BYTES))) | {"done": True}
+            except Exception as error:
+                java = getattr(error, "java_exception", None)
+                answer = {"error": java.toString() if java is not None else str(error)}
+            with contextlib.suppress(OSError):  # nobody waits for it any more
+                peer.sendall(json.dumps(answer).encode() + b"\n")
