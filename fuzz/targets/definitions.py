@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from sluicemq.chain.importing import Plan, Planner, carry_out, differences, left_out
+from sluicemq.broker.definitions_import import Plan, Planner, carry_out, differences, left_out
 from sluicemq.config import Config
 from sluicemq.errors import Corrupt
 from sluicemq.manage.exporting import fill

@@ -17,7 +17,7 @@ from sluicemq.amqp.frames import END, METHOD, PROTOCOL_HEADER, content_frames, f
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Timestamp
-from sluicemq.chain.peer import Peer
+from sluicemq.chain.connection.peer import Peer
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.world import Closed, Received
 from targets import method as method_target

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.access import begin
-from sluicemq.chain.broker import Broker, ignore
-from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
-from sluicemq.chain.monitor import Monitor
-from sluicemq.chain.peer import Peer
-from sluicemq.chain.reader import Reader
+from sluicemq.access.access import begin
+from sluicemq.broker.broker import Broker, ignore
+from sluicemq.broker.monitor import Monitor
+from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
+from sluicemq.chain.connection.peer import Peer
+from sluicemq.chain.connection.reader import Reader
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import told
 from sluicemq.model.passwords import SALT_BYTES, hash_password

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sluicemq.chain import message_store
-from sluicemq.chain.checkpoints import Checkpoints
+from sluicemq.chain.store import message_store
+from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.cli.main import main
 from sluicemq.host.disk import HostDisk
 from sluicemq.kernel.disk import DiskJob, Files

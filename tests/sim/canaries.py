@@ -8,18 +8,19 @@ from typing import Any, Final, cast
 import pytest
 
 from sluicemq.amqp.connection import AmqpConnection
-from sluicemq.chain import delaying, policing
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.crashing import Crash
-from sluicemq.chain.delaying import Delayer
-from sluicemq.chain.letters import Republish
-from sluicemq.chain.message_store import MessageStore, StoreWrite
-from sluicemq.chain.publishing import Publishing
-from sluicemq.chain.queue import ClassicShell
-from sluicemq.chain.reader import Reader
-from sluicemq.chain.republishing import Republisher
-from sluicemq.chain.unacked import Span
-from sluicemq.chain.upkeep import Upkeep
+from sluicemq.broker import policy_rounds
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.channel.publishing import Publishing
+from sluicemq.chain.channel.unacked import Span
+from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.crashing import Crash
+from sluicemq.chain.queue.republish_messages import Republish
+from sluicemq.chain.queue.upkeep import Upkeep
+from sluicemq.chain.republish import delayer
+from sluicemq.chain.republish.delayer import Delayer
+from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.chain.store.message_store import MessageStore, StoreWrite
 from sluicemq.chain.writer import Writer
 from sluicemq.flow import confirms
 from sluicemq.flow.alarm import AlarmBoard
@@ -419,9 +420,9 @@ def a_dead_letter_comes_twice(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def a_policy_is_not_heard_of_by_all(patch: pytest.MonkeyPatch) -> None:
-    tell = policing.tell
+    tell = policy_rounds.tell
     due = OneIn(7)
-    patch.setattr(policing, "tell", lambda queue: None if due() else tell(queue))
+    patch.setattr(policy_rounds, "tell", lambda queue: None if due() else tell(queue))
 
 
 @canary
@@ -454,8 +455,8 @@ def a_change_is_never_written(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def a_delayed_message_comes_too_early(patch: pytest.MonkeyPatch) -> None:
-    dated = delaying.dated
-    patch.setattr(delaying, "dated", lambda batch, now_ms: dated(batch, now_ms - 20))
+    dated = delayer.dated
+    patch.setattr(delayer, "dated", lambda batch, now_ms: dated(batch, now_ms - 20))
 
 
 @canary

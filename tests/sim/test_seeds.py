@@ -22,7 +22,7 @@ import pytest
 
 import sluicemq
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.queue import Queue
+from sluicemq.chain.queue.queue import Queue
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share

@@ -17,7 +17,7 @@ from sluicemq.kernel.world import Net, Writable
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel import Channel
+    from sluicemq.chain.channel.channel import Channel
     from sluicemq.flow.gate import Gate
 
 

@@ -8,12 +8,12 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from sluicemq.chain.peer import Peer
+from sluicemq.chain.connection.peer import Peer
 from sluicemq.host.tls import TlsSession, reason_of
 from sluicemq.kernel.world import Closed, Log, Net, Received, Writable
 
 if TYPE_CHECKING:
-    from sluicemq.chain.reader import Reader
+    from sluicemq.chain.connection.reader import Reader
     from sluicemq.config import NetConfig
     from sluicemq.host.tls import TlsSettings
     from sluicemq.node import Node

@@ -9,16 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sluicemq.amqp.connection import AnyPublishes
-from sluicemq.chain.message_store import StoreWrite
-from sluicemq.chain.queue import ClassicShell, Enqueue
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import Enqueue
+from sluicemq.chain.store.message_store import StoreWrite
 from sluicemq.flow.credit import Inflow
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
-    from sluicemq.chain.channel import Channel
+    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.flow_actor import FlowActor
-    from sluicemq.chain.queue import Queue
-    from sluicemq.chain.reader import Reader
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Actor

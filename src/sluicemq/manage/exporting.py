@@ -13,8 +13,8 @@ from sluicemq.model.parameters import IMPORTED
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
-    from sluicemq.chain.broker import Broker
-    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.broker.broker import Broker
+    from sluicemq.broker.vhost import VirtualHost
     from sluicemq.model.definitions import (
         BindingDefinition,
         ExchangeDefinition,

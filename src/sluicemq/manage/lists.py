@@ -25,11 +25,11 @@ from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.stream import Stream
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel import Channel
-    from sluicemq.chain.consuming import Subscription
-    from sluicemq.chain.queue import Queue
-    from sluicemq.chain.reader import Reader
-    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.consuming import Subscription
+    from sluicemq.chain.connection.reader import Reader
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.storage.stream_log import StreamLog
 
 

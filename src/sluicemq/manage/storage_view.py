@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sluicemq.chain.monitor import Monitor
+    from sluicemq.broker.monitor import Monitor
 
 Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sluicemq.chain.message_store import Defined, StoreDefinition
+from sluicemq.chain.store.message_store import Defined, StoreDefinition
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
@@ -17,8 +17,8 @@ from sluicemq.model.definitions import DEFAULT_VHOST
 from sluicemq.text import readable
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
-    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.broker.broker import Broker
+    from sluicemq.broker.vhost import VirtualHost
     from sluicemq.node import Node
 
 ROW_WORK: Final = 10

@@ -34,14 +34,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
-from sluicemq.chain.channel import bytes_of
-from sluicemq.chain.delaying import Delayer, HoldingQueue, Safe
-from sluicemq.chain.letters import Republish
-from sluicemq.chain.message_store import StorePaged, StoreWrite
-from sluicemq.chain.queue import ClassicShell, Enqueue, Queue
-from sluicemq.chain.reader import RUNNING
-from sluicemq.chain.republishing import Republisher
-from sluicemq.chain.stream_queue import StreamShell
+from sluicemq.chain.channel.channel import bytes_of
+from sluicemq.chain.connection.reader import RUNNING
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import Enqueue, Queue
+from sluicemq.chain.queue.republish_messages import Republish
+from sluicemq.chain.queue.stream import StreamShell
+from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
+from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.chain.store.message_store import StorePaged, StoreWrite
 from sluicemq.chain.writer import FRAMES_BYTES, Frames
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
@@ -56,8 +57,8 @@ from sluicemq.sim.platter import Platter
 
 if TYPE_CHECKING:
     from sluicemq.amqp.connection import AmqpConnection
-    from sluicemq.chain.channel import Channel
-    from sluicemq.chain.reader import Reader
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.connection.reader import Reader
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition

@@ -13,14 +13,15 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.checkpoints import Checkpoints
-from sluicemq.chain.consumer_timeouts import ConsumerTimeouts
-from sluicemq.chain.delaying import Delayer, HoldingQueue
-from sluicemq.chain.intake import Intake
+from sluicemq.broker.policy_rounds import Policing
+from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
+from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.pacer import Pacer
-from sluicemq.chain.policing import Policing
-from sluicemq.chain.queue import ClassicShell, Queue
-from sluicemq.chain.republishing import Republisher
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.republish.delayer import Delayer, HoldingQueue
+from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.sim.features import NO_FEATURES
 from sluicemq.sim.history import LISTENING
 from sluicemq.sim.peer import Peer

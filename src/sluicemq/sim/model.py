@@ -16,8 +16,8 @@ from bisect import insort
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.delaying import Delayer
-from sluicemq.chain.republishing import Republisher
+from sluicemq.chain.republish.delayer import Delayer
+from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.queues.commands import (
@@ -64,7 +64,7 @@ from sluicemq.storage.positions import first_of_priority, priority_at
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.chain.queue import ClassicShell
+    from sluicemq.chain.queue.classic import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
     from sluicemq.sim.platter import Platter

@@ -12,13 +12,13 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from sluicemq.chain.peer import Peer as Address
+from sluicemq.chain.connection.peer import Peer as Address
 from sluicemq.kernel.world import Closed, Net, Received, Writable
 from sluicemq.sim.history import promise
 from sluicemq.sim.world import MS
 
 if TYPE_CHECKING:
-    from sluicemq.chain.reader import Reader
+    from sluicemq.chain.connection.reader import Reader
     from sluicemq.node import Node
     from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.stream_queue import StreamShell
+from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.kernel.world import World

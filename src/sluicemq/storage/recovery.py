@@ -72,7 +72,7 @@ from sluicemq.storage.stream_recovery import StreamRecovery
 
 TRANSIENT_QUEUES: Final = "transient"
 RESERVE: Final = "reserve"
-"""A file that is given up when the disk is full (chain/reserve.py)."""
+"""A file that is given up when the disk is full (chain/store/reserve.py)."""
 READ_BYTES: Final = 1 << 30
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
 """With a file of the journal; what they were only the file could tell."""

@@ -7,8 +7,8 @@ from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodF
 from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
-from sluicemq.chain.message_store import Hurry
-from sluicemq.chain.peer import Peer
+from sluicemq.chain.connection.peer import Peer
+from sluicemq.chain.store.message_store import Hurry
 from sluicemq.config import Config
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluicemq.chain.access import Access
+from sluicemq.access.access import Access
 from sluicemq.config import Config
 
 from .client import Broker

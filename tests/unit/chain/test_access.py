@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluicemq.access.access import Rights
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.access import Rights
-from sluicemq.chain.channel_methods import METHODS
+from sluicemq.chain.channel.methods import METHODS
 from sluicemq.config import AuthConfig, Config
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import PATTERN_STRIKES_MAX, RIGHTS_MAX

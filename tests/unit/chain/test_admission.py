@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.chain.admission import Admission
-from sluicemq.chain.deadlines import GRAIN_MS, Deadlines
+from sluicemq.chain.connection.admission import Admission
+from sluicemq.chain.connection.deadlines import GRAIN_MS, Deadlines
 from sluicemq.kernel.actor import Actor, Scheduler
 
 from ..fakes import FakeClock

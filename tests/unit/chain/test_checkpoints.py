@@ -15,8 +15,8 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
-from sluicemq.chain.checkpoints import Checkpoints
-from sluicemq.chain.message_store import Flushed, StoreWrite
+from sluicemq.chain.store.checkpoints import Checkpoints
+from sluicemq.chain.store.message_store import Flushed, StoreWrite
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob

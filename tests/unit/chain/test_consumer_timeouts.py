@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
-from sluicemq.chain.consumer_timeouts import LOOK_MS_MAX, LookAtOldest, Marks
+from sluicemq.chain.channel.consumer_timeouts import LOOK_MS_MAX, LookAtOldest, Marks
 from sluicemq.config import ChannelConfig, Config
 
 from .client import Broker, Client

@@ -13,7 +13,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import MethodFrame
-from sluicemq.chain.channel import Channel
+from sluicemq.chain.channel.channel import Channel
 from sluicemq.kernel.actor import Actor
 
 from .client import Broker, Client

@@ -12,8 +12,9 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
-from sluicemq.chain.message_store import Defined
-from sluicemq.chain.queue import ClassicShell, TryAgain
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import TryAgain
+from sluicemq.chain.store.message_store import Defined
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import CRASH_WINDOW_NS
 from sluicemq.storage.queue_recovery import QueueRecovery

@@ -12,8 +12,8 @@ from sluicemq.amqp.events import ContentMethod, Deliveries, Event, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
-from sluicemq.chain.accounts import delete_vhost, empty_vhost
-from sluicemq.chain.vhost import VhostEmpty
+from sluicemq.broker.user_changes import delete_vhost, empty_vhost
+from sluicemq.broker.vhost import VhostEmpty
 
 from ..fakes import bystander, drain
 from .client import Broker, Client

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.delivery_counts import counted
-from sluicemq.chain.kinds import properties_of
+from sluicemq.chain.message_kinds import properties_of
+from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.model.batch import ADDRESSED
 
 from ..amqp.strategies import properties

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluicemq.amqp import methods as m
-from sluicemq.chain.handover import INBOX_MAX
+from sluicemq.chain.connection.handover import INBOX_MAX
 
 from .client import Broker
 

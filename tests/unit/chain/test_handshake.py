@@ -12,7 +12,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import encode_table
-from sluicemq.chain.handshake import Handshake
+from sluicemq.chain.connection.handshake import Handshake
 from sluicemq.config import AuthConfig, Config, NetConfig
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import AmqpConnection, MethodFrame
 from sluicemq.amqp.frames import content_frames
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.reader import Reader
-from sluicemq.chain.unfinished import Unfinished
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.connection.unfinished import Unfinished
 from sluicemq.errors import ConnectionViolation
 from sluicemq.kernel.world import Writable
 from sluicemq.limits import (

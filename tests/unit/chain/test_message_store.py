@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluicemq.chain.message_store import (
+from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.store.message_store import (
     MESSAGES_LANE,
     BodiesRead,
     Collect,
@@ -26,7 +27,6 @@ from sluicemq.chain.message_store import (
     StoreRemove,
     StoreWrite,
 )
-from sluicemq.chain.queue import Queue
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK, STORAGE
 from sluicemq.flow.credit import Grant

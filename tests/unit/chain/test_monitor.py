@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sluicemq.chain.monitor import LookAtDisk, Monitor
-from sluicemq.chain.queue import ClassicShell
-from sluicemq.chain.retargeting import LOOKED_AT_MAX, TOLD_MAX
+from sluicemq.broker.monitor import LookAtDisk, Monitor
+from sluicemq.broker.retargeting import LOOKED_AT_MAX, TOLD_MAX
+from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.config import MIB, Config, MemoryConfig, StorageConfig
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
@@ -30,8 +30,8 @@ from sluicemq.queues.stream_cache import ChunkCache
 from ..fakes import FakeClock
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
-    from sluicemq.chain.reader import Reader
+    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.connection.reader import Reader
 
 MS = 1_000_000
 LIMIT = 100 * MIB

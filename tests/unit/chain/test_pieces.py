@@ -15,11 +15,11 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Table
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.declarations import BINDINGS_MAX
-from sluicemq.chain.publishing import TARGETS_MAX
-from sluicemq.chain.queue import ClassicShell
-from sluicemq.chain.republishing import Republisher
+from sluicemq.broker.declarations import BINDINGS_MAX
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.channel.publishing import TARGETS_MAX
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
 from sluicemq.queues.classic import ClassicQueue

@@ -16,12 +16,13 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain import delaying, delivery_counts
-from sluicemq.chain.dead_letters import Letters
-from sluicemq.chain.poison import unmanageable
-from sluicemq.chain.queue import ClassicShell
-from sluicemq.chain.republishing import Republisher
-from sluicemq.chain.vhost import VirtualHost
+from sluicemq.broker.vhost import VirtualHost
+from sluicemq.chain.queue import delivery_counts
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.dead_letters import Letters
+from sluicemq.chain.queue.poison import unmanageable
+from sluicemq.chain.republish import delayer
+from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.config import Config
 from sluicemq.limits import CRASH_WINDOW_NS, SUSPECTS_MAX
 from sluicemq.storage import quarantine
@@ -313,7 +314,7 @@ def test_what_cannot_be_counted_for_who_acknowledges_nothing(
 def test_what_cannot_leave_an_exchange_that_delays(
     monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    raising(monkeypatch, delaying, function, lambda due: due.content)
+    raising(monkeypatch, delayer, function, lambda due: due.content)
     bench = Bench()
     client = bench.client
     kind = {"x-delayed-type": "direct"}

@@ -17,7 +17,7 @@ from sluicemq.amqp.connection import Acks, ContentMethod, Deliveries, MethodFram
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue
-from sluicemq.chain.channel import Channel
+from sluicemq.chain.channel.channel import Channel
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology

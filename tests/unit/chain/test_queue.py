@@ -13,10 +13,10 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Deliveries, MethodFrame
 from sluicemq.amqp.events import Event
 from sluicemq.amqp.frames import content_body, content_frames
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.queue import Queue, TryAgain
-from sluicemq.chain.reader import Reader
-from sluicemq.chain.unacked import DEAD_MAX
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.channel.unacked import DEAD_MAX
+from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.queue.queue import Queue, TryAgain
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO

@@ -14,9 +14,9 @@ from sluicemq.amqp.connection import Deliveries
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain import reply_to
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.reply_to import ADDRESS, PSEUDO_QUEUE, listener
+from sluicemq.chain.channel import reply_to
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.channel.reply_to import ADDRESS, PSEUDO_QUEUE, listener
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
 

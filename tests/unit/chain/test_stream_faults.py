@@ -12,7 +12,7 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.chain.stream_queue import Hurry, StreamShell
+from sluicemq.chain.queue.stream import Hurry, StreamShell
 from sluicemq.limits import CRASH_WINDOW_NS
 from sluicemq.storage.fsck import Check
 

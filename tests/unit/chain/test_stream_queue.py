@@ -10,9 +10,9 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain import message_store
-from sluicemq.chain.queue import TryAgain
-from sluicemq.chain.stream_queue import Hurry, LookAtAge, StreamShell
+from sluicemq.chain.queue.queue import TryAgain
+from sluicemq.chain.queue.stream import Hurry, LookAtAge, StreamShell
+from sluicemq.chain.store import message_store
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
 from sluicemq.queues.commands import PolicyChanged

@@ -14,9 +14,9 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.method import Method
-from sluicemq.chain import transactions
-from sluicemq.chain.channel import Channel
-from sluicemq.chain.transactions import Transaction
+from sluicemq.chain.channel import transactions
+from sluicemq.chain.channel.channel import Channel
+from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import RUN_MESSAGES_MAX
 from sluicemq.manage.lists import CHANNEL_COLUMNS

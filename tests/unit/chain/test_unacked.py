@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sluicemq.chain.unacked import Part, Settlement, Unacked, Undoable
+from sluicemq.chain.channel.unacked import Part, Settlement, Unacked, Undoable
 from sluicemq.kernel.actor import Actor, Scheduler
 
 from ..fakes import bystander

@@ -14,9 +14,10 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain import delaying
-from sluicemq.chain.queue import ClassicShell, Queue
-from sluicemq.chain.unwelcome import SUSPECTS_KEPT, Unwelcome
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.unwelcome import SUSPECTS_KEPT, Unwelcome
+from sluicemq.chain.republish import delayer
 from sluicemq.limits import UNWELCOME_MAX
 from sluicemq.model.batch import ADDRESSED, Batch
 from sluicemq.queues.commands import Publish
@@ -128,7 +129,7 @@ def test_who_wants_no_confirms_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_cannot_be_dated_by_an_exchange_that_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    raising(monkeypatch, delaying, "dated", bodies_of)
+    raising(monkeypatch, delayer, "dated", bodies_of)
     bench = Bench()
     client = bench.client
     kind = {"x-delayed-type": "direct"}

@@ -11,8 +11,8 @@ from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Table
-from sluicemq.chain.queue import ClassicShell
-from sluicemq.chain.republishing import Republisher
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.limits import EXPIRY_LOOK_MS, RETRY_REFUSED_MS
 from sluicemq.model.policies import EffectivePolicy
 from sluicemq.queues.commands import PolicyChanged, SetTarget

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluicemq.chain.peer import Peer
+from sluicemq.chain.connection.peer import Peer
 from sluicemq.config import NetConfig
 from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet
 from sluicemq.kernel.world import Closed, Log, Received

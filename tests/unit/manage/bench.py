@@ -13,8 +13,8 @@ from sluicemq.amqp.methods import (
     ConnectionTuneOk,
 )
 from sluicemq.amqp.properties import BasicProperties, header_frame
-from sluicemq.chain.peer import Peer
-from sluicemq.chain.reader import Reader
+from sluicemq.chain.connection.peer import Peer
+from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicemq.chain.reader import CLOSING
+from sluicemq.chain.connection.reader import CLOSING
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE
 from sluicemq.model.passwords import DEFAULT_ALGORITHM, is_right
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from sluicemq.amqp.methods import QueueDeclare
-from sluicemq.chain.reader import RUNNING
+from sluicemq.chain.connection.reader import RUNNING
 
 from .bench import Bench
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from sluicemq.chain.monitor import Monitor
+from sluicemq.broker.monitor import Monitor
 from sluicemq.flow.alarm import DiskAlarm
 from sluicemq.manage import backing_view, storage_view
 from sluicemq.model.batch import OVERHEAD_BYTES

@@ -184,7 +184,7 @@ class Bodies:
 
 
 class Bench:
-    """The shell of a queue (chain/queue.py) in small, and the list."""
+    """The shell of a queue (chain/queue/queue.py) in small, and the list."""
 
     moves: set[tuple[str, str]]
     backing: WatchedBacking | WatchedPriorities

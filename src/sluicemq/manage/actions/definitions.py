@@ -7,7 +7,7 @@ from itertools import islice
 from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.importing import Planner, carry_out, differences, left_out
+from sluicemq.broker.definitions_import import Planner, carry_out, differences, left_out
 from sluicemq.manage.command import SOFTWARE, CommandRefused
 from sluicemq.manage.exporting import fill
 from sluicemq.model.document import parse_definitions
@@ -16,7 +16,7 @@ from sluicemq.model.parameters import IMPORTED, GlobalParameter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.chain.vhost import VirtualHost
+    from sluicemq.broker.vhost import VirtualHost
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
 

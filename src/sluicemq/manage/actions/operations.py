@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.accounts import close
-from sluicemq.chain.stream_rules import check_has
+from sluicemq.broker.user_changes import close
+from sluicemq.chain.channel.stream_rules import check_has
 from sluicemq.errors import ChannelViolation
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
 from sluicemq.queues.commands import Delete, Inspect, Purge
@@ -14,8 +14,8 @@ from sluicemq.queues.effects import Deleted, Inspected, Purged, Refuse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.chain.queue import Queue
-    from sluicemq.chain.reader import Reader
+    from sluicemq.access.session import Session
+    from sluicemq.chain.queue.queue import Queue
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
 
@@ -110,10 +110,10 @@ def close_all_user_connections(task: Task, given: Given) -> None:
     close_some(task, given, task.broker.access.sessions.get(given.text("username"), {}))
 
 
-def close_some(task: Task, given: Given, readers: Iterable[Reader]) -> None:
+def close_some(task: Task, given: Given, sessions: Iterable[Session]) -> None:
     """At most as many as there may be; says how many."""
     limit = given.number("limit", 0)
-    chosen = [*readers][: limit if limit > 0 else None]
+    chosen = [*sessions][: limit if limit > 0 else None]
     close(chosen, reason_of(given))
     task.finish([{"closed": len(chosen)}])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain import accounts
+from sluicemq.broker import user_changes
 from sluicemq.errors import Refused
 from sluicemq.manage.actions.users import user_of
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
@@ -21,7 +21,7 @@ def grant(task: Task, permission: Permission | TopicPermission) -> None:
         permission.check()
     except Refused as refused:
         raise CommandRefused(str(refused), UNAVAILABLE) from refused
-    task.record([accounts.put(task.broker, permission)])
+    task.record([user_changes.put(task.broker, permission)])
 
 
 def set_permissions(task: Task, given: Given) -> None:
@@ -36,7 +36,7 @@ def clear_permissions(task: Task, given: Given) -> None:
     if key not in task.broker.definitions.permissions:
         task.finish()
     else:
-        task.record([accounts.drop(task.broker, Permission.KIND, key)])
+        task.record([user_changes.drop(task.broker, Permission.KIND, key)])
 
 
 def set_topic_permissions(task: Task, given: Given) -> None:
@@ -56,7 +56,7 @@ def clear_topic_permissions(task: Task, given: Given) -> None:
         for key in broker.definitions.topic_permissions
         if key[:2] == (user, vhost) and exchange in (None, key[2])
     ]
-    task.record([accounts.drop(broker, TopicPermission.KIND, key) for key in keys])
+    task.record([user_changes.drop(broker, TopicPermission.KIND, key) for key in keys])
 
 
 def listing(table: str, of_user: bool) -> Action:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain.policing import clear_policy, set_policy
+from sluicemq.broker.policy_rounds import clear_policy, set_policy
 from sluicemq.errors import Refused
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import json_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.chain import accounts
+from sluicemq.broker import user_changes
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import is_name, json_of
 from sluicemq.model.passwords import SALT_BYTES, hash_password
@@ -13,7 +13,7 @@ from sluicemq.model.users import User
 from sluicemq.model.vhosts import NAME_BYTES_MAX, USER_LIMITS, check_limits
 
 if TYPE_CHECKING:
-    from sluicemq.chain.broker import Broker
+    from sluicemq.broker.broker import Broker
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
 
@@ -44,16 +44,16 @@ def add_user(task: Task, given: Given) -> None:
         raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
     if not name or not is_name(name):
         raise CommandRefused(f"a user's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
-    task.record([accounts.put(task.broker, User(name, hashed(task, given)))])
+    task.record([user_changes.put(task.broker, User(name, hashed(task, given)))])
 
 
 def delete_user(task: Task, given: Given) -> None:
-    task.record([accounts.delete_user(task.broker, user_of(task, given).name)])
+    task.record([user_changes.delete_user(task.broker, user_of(task, given).name)])
 
 
 def change(task: Task, user: User) -> None:
     """The user as it is now."""
-    task.record([accounts.put(task.broker, user)])
+    task.record([user_changes.put(task.broker, user)])
 
 
 def change_password(task: Task, given: Given) -> None:

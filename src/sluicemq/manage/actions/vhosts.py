@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain import accounts
-from sluicemq.chain.vhost import VhostEmpty
+from sluicemq.broker import user_changes
+from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
 from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import is_name
@@ -46,7 +46,7 @@ def add_vhost(task: Task, given: Given) -> None:
         return
     tags = tuple(tag for tag in given.text("tags", "").split(",") if tag)
     definition = VhostDefinition(name, given.text("description", ""), tags, kind)
-    task.record([accounts.put_vhost(task.broker, definition)])
+    task.record([user_changes.put_vhost(task.broker, definition)])
 
 
 def delete_vhost(task: Task, given: Given) -> None:
@@ -57,10 +57,10 @@ def delete_vhost(task: Task, given: Given) -> None:
 
     def heard(message: object) -> None:
         if isinstance(message, VhostEmpty):
-            task.record([accounts.delete_vhost(vhost)])
+            task.record([user_changes.delete_vhost(vhost)])
 
     task.hear(heard)
-    accounts.empty_vhost(vhost, task)
+    user_changes.empty_vhost(vhost, task)
 
 
 def list_vhosts(task: Task, _: Given) -> None:
@@ -82,14 +82,14 @@ def set_vhost_limits(task: Task, given: Given) -> None:
     """Those that are not named go."""
     definition = definition_of(task, given)
     limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
-    task.record([accounts.put_vhost(task.broker, replace(definition, limits=limits))])
+    task.record([user_changes.put_vhost(task.broker, replace(definition, limits=limits))])
 
 
 def clear_vhost_limits(task: Task, given: Given) -> None:
     definition = definition_of(task, given)
     if not definition.limits:
         raise CommandRefused("Parameter does not exist", UNAVAILABLE)
-    task.record([accounts.put_vhost(task.broker, replace(definition, limits={}))])
+    task.record([user_changes.put_vhost(task.broker, replace(definition, limits={}))])
 
 
 def list_vhost_limits(task: Task, given: Given) -> None:

@@ -1,0 +1,308 @@
+"""Who may what: asked by handshakes and channels; what is changed holds from the next question on.
+
+The checks are RabbitMQ's, in its order and words. A publish asks once a Route: `changed` makes the
+routes stale, so that the next publish on each asks again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.errors import ChannelViolation, ConnectionViolation, Refused
+from sluicemq.limits import RIGHTS_MAX
+from sluicemq.model.definitions import EXCHANGE, QUEUE
+from sluicemq.model.patterns import NEVER, Pattern
+from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission, TopicPermission
+from sluicemq.model.users import IMPERSONATOR, User, password_fits
+from sluicemq.model.vhosts import MAX_CHANNELS, MAX_CONNECTIONS, VhostDefinition, limit_of
+from sluicemq.routing.topology import check_not_default, check_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sluicemq.access.session import Host, Session
+    from sluicemq.config import AuthConfig
+    from sluicemq.kernel.world import Log
+    from sluicemq.model.definitions import (
+        BindingDefinition,
+        ExchangeDefinition,
+        QueueDefinition,
+    )
+    from sluicemq.model.durable import DurableDefinitions
+    from sluicemq.routing.topology import Topology
+
+DEFAULT_EXCHANGE: Final = "amq.default"
+"""By which permissions know the exchange without a name."""
+DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"
+TOPIC: Final = "topic"
+
+
+class Access:
+    """The broker's. `epoch` rises with every change; `sessions` has open connections by user."""
+
+    def __init__(
+        self,
+        definitions: DurableDefinitions,
+        vhosts: Mapping[str, Host],
+        auth: AuthConfig,
+        log: Log,
+    ) -> None:
+        self.definitions = definitions
+        self.vhosts = vhosts
+        self.auth = auth
+        self.log = log
+        self.epoch = 0
+        self.sessions: dict[str, dict[Session, None]] = {}
+        self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
+
+    def changed(self, where: str | None = None) -> None:
+        """Users or permissions are not what they were, in one virtual host or in all."""
+        self.epoch += 1
+        self._patterns.clear()
+        for vhost in self.vhosts.values() if where is None else (self.vhosts[where],):
+            vhost.topology.epoch += 1
+
+    def refusal(self, name: str, password: str | None, from_loopback: bool) -> str:
+        """Why that user may not log in, for the log; "" when it may. `password` None: somebody else
+        vouches for it."""
+        user = self.definitions.users.get(name)
+        fits = user is not None if password is None else password_fits(user, password)
+        if password == "":
+            return f"user '{name}' attempted to log in with a blank password"
+        if not fits:
+            return f"user '{name}' - invalid credentials"
+        if not from_loopback and name in self.auth.loopback_users:
+            return f"user '{name}' can only connect via localhost"
+        return ""
+
+    def may_enter(self, user: str, vhost: str) -> bool:
+        """Any permission there opens the door."""
+        return (user, vhost) in self.definitions.permissions
+
+    def check_entry(self, user: str, vhost: str) -> None:
+        """530 unless that user may open a connection there now."""
+        found = self.vhosts.get(vhost)
+        if found is None or not found.is_open:
+            raise not_allowed(f"vhost {vhost} not found")
+        self.check_room(user, vhost)
+        if not self.may_enter(user, vhost):
+            raise not_allowed(f"access to vhost '{vhost}' refused for user '{user}'")
+
+    def check_room(self, user: str, vhost: str) -> None:
+        """530 when there are as many connections as there may be."""
+        most = limit_of(self.definitions.vhosts[vhost].limits, MAX_CONNECTIONS)
+        if most is not None and self.vhosts[vhost].connections >= most:
+            text = f"access to vhost '{vhost}' refused for user '{user}'"
+            raise not_allowed(f"{text}: connection limit ({most}) is reached")
+        known = self.definitions.users.get(user)
+        most = limit_of(known.limits, MAX_CONNECTIONS) if known is not None else None
+        if most is not None and len(self.sessions.get(user, ())) >= most:
+            text = f"connection refused for user '{user}'"
+            raise not_allowed(f"{text}: user connection limit ({most}) is reached")
+
+    def check_channels(self, user: str) -> None:
+        """530 when that user has as many channels as it may have."""
+        known = self.definitions.users.get(user)
+        most = limit_of(known.limits, MAX_CHANNELS) if known is not None else None
+        if most is not None and self.channels_of(user) >= most:
+            raise not_allowed(
+                f"number of channels opened for user '{user}' has reached the maximum allowed user"
+                f" limit of ({most})"
+            )
+
+    def allows(self, user: str, vhost: str, permission: str, name: str) -> bool:
+        """May it configure, write or read what has that name?"""
+        record = self.definitions.permissions.get((user, vhost))
+        return record is not None and self._matches(record, permission, name)
+
+    def allows_topic(
+        self, user: str, vhost: str, exchange: str, permission: str, routing_key: str
+    ) -> bool:
+        """May it write or read that key at a topic exchange?"""
+        record = self.definitions.topic_permissions.get((user, vhost, exchange))
+        return record is None or self._matches(record, permission, routing_key)
+
+    def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
+        """Compiled when it is needed first. One that was valid when it was set, to another version
+        of the library, and is not any more, allows nothing."""
+        patterns = self._patterns.get(record.key)
+        if patterns is None:
+            try:
+                patterns = record.patterns()
+            except Refused as refused:
+                text = f"user '{record.user}' in vhost '{record.vhost}' may nothing: {refused}"
+                self.log.write("error", text)
+                patterns = dict.fromkeys((CONFIGURE, WRITE, READ), Pattern(NEVER))
+            self._patterns[record.key] = patterns
+        return patterns[permission]
+
+    def _matches(self, record: Permission | TopicPermission, permission: str, subject: str) -> bool:
+        pattern = self.pattern_of(record, permission)
+        strikes = pattern.strikes
+        matches = pattern.matches(subject)
+        if pattern.strikes != strikes:
+            self._complain(record, permission, pattern)
+        return matches
+
+    def _complain(
+        self, record: Permission | TopicPermission, permission: str, pattern: Pattern
+    ) -> None:
+        """A match was given up: it would have held up all clients."""
+        whose = f"user '{record.user}' in vhost '{record.vhost}'"
+        text = f"the {permission} pattern of {whose} took too"
+        if pattern.spent:
+            text += " long too often, it is not tried any more"
+        elif pattern.strikes == 1:
+            text += " long for a name, which so does not match"
+        else:
+            return
+        self.log.write("warning", f"{text}: {pattern.text}")
+
+    def channels_of(self, user: str) -> int:
+        """Open on all its connections."""
+        return sum(len(session.channels) for session in self.sessions.get(user, ()))
+
+    def enter(self, session: Session) -> None:
+        """A connection is open."""
+        self.sessions.setdefault(session.user, {})[session] = None
+        if session.vhost is not None:
+            session.vhost.connections += 1
+
+    def leave(self, session: Session) -> None:
+        """It is not open any more, if it was."""
+        of_user = self.sessions.get(session.user)
+        if of_user is None or of_user.pop(session, self) is self:
+            return
+        if not of_user:
+            del self.sessions[session.user]
+        if session.vhost is not None:
+            session.vhost.connections -= 1
+
+
+class Rights:
+    """What one connection may do in its virtual host, remembered until something changes."""
+
+    __slots__ = ("_allowed", "access", "epoch", "user", "vhost")
+
+    def __init__(self, access: Access, user: str, vhost: str) -> None:
+        self.access = access
+        self.user = user
+        self.vhost = vhost
+        self.epoch = access.epoch
+        self._allowed: set[tuple[str, ...]] = set()
+
+    def check_queue(self, permission: str, name: str) -> None:
+        """403 unless the user may."""
+        self._check(permission, QUEUE, name)
+
+    def check_exchange(self, permission: str, name: str) -> None:
+        """403 unless the user may."""
+        self._check(permission, EXCHANGE, name or DEFAULT_EXCHANGE)
+
+    def check_any(self, kind: str, name: str) -> None:
+        """403 unless the user may do something with it: who may nothing must not find out whether
+        it is there (RabbitMQ 4.3, CVE-2026-57221)."""
+        shown = name or DEFAULT_EXCHANGE if kind == EXCHANGE else name
+        may = self.access.allows
+        if not any(may(self.user, self.vhost, each, shown) for each in (READ, WRITE, CONFIGURE)):
+            raise refused(f"{kind} '{shown}' in vhost '{self.vhost}'", self.user)
+
+    def check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
+        """403 unless the user may; `exchange` is a topic exchange."""
+        allowed = self._remembered()
+        asked = (permission, exchange, routing_key)
+        if asked in allowed:
+            return
+        if not self.access.allows_topic(self.user, self.vhost, exchange, permission, routing_key):
+            place = f"exchange '{exchange}' in vhost '{self.vhost}'"
+            raise refused(f"topic '{routing_key}' in {place}", self.user)
+        allowed.add(asked)
+
+    def _check(self, permission: str, kind: str, name: str) -> None:
+        allowed = self._remembered()
+        asked = (permission, name)
+        if asked in allowed:
+            return
+        if not self.access.allows(self.user, self.vhost, permission, name):
+            raise refused(f"{kind} '{name}' in vhost '{self.vhost}'", self.user)
+        allowed.add(asked)
+
+    def _remembered(self) -> set[tuple[str, ...]]:
+        """Only what is allowed: the first refusal closes the channel."""
+        allowed = self._allowed
+        if self.epoch != self.access.epoch or len(allowed) >= RIGHTS_MAX:
+            allowed.clear()
+            self.epoch = self.access.epoch
+        return allowed
+
+    def check_exchange_declaration(self, topology: Topology, asked: ExchangeDefinition) -> None:
+        """To declare one takes configure; that with an alternate exchange, to read from the one and
+        to write to the other."""
+        check_type(asked.type)
+        check_not_default(asked.name)
+        self.check_exchange(CONFIGURE, asked.name)
+        if asked.alternate is not None and asked.name not in topology.exchanges:
+            self.check_exchange(READ, asked.name)
+            self.check_exchange(WRITE, asked.alternate)
+
+    def check_dead_lettering(self, asked: QueueDefinition) -> None:
+        """What dies in a queue is read from it and written to its dead letter exchange."""
+        exchange = asked.arguments.get(DEAD_LETTER_EXCHANGE)
+        if isinstance(exchange, str):
+            self.check_queue(READ, asked.name)
+            self.check_exchange(WRITE, exchange)
+
+    def check_binding(self, topology: Topology, binding: BindingDefinition) -> None:
+        """To bind and to unbind takes writing to the one end and reading from the other."""
+        if binding.destination_type == QUEUE:
+            self.check_queue(WRITE, binding.destination)
+        else:
+            self.check_exchange(WRITE, binding.destination)
+            check_not_default(binding.destination)
+        check_not_default(binding.source)
+        self.check_exchange(READ, binding.source)
+        source = topology.exchanges.get(binding.source)
+        if source is not None and source.definition.type == TOPIC:
+            self.check_topic(READ, binding.source, binding.routing_key)
+
+    def check_publish(self, topology: Topology, exchange: str, routing_key: str) -> None:
+        """403 unless the user may; 404 when there is no such exchange."""
+        self.check_exchange(WRITE, exchange)
+        topology.check_publish(exchange)
+        if exchange and topology.exchanges[exchange].definition.type == TOPIC:
+            self.check_topic(WRITE, exchange, routing_key)
+
+    @property
+    def is_impersonator(self) -> bool:
+        """May it publish in others' names?"""
+        user = self.access.definitions.users.get(self.user)
+        return user is not None and IMPERSONATOR in user.tags
+
+
+def refused(what: str, user: str) -> ChannelViolation:
+    """403, in RabbitMQ's words."""
+    return ChannelViolation(403, f"access to {what} refused for user '{user}'")
+
+
+def not_allowed(text: str) -> ConnectionViolation:
+    """530."""
+    return ConnectionViolation(530, text)
+
+
+def begin(definitions: DurableDefinitions, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
+    """What a node has before anybody has told it anything: the default user in the default virtual
+    host. Once there is a user or a virtual host, this never comes back."""
+    if definitions.users or definitions.vhosts or definitions.permissions:
+        return
+    user, vhost = auth.default_user, auth.default_vhost
+    definitions.put(
+        VhostDefinition(vhost, "Default virtual host"),
+        User(user, hashed(auth.default_pass), tags=auth.default_user_tags),
+        Permission(
+            user,
+            vhost,
+            auth.default_permissions_configure,
+            auth.default_permissions_write,
+            auth.default_permissions_read,
+        ),
+    )

@@ -1,0 +1,296 @@
+"""Definitions come in all at once: first it is found out whether all of them can be; then they are
+made, and recorded as one change of the journal, so that a crash leaves all of them or none.
+
+What is there already stays: users, permissions, policies and parameters are replaced, exchanges and
+queues must be what the document says they are. Nothing is ever taken away. Bindings between things
+of which one is nowhere are left out, as RabbitMQ does, and that is told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sluicemq.broker import declarations, user_changes
+from sluicemq.broker.policy_rounds import policies_changed
+from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE
+from sluicemq.errors import ChannelViolation, ProtocolViolation
+from sluicemq.model.definitions import check_equivalent_queue, validate_queue
+from sluicemq.model.document import DefinitionsRefused
+from sluicemq.model.document_fields import Errors
+from sluicemq.model.durable import together
+from sluicemq.model.passwords import SALT_BYTES, hash_password
+from sluicemq.model.record import Record
+from sluicemq.model.users import User
+from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition, limit_of
+from sluicemq.routing.delayed import is_holding
+from sluicemq.routing.topology import TYPES, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sluicemq.broker.broker import Broker
+    from sluicemq.model.definitions import (
+        BindingDefinition,
+        ExchangeDefinition,
+        QueueDefinition,
+    )
+    from sluicemq.model.document import Definitions
+    from sluicemq.model.parameters import Parameter
+    from sluicemq.model.permissions import Permission, TopicPermission
+    from sluicemq.model.policies import Policy
+
+R = TypeVar("R", bound=Record)
+NOT_FOUND: Final = 404
+ADDED: Final = "added"
+CHANGED: Final = "changed"
+
+
+@dataclass(slots=True)
+class Plan:
+    """What an import will do: only what is new or differs from what there is."""
+
+    vhosts: list[VhostDefinition] = field(default_factory=list)
+    accounts: list[Record] = field(default_factory=list)
+    parameters: list[Record] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
+    exchanges: list[ExchangeDefinition] = field(default_factory=list)
+    queues: list[QueueDefinition] = field(default_factory=list)
+    bindings: list[BindingDefinition] = field(default_factory=list)
+    left_out: list[tuple[BindingDefinition, str]] = field(default_factory=list)
+    """With why."""
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def records(self) -> Iterator[Record]:
+        yield from self.vhosts
+        yield from self.accounts
+        yield from self.parameters
+        yield from self.policies
+
+
+class Planner:
+    """Compares a document with what there is; `errors` are those found."""
+
+    def __init__(self, broker: Broker, wanted: Definitions) -> None:
+        self.broker = broker
+        self.wanted = wanted
+        self.errors = Errors()
+        self.plan = Plan(passwords=wanted.passwords)
+        self.vhosts = dict(broker.definitions.vhosts)
+        self.users = {*broker.definitions.users, *(each.name for each in wanted.users)}
+        self.trials: dict[str, Topology] = {}
+        self.new_queues: dict[tuple[str, str], QueueDefinition] = {}
+
+    def run(self) -> Plan:
+        """DefinitionsRefused tells all that is wrong."""
+        wanted = self.wanted
+        self.look_at_vhosts()
+        self.look_at_users()
+        self.look_at_policies()
+        for index, exchange in enumerate(wanted.exchanges):
+            look = partial(self.look_at_exchange, exchange)
+            self.attempt(f"exchanges[{index}]", exchange.vhost, look)
+        for index, queue in enumerate(wanted.queues):
+            self.attempt(f"queues[{index}]", queue.vhost, partial(self.look_at_queue, queue))
+        for index, binding in enumerate(wanted.bindings):
+            look = partial(self.look_at_binding, binding)
+            self.attempt(f"bindings[{index}]", binding.vhost, look)
+        self.count_queues()
+        if self.errors:
+            raise DefinitionsRefused(self.errors)
+        return self.plan
+
+    def attempt(self, place: str, vhost: str, look: Callable[[], None]) -> None:
+        """What a client would be told is an error."""
+        if self.knows_vhost(place, vhost):
+            try:
+                look()
+            except ProtocolViolation as violation:
+                self.errors.note(place, violation.reply_text)
+
+    def knows_vhost(self, place: str, name: str) -> bool:
+        """One that is there or will be, and is not about to go."""
+        there = self.broker.vhosts.get(name)
+        if name not in self.vhosts:
+            self.errors.note(place, f"virtual host '{name}' does not exist")
+        elif there is not None and there.listener is not None:
+            self.errors.note(place, f"virtual host '{name}' is being deleted")
+        else:
+            return True
+        return False
+
+    def look_at_vhosts(self) -> None:
+        """Those of the document, and limits for those that are there."""
+        for each in self.wanted.vhosts:
+            known = self.vhosts.get(each.name)
+            if known is not None and not each.limits:
+                each = replace(each, limits=known.limits)  # they come as parameters, or not at all
+            self.vhosts[each.name] = each
+        for index, (name, limits) in enumerate(self.wanted.limits.items()):
+            if self.knows_vhost(f"limits of virtual hosts[{index}]", name):
+                known = self.vhosts[name]
+                self.vhosts[name] = replace(known, limits={**known.limits, **limits})
+        kept = self.broker.definitions.vhosts
+        self.plan.vhosts = [each for each in self.vhosts.values() if each != kept.get(each.name)]
+        for index, each in enumerate(self.wanted.vhosts):
+            self.knows_vhost(f"vhosts[{index}]", each.name)
+
+    def is_new(self, record: Record) -> bool:
+        """It is not there, or differs."""
+        return record != self.broker.definitions.records[record.KIND].get(record.key)
+
+    def look_at_users(self) -> None:
+        """And at what they may do, where."""
+        wanted = self.wanted
+        plan = self.plan.accounts
+        for each in last_of(wanted.users):
+            if self.is_new(each) or each.key in wanted.passwords:
+                plan.append(each)
+        sections: tuple[tuple[str, Sequence[Permission | TopicPermission]], ...] = (
+            ("permissions", wanted.permissions),
+            ("topic_permissions", wanted.topic_permissions),
+        )
+        for section, permissions in sections:
+            for index, permission in enumerate(permissions):
+                self.knows_vhost(f"{section}[{index}]", permission.vhost)
+                if permission.user not in self.users:
+                    text = f"user '{permission.user}' does not exist"
+                    self.errors.note(f"{section}[{index}]", text)
+            plan.extend(filter(self.is_new, last_of(permissions)))
+
+    def look_at_policies(self) -> None:
+        """And at parameters."""
+        wanted = self.wanted
+        sections: tuple[tuple[str, Sequence[Policy | Parameter]], ...] = (
+            ("policies", wanted.policies),
+            ("operator policies", wanted.operator_policies),
+            ("parameters", wanted.parameters),
+        )
+        for section, records in sections:
+            for index, record in enumerate(records):
+                self.knows_vhost(f"{section}[{index}]", record.vhost)
+        policies: list[Policy] = [*wanted.policies, *wanted.operator_policies]
+        self.plan.policies = [*filter(self.is_new, last_of(policies))]
+        parameters: list[Record] = [*wanted.parameters, *wanted.global_parameters]
+        self.plan.parameters = [*filter(self.is_new, last_of(parameters))]
+
+    def trial(self, vhost: str) -> Topology:
+        """A copy of a virtual host's exchanges and queues without their bindings: what can be
+        declared in there in turn can be declared."""
+        topology = self.trials.get(vhost)
+        if topology is None:
+            topology = self.trials[vhost] = Topology(vhost)
+            there = self.broker.vhosts.get(vhost)
+            if there is not None:
+                topology.queues.update(there.topology.queues)
+                for name, exchange in there.topology.exchanges.items():
+                    definition = exchange.definition
+                    topology.exchanges[name] = TYPES[definition.type](definition)
+        return topology
+
+    def look_at_exchange(self, asked: ExchangeDefinition) -> None:
+        if self.trial(asked.vhost).declare_exchange(asked, passive=False):
+            self.plan.exchanges.append(asked)
+
+    def look_at_queue(self, asked: QueueDefinition) -> None:
+        """Names that the broker gives are fine: it may have given them to durable queues."""
+        key = asked.vhost, asked.name
+        vhost = self.broker.vhosts.get(asked.vhost)
+        there = vhost.queues.get(asked.name) if vhost is not None else None
+        known = there.definition if there is not None else self.new_queues.get(key)
+        if known is not None:
+            check_equivalent_queue(known, asked, asked.vhost)
+        elif asked.name.startswith(PSEUDO_QUEUE) or is_holding(asked.name):
+            self.errors.note(f"queue '{asked.name}'", "the name is the broker's own")
+        else:
+            validate_queue(asked, asked.vhost)
+            self.new_queues[key] = asked
+            self.trial(asked.vhost).add_queue(asked.name)
+            self.plan.queues.append(asked)
+
+    def look_at_binding(self, asked: BindingDefinition) -> None:
+        """RabbitMQ exports bindings of what it does not export itself, such as internal exchanges:
+        those are left out."""
+        try:
+            new = self.trial(asked.vhost).bind(asked)
+        except ChannelViolation as violation:
+            if violation.code != NOT_FOUND:
+                raise
+            self.plan.left_out.append((asked, violation.reply_text))
+            return
+        vhost = self.broker.vhosts.get(asked.vhost)
+        source = vhost.topology.exchanges.get(asked.source) if vhost is not None else None
+        if new and (source is None or asked.identity not in source.bindings):
+            self.plan.bindings.append(asked)
+
+    def count_queues(self) -> None:
+        """A virtual host may have a limit."""
+        for name, count in Counter(vhost for vhost, _ in self.new_queues).items():
+            most = limit_of(self.vhosts[name].limits, MAX_QUEUES)
+            vhost = self.broker.vhosts.get(name)
+            total = count + (len(vhost.queues) if vhost is not None else 0)
+            if most is not None and total > most:
+                text = f"{total} in virtual host '{name}', where {most} are allowed"
+                self.errors.note("queues", text)
+
+
+def last_of(records: Iterable[R]) -> Iterable[R]:
+    """Of those that are the same one, the last."""
+    return {(each.KIND, each.key): each for each in records}.values()
+
+
+def carry_out(broker: Broker, plan: Plan, expect: Callable[[], Callable[[], None]]) -> bytes:
+    """Nothing in here can be refused any more. `expect` is called for each thing to wait for; it
+    returns what is to be called when that is done. Returns the change for the journal."""
+    changes: list[bytes] = [user_changes.put_vhost(broker, each) for each in plan.vhosts]
+    for record in plan.accounts:
+        if isinstance(record, User) and record.name in plan.passwords:
+            salt = broker.world.dice.token(SALT_BYTES)
+            hashed = hash_password(plan.passwords[record.name], salt, record.hashing_algorithm)
+            record = replace(record, password_hash=hashed)
+        changes.append(user_changes.put(broker, record))
+    changes += [broker.definitions.put(each) for each in plan.parameters]
+    for policy in plan.policies:
+        broker.vhosts[policy.vhost].policies.put(policy)
+        changes.append(broker.definitions.put(policy))
+    for name in dict.fromkeys(policy.vhost for policy in plan.policies):
+        policies_changed(broker.vhosts[name], expect())
+    for exchange in plan.exchanges:
+        changes += declarations.declare_exchange(broker.vhosts[exchange.vhost], exchange, False)
+    for definition in plan.queues:
+        queue = broker.vhosts[definition.vhost].declare_queue(definition)
+        if definition.durable:
+            changes.append(broker.definitions.add_queue(queue.id, definition))
+    for binding in plan.bindings:
+        changes += declarations.bind(broker.vhosts[binding.vhost], binding)
+    return together(changes) if changes else b""
+
+
+def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:
+    """A row for each thing that will be added or changed."""
+    for record in plan.records:
+        kept = broker.definitions.records[record.KIND].get(record.key)
+        name = record.key if isinstance(record.key, str) else " ".join(record.key)
+        what = record.KIND.replace("_", " ")
+        yield {"what": what, "name": name, "change": ADDED if kept is None else CHANGED}
+    for exchange in plan.exchanges:
+        yield {"what": "exchange", "name": f"{exchange.vhost} {exchange.name}", "change": ADDED}
+    for queue in plan.queues:
+        yield {"what": "queue", "name": f"{queue.vhost} {queue.name}", "change": ADDED}
+    for binding in plan.bindings:
+        yield {"what": "binding", "name": title_of(binding), "change": ADDED}
+
+
+def left_out(plan: Plan) -> Iterator[dict[str, str]]:
+    """A row for each thing that will not be there, though the document has it."""
+    for binding, why in plan.left_out:
+        yield {"what": "binding", "name": title_of(binding), "change": f"left out: {why}"}
+
+
+def title_of(binding: BindingDefinition) -> str:
+    """For people."""
+    ends = f"{binding.source} -> {binding.destination}"
+    return f"{binding.vhost} {ends} {binding.routing_key}".rstrip()

@@ -1,0 +1,228 @@
+"""The monitor: looks at memory and at the disk, raises and clears the alarms, and sees to it that
+queues hear how much they may keep in RAM (`broker/retargeting.py`).
+
+It looks at regular times, and at once when the accounted bytes have changed by a step: a flood
+must not run for a whole interval.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sluicemq.broker.retargeting import Retargeting
+from sluicemq.chain.connection.unfinished import Unfinished, close_holders
+from sluicemq.errors import DiskFailed
+from sluicemq.flow.alarm import DISK, MEMORY, DiskAlarm, MemoryAlarm
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import (
+    DISK_FILL_BYTES_MS,
+    DISK_LOOK_MAX_MS,
+    DISK_LOOK_MIN_MS,
+    TRIM_ABOVE_BYTES,
+    TRIM_FALL_BYTES,
+    TRIM_FALL_LOOKS,
+    TRIM_LOOKS,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
+    from sluicemq.config import Config
+    from sluicemq.flow.alarm import Change
+
+
+class Look:
+    """Time to look at memory and at who is active."""
+
+    __slots__ = ()
+
+
+class LookAtDisk:
+    """Time to look at the disk; only the last one sent counts."""
+
+    __slots__ = ()
+
+
+class Monitor(Actor):
+    """One per node."""
+
+    def __init__(self, broker: Broker, config: Config) -> None:
+        super().__init__(broker.scheduler)
+        self.broker = broker
+        self.clock = broker.world.clock
+        self.memory = broker.world.memory
+        self.config = config.memory
+        system_total = self.memory.total_bytes()
+        limit = self.config.limit_bytes(system_total)
+        total = self.config.total_memory_available_override_value or system_total
+        self.total_bytes = total
+        """What this process may use."""
+        self.alarm = MemoryAlarm(limit, self.config.clear_ratio)
+        self.disk_alarm = DiskAlarm(config.storage.disk_free_limit_bytes(total))
+        self.resident_bytes = self.memory.resident_bytes()
+        self.accounted_then = 0
+        """Accounted bytes when that was looked at."""
+        self.unfinished = Unfinished()
+        self.free_bytes = 0
+        self.free_known = True
+        self.peak_bytes = 0
+        self.looks = 0
+        self.trimmed_at = 0
+        self.disk_look = LookAtDisk()
+        self.retargeting = Retargeting(broker, self.config, self.alarm)
+        self.post(Look())
+        self.post(self.disk_look)
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, Look):
+            self.look_at_memory()
+            self.looks += 1
+            if self.alarm.raised:
+                self.broker.stream_cache.clear()  # an alarm must not stay for its sake
+            self.trim()
+            self.look_at_unfinished()
+            self.compare()
+            if self.broker.budget is not None:
+                self.broker.budget.tick(self.clock.now_ns())
+            if self.broker.pacer is not None:
+                self.broker.pacer.look(self.clock.now_ns())
+            self.clock.call_after(self.config.check_interval_ms, self, Look())
+        elif message is self.disk_look:
+            self.look_at_disk()
+        else:
+            assert isinstance(message, LookAtDisk)  # one that a newer one has replaced
+
+    # what the operator sets while it runs
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Another memory limit."""
+        self.alarm.limit_bytes = limit_bytes
+        self.compare()
+        self.retargeting.begin_soon()
+
+    def set_disk_limit(self, limit_bytes: int) -> None:
+        """Another limit of what must be free on the disk."""
+        self.disk_alarm.limit_bytes = limit_bytes
+        self.look_at_disk()
+
+    # memory
+
+    def look(self) -> None:
+        """The accounted bytes have changed by a step: look at once; in a flood the queues hear."""
+        grown = self.broker.accounted_bytes - self.accounted_then
+        if grown > 0 and not self.alarm.raised:
+            near = self.config.clear_ratio * self.alarm.limit_bytes
+            if self.resident_bytes + grown >= near:
+                self.look_at_memory()
+        self.compare()
+        goal = self.config.vm_memory_high_watermark_paging_ratio * self.alarm.limit_bytes
+        if self.broker.accounted_bytes >= goal:
+            self.retargeting.flooded()
+
+    def look_at_memory(self) -> None:
+        """Ask for the RSS."""
+        self.resident_bytes = self.memory.resident_bytes()
+        self.accounted_then = self.broker.accounted_bytes
+
+    def look_at_unfinished(self) -> None:
+        """What connections have begun must not keep the alarm up for ever."""
+        unfinished = self.unfinished
+        now_ns = self.clock.now_ns()
+        limit = self.alarm.limit_bytes
+        holders = unfinished.look(self.broker.connections.values(), self.alarm.raised, now_ns)
+        used = max(self.broker.accounted_bytes, self.resident_bytes)
+        excess = unfinished.too_much(used, limit, now_ns)
+        if excess:
+            text = f"connections hold {unfinished.bytes} bytes of messages they have begun"
+            self.broker.world.log.write("warning", f"{text}; closing those that hold most")
+            close_holders(holders, excess)
+
+    def compare(self) -> None:
+        """Compare both figures with the limit; tell the board of a change."""
+        accounted = self.broker.accounted_bytes
+        limit = self.alarm.limit_bytes
+        used = max(accounted, self.resident_bytes)
+        self.broker.memory_pressure = used / limit if limit else math.inf
+        self.peak_bytes = max(self.peak_bytes, accounted)
+        waiting = self.unfinished.forgiven_bytes
+        self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes, waiting))
+
+    def trim(self) -> None:
+        """Give freed memory back when there is much of it: paging must make the process smaller,
+        and an alarm must not stay because of memory nobody uses."""
+        accounted = self.broker.accounted_bytes
+        since = self.looks - self.trimmed_at
+        idle = self.resident_bytes - accounted
+        fallen = self.peak_bytes - accounted
+        much = fallen > max(TRIM_FALL_BYTES, self.peak_bytes // 8)
+        near = self.resident_bytes >= self.config.clear_ratio * self.alarm.limit_bytes
+        if (
+            self.alarm.raised
+            or (since >= TRIM_FALL_LOOKS and (much or near))
+            or (since >= TRIM_LOOKS and idle > TRIM_ABOVE_BYTES)
+        ):
+            self.memory.trim()
+            self.look_at_memory()
+            self.trimmed_at = self.looks
+            self.peak_bytes = accounted
+
+    # disk
+
+    def disk_full(self, is_full: bool) -> None:
+        """Whoever writes says that there is no space, or that there is some again."""
+        if self.disk_alarm.full != is_full:
+            self.disk_alarm.full = is_full
+            self.look_at_disk()
+
+    def disk_written(self) -> None:
+        """Something has been written: a few MiB at the most. A fast publisher on a small disk must
+        not reach its end between two looks."""
+        if self.disk_alarm.raised or not self.free_known:
+            return  # it is looked at often enough
+        try:
+            free_bytes = self.broker.world.disk.files.free_bytes()
+        except DiskFailed:
+            return  # the next regular look says so
+        if free_bytes < self.disk_alarm.limit_bytes:
+            self.look_at_disk()
+
+    def look_at_disk(self) -> None:
+        """Compare with the limit, tell the board of a change, and look again in time.
+
+        When the system does not say what is free, only writes that are refused raise the alarm.
+        """
+        alarm = self.disk_alarm
+        try:
+            self.free_bytes = self.broker.world.disk.files.free_bytes()
+            self.free_known = True
+        except DiskFailed as failure:
+            if self.free_known:
+                text = f"what is free on the disk cannot be found out: {failure}"
+                self.broker.world.log.write("warning", text)
+            self.free_bytes = 0 if alarm.full else alarm.clear_bytes
+            self.free_known = False
+        self.tell(DISK, alarm, alarm.update(self.free_bytes))
+        self.disk_look = LookAtDisk()
+        self.clock.call_after(self.disk_pause_ms(), self, self.disk_look)
+
+    def disk_pause_ms(self) -> int:
+        """Until the next look: RabbitMQ's rule, but often while the alarm is raised."""
+        if self.disk_alarm.raised:
+            return DISK_LOOK_MIN_MS
+        if not self.free_known:
+            return DISK_LOOK_MAX_MS
+        spare_bytes = self.free_bytes - self.disk_alarm.limit_bytes
+        return min(max(2 * spare_bytes // DISK_FILL_BYTES_MS, DISK_LOOK_MIN_MS), DISK_LOOK_MAX_MS)
+
+    def tell(self, source: str, alarm: MemoryAlarm | DiskAlarm, change: Change) -> None:
+        """The log and the board hear of a change; paging waits for the disk."""
+        broker = self.broker
+        if change == "raised":
+            text = f"{source} alarm raised, publishers are blocked: {alarm.reason}"
+            broker.world.log.write("warning", text)
+            broker.alarms.raise_alarm(source, alarm.reason)
+        elif change == "cleared":
+            broker.world.log.write("info", f"{source} alarm cleared")
+            broker.alarms.clear_alarm(source)
+        if change is not None and source == DISK:
+            self.retargeting.begin_soon()

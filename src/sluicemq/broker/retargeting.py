@@ -1,0 +1,149 @@
+"""How much queues may keep in RAM: found out and told at regular times, and soon in a flood.
+
+They hear of it as a duration (`queues/memory_target.py`); how many messages that is depends on how
+fast each one moves. There may be very many queues, so they are looked at and told some at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.flow.alarm import DISK, STORAGE
+from sluicemq.kernel.actor import Actor
+from sluicemq.limits import RETARGET_NS, RETARGET_QUEUE_NS
+from sluicemq.queues.commands import SetTarget
+from sluicemq.queues.memory_target import QueueLoad, desired_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.broker.broker import Broker
+    from sluicemq.config import MemoryConfig
+    from sluicemq.flow.alarm import MemoryAlarm
+    from sluicemq.queues.paging import Backing
+    from sluicemq.queues.priorities import PriorityBacking
+
+LOOKED_AT_MAX: Final = 50
+"""Queues that are looked at in a piece."""
+LOOK_WORK: Final = 8
+"""Units of work that it costs to look at one."""
+TOLD_MAX: Final = 20
+"""Queues that are told in a piece."""
+TOLD_WORK: Final = 40
+"""Units of work that it costs to tell one, with the turn that it then needs."""
+
+
+class Retarget:
+    """Time to tell the queues what they may keep."""
+
+    __slots__ = ()
+
+
+class Retargeting(Actor):
+    """One per node."""
+
+    def __init__(self, broker: Broker, config: MemoryConfig, alarm: MemoryAlarm) -> None:
+        super().__init__(broker.scheduler)
+        self.broker = broker
+        self.clock = broker.world.clock
+        self.config = config
+        self.alarm = alarm
+        """Whose limit holds."""
+        self.duration_s = math.inf
+        """What was found out last."""
+        self.bounded: dict[ClassicShell, None] = {}
+        """Queues that were told a bound."""
+        self.is_wanted = False
+        """It is to begin, or to begin anew when it is through."""
+        self.began_ns = self.clock.now_ns()
+        """When it last began."""
+        self.post(Retarget())
+
+    def receive(self, message: object) -> None:
+        assert isinstance(message, Retarget)
+        self.begin_soon()
+        self.clock.call_after(self.config.memory_monitor_interval, self, Retarget())
+
+    def begin_soon(self) -> None:
+        """What queues may keep is to be found out as it is now."""
+        self.is_wanted = True
+        self.schedule()
+
+    def flooded(self) -> None:
+        """More than queues may keep is in RAM already: unless it has been found out just now, what
+        they may keep is another number."""
+        pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
+        if self.clock.now_ns() - self.began_ns >= pause_ns:
+            self.begin_soon()
+
+    def turn_ended(self) -> None:
+        if self.is_wanted and self.underway is None:
+            self.is_wanted = False
+            self.began_ns = self.clock.now_ns()
+            self.begin(self.retarget())
+
+    def retarget(self) -> Iterator[int]:
+        """Tell a duration to all queues that hold messages in RAM or have a bound already."""
+        broker = self.broker
+        queues = broker.all_with_messages()
+        holding: dict[ClassicShell, None] = {}
+        loads: list[QueueLoad] = []
+        leaving_bytes = broker.store.paged_bytes + broker.store.paging_bytes
+        for at in range(0, len(queues), LOOKED_AT_MAX):
+            for queue in queues[at : at + LOOKED_AT_MAX]:
+                if not isinstance(queue, ClassicShell):
+                    continue  # a stream keeps no messages in RAM
+                queue.machine.rates.update(self.began_ns)
+                load, leaving = load_of(queue)
+                leaving_bytes += leaving
+                if load.messages:
+                    holding[queue] = None
+                    loads.append(load)
+            yield LOOKED_AT_MAX * LOOK_WORK
+        self.duration_s = desired_duration(
+            loads,
+            broker.accounted_bytes - leaving_bytes,
+            self.alarm.limit_bytes,
+            self.config.vm_memory_high_watermark_paging_ratio,
+            DISK in broker.alarms.reasons or STORAGE in broker.alarms.reasons,
+        )
+        told, self.bounded = self.bounded, {}
+        if math.isfinite(self.duration_s):
+            told = self.bounded = told | holding
+        yield len(loads)
+        yield from self.tell([*told])
+
+    def tell(self, queues: list[ClassicShell]) -> Iterator[int]:
+        """Those that are still there hear of it."""
+        for at in range(0, len(queues), TOLD_MAX):
+            for queue in queues[at : at + TOLD_MAX]:
+                if queue.machine.deleted:
+                    self.bounded.pop(queue, None)
+                else:
+                    queue.post(SetTarget(self.duration_s))
+            yield TOLD_MAX * TOLD_WORK
+
+
+def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
+    """What of a queue may be paged out, and the bytes that are on their way to the disk already.
+
+    Those are in RAM until they are written, but what is gone as soon as the disk is done must not
+    make the others pay. All messages of the queue are taken for equally large.
+    """
+    machine = queue.machine
+    depth = machine.depth
+    pageable = depth.ram_messages + machine.ram_acks
+    going = leaving(machine.backing)
+    held = depth.ram_messages + depth.ram_unacked + going
+    if not held:
+        return QueueLoad(0.0, 0, 0), 0
+    each = depth.footprint / held
+    return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
+
+
+def leaving(backing: Backing | PriorityBacking) -> int:
+    """Messages that have left RAM but for the write that makes it true."""
+    parts = (backing.outgoing, backing.in_flight)
+    return sum(chunk.left() for part in parts for chunk in part if chunk.bodies)

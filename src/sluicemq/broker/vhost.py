@@ -1,0 +1,286 @@
+"""A virtual host: the exchanges, bindings and queues of one name space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.access.session import Host
+from sluicemq.broker.declarations import exchanges_gone, unbind_some
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.crashing import ClassicCrash, Faults
+from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.stream import StreamShell
+from sluicemq.chain.queue.stream_crashing import StreamCrash
+from sluicemq.chain.republish.delayer import HoldingQueue
+from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.chain.store.message_store import StoreDefinition
+from sluicemq.chain.store.stream_files import StoreStreamFiles
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.model.definitions import QUEUE, STREAM, Destination, QueueDefinition
+from sluicemq.model.vhosts import MAX_QUEUES, limit_of
+from sluicemq.queues.commands import Delete
+from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
+from sluicemq.routing.topology import Topology
+from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.recovery import queue_directory
+
+if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.definitions import ExchangeDefinition
+    from sluicemq.storage.recovered_queue import RecoveredQueue
+    from sluicemq.storage.stream_recovery import StreamRecovery
+
+
+class VhostEmpty:
+    """To who deletes a virtual host: all its queues are gone."""
+
+    __slots__ = ("vhost",)
+
+    def __init__(self, vhost: VirtualHost) -> None:
+        self.vhost = vhost
+
+
+class Queues(dict[str, Queue]):
+    """By name. The holding queues of exchanges are found too by who asks for one that must be
+    there, which only routing does; nobody else sees them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holding: dict[str, HoldingQueue] = {}
+
+    def __missing__(self, name: str) -> Queue:
+        return self.holding[name]
+
+
+class VirtualHost(Host):
+    """One of the broker's. `exclusive` has the exclusive queues by their connection's name."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.name = name
+        self.topology = Topology(name)
+        self.policies = self.topology.policies
+        self.queues = Queues()
+        self.exclusive: dict[str, dict[str, Queue]] = {}
+        self.crashes: dict[str, Faults] = {}
+        """Of queues that have had faults, by name."""
+        self.connections = 0
+        """Open in it."""
+        self.listener: Actor | None = None
+        """It is being deleted, and that actor hears when its queues are gone."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.listener is None
+
+    @property
+    def farewell(self) -> str:
+        """What its connections hear when it is being deleted."""
+        return f"vhost '{self.name}' is deleted"
+
+    def check_alive(self) -> None:
+        """320 when it is being deleted: what is declared now would be left behind."""
+        if not self.is_open:
+            raise ConnectionViolation(320, self.farewell)
+
+    def begin_end(self, listener: Actor) -> None:
+        """From now on nothing is declared here."""
+        self.listener = listener
+        for holding in self.queues.holding.values():
+            holding.post(Delete(None, False, False))
+        self.tell_listener()
+
+    def tell_listener(self) -> None:
+        """When the last queue is gone."""
+        if self.listener is not None and not self.queues and not self.queues.holding:
+            self.listener.post(VhostEmpty(self))
+
+    def check_room(self, queue: str) -> None:
+        """406 when there are as many queues as there may be."""
+        self.check_alive()
+        limits = self.broker.definitions.vhosts[self.name].limits
+        most = limit_of(limits, MAX_QUEUES)
+        if most is not None and len(self.queues) >= most:
+            where = f"queue limit in vhost '{self.name}' ({most})"
+            raise ChannelViolation(406, f"cannot declare queue '{queue}': {where} is reached")
+
+    def republisher(self, source: Actor, name: str) -> Republisher:
+        """A publisher of the broker's own in this virtual host."""
+        return Republisher(self, source, name)
+
+    def recover_queue(
+        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+    ) -> None:
+        """A durable queue that was there before."""
+        if is_holding(definition.name):
+            self.recover_holding(queue_id, definition, found)
+            return
+        if definition.type == STREAM:
+            stream = StreamShell(self, definition, queue_id)
+            stream.recover(self.broker.streams_found[queue_id])
+            self.add(stream)
+            return
+        queue = ClassicShell(self, definition, queue_id, found.index)
+        queue.machine.recover(found.marks(), found.expiring)
+        if queue.machine.limits.restless:
+            queue.schedule()  # some of what is there may have to go
+        self.add(queue)
+
+    def declare_queue(self, definition: QueueDefinition) -> Queue:
+        """Create a queue that does not exist yet."""
+        broker = self.broker
+        queue_id = broker.queue_id()
+        queue: Queue
+        if definition.type == STREAM:
+            queue = StreamShell(self, definition, queue_id)
+        else:
+            directory = queue_directory(queue_id, definition.durable)
+            index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+            queue = ClassicShell(self, definition, queue_id, index)
+        self.add(queue)
+        if definition.owner is not None:
+            self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
+        return queue
+
+    def add(self, queue: Queue) -> None:
+        """It can be found from now on."""
+        self.topology.add_queue(queue.name)
+        self.queues[queue.name] = queue
+        if queue.definition.durable:
+            self.broker.durable_queues[queue.id] = queue
+            if isinstance(queue, ClassicShell):
+                self.broker.store.checkpoints.touch(queue)
+
+    def unbind_some(self, queue: Queue) -> bool:
+        """Take away BINDINGS_MAX bindings of a deleted queue. True when there are more."""
+        if self.queues.get(queue.name) is not queue:
+            return False
+        return unbind_some(self, Destination(QUEUE, queue.name))
+
+    def forget_queue(self, queue: Queue) -> None:
+        """The queue has been deleted; its bindings go with it."""
+        name = queue.name
+        if isinstance(queue, HoldingQueue):
+            self.forget_holding(queue)
+            return
+        if self.queues.get(name) is not queue:
+            return
+        broker = self.broker
+        del self.queues[name]
+        broker.durable_queues.pop(queue.id, None)
+        broker.definitions.delete_queue(queue.id)
+        for change in exchanges_gone(self, self.topology.remove_queue(name)):
+            broker.store.post(StoreDefinition(change, None))
+        owner = queue.definition.owner
+        if owner is not None:
+            owned = self.exclusive.get(owner, {})
+            owned.pop(name, None)
+            if not owned:
+                self.exclusive.pop(owner, None)
+        self.tell_listener()
+
+    # -- queues that have had a fault
+
+    def crashed(self, queue: ClassicShell, error: Exception) -> None:
+        """Stop it, and have it read back."""
+        ClassicCrash(queue, error).begin()
+
+    def stream_crashed(self, stream: StreamShell, error: Exception) -> None:
+        """The same for a stream."""
+        StreamCrash(stream, error).begin()
+
+    def replace_stream(self, stream: StreamShell, found: StreamRecovery) -> None:
+        """In its place one with what was read back."""
+        fresh = StreamShell(self, stream.definition, stream.id)
+        fresh.adopt(found)
+        self.queues[stream.name] = fresh
+        stream.successor = fresh
+        self.broker.durable_queues[stream.id] = fresh
+        self.topology.has_changed()
+        files = fresh.stream_files()
+        if files is not None:  # a file that the journal has not heard of may be among them
+            self.broker.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
+
+    def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
+        """In its place one with what was read back; None: it has nothing on the disk."""
+        broker, definition = self.broker, queue.definition
+        queue_id = queue.id if found is not None else broker.queue_id()
+        if found is not None:
+            index = found.index
+        else:
+            directory = queue_directory(queue_id, definition.durable)
+            index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+        fresh: ClassicShell
+        if isinstance(queue, HoldingQueue):
+            fresh = HoldingQueue(self, definition, queue_id, index, queue.exchange)
+            self.queues.holding[queue.name] = fresh
+        else:
+            fresh = ClassicShell(self, definition, queue_id, index)
+            self.queues[queue.name] = fresh
+        if found is not None:
+            fresh.machine.recover(found.marks(), found.expiring)
+        fresh.schedule()  # some of what is there may have to go
+        queue.successor = fresh
+        if definition.owner is not None:
+            self.exclusive.setdefault(definition.owner, {})[queue.name] = fresh
+        if definition.durable:
+            broker.durable_queues[queue_id] = fresh
+            broker.store.checkpoints.touch(fresh)
+        self.topology.has_changed()
+
+    # -- exchanges that delay messages
+
+    def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
+        """The queue for the messages that an exchange keeps back, made now."""
+        broker = self.broker
+        definition = QueueDefinition(
+            holding_queue(exchange.name), exchange.durable, vhost=self.name
+        )
+        queue_id = broker.queue_id()
+        directory = queue_directory(queue_id, definition.durable)
+        index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+        queue = HoldingQueue(self, definition, queue_id, index, exchange.name)
+        self.add_holding(queue)
+        return queue
+
+    def recover_holding(
+        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+    ) -> None:
+        """One that was there before; it goes when its exchange went just before the broker did."""
+        exchange = definition.name.removeprefix(HOLDING_PREFIX)
+        queue = HoldingQueue(self, definition, queue_id, found.index, exchange)
+        queue.machine.recover(found.marks(), found.expiring)
+        self.add_holding(queue)
+        if exchange not in self.topology.exchanges:
+            queue.post(Delete(None, False, False))
+
+    def add_holding(self, queue: HoldingQueue) -> None:
+        """Routing finds it from now on."""
+        self.queues.holding[queue.name] = queue
+        if queue.definition.durable:
+            self.broker.durable_queues[queue.id] = queue
+            self.broker.store.checkpoints.touch(queue)
+
+    def stop_holding(self, exchange: str) -> None:
+        """The exchange is gone: what it has kept back goes too."""
+        queue = self.queues.holding.get(holding_queue(exchange))
+        if queue is not None:
+            queue.post(Delete(None, False, False))
+
+    def forget_holding(self, queue: HoldingQueue) -> None:
+        """It has been deleted."""
+        self.broker.durable_queues.pop(queue.id, None)
+        self.broker.definitions.delete_queue(queue.id)
+        if self.queues.holding.get(queue.name) is queue:  # not one of a later exchange
+            del self.queues.holding[queue.name]
+            self.tell_listener()
+
+    def complete(self) -> None:
+        """After a recovery: an exchange whose queue had not become durable gets one now."""
+        for exchange in self.topology.list_exchanges():
+            name = holding_queue(exchange.name)
+            if exchange.type == DELAYED and name not in self.queues.holding:
+                queue = self.hold_for(exchange)
+                change = self.broker.definitions.add_queue(queue.id, queue.definition)
+                self.broker.store.post(StoreDefinition(change, None))

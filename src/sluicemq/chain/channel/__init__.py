@@ -1,0 +1,1 @@
+"""reader ---> CHANNEL ---> queues, and back: methods, publishing, consuming, transactions."""

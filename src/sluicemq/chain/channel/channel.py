@@ -1,0 +1,469 @@
+"""reader ---> CHANNEL ---> queues, with batches; queues ---> CHANNEL ---> writer, with deliveries.
+
+A channel handles its inbox in order. A method that must ask a queue makes it wait: what the client
+sends meanwhile is held, so that answers leave in the order of the questions. Everything due to
+the client is gathered in `out` and leaves once, at the turn's end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.connection import (
+    Acks,
+    AnyPublishes,
+    MethodFrame,
+)
+from sluicemq.amqp.methods import BasicCancel, ChannelClose
+from sluicemq.amqp.properties import BASIC_CLASS
+from sluicemq.chain.channel.consumer_timeouts import LookAtOldest
+from sluicemq.chain.channel.consuming import Consuming
+from sluicemq.chain.channel.methods import ANSWERS, METHOD_WORK, METHODS, Question
+from sluicemq.chain.channel.publishing import Publishing
+from sluicemq.chain.channel.reply_to import Reply, ReplyConsumer
+from sluicemq.chain.channel.transactions import Transaction, too_early
+from sluicemq.chain.connection.severing import abandon
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.message_kinds import BASIC_PUBLISH
+from sluicemq.chain.queue.queue import QueueGone
+from sluicemq.chain.splitting import split
+from sluicemq.chain.writer import Flushed, Frames
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.flow.gate import Gate, GateKeeper
+from sluicemq.kernel.actor import MESSAGE_WORK
+from sluicemq.limits import HELD_BYTES_MAX
+from sluicemq.model.batch import OVERHEAD_BYTES
+from sluicemq.queues.commands import Down
+from sluicemq.queues.effects import Cancelled, Confirm, Deliver, Rejected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.amqp.method import Method
+    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.connection.reader import Reader
+    from sluicemq.flow.credit import Inflow
+    from sluicemq.kernel.actor import Actor
+
+
+class ChannelDown:
+    """From the reader: the channel has ended, whoever ended it. `reply` None: no more answers."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self, reply: Method | None) -> None:
+        self.reply = reply
+
+
+class TooLarge:
+    """From the reader: a message was announced that may not be; its body is being skipped."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class ConnectionFault:
+    """To the reader: a method on a channel broke a rule of the connection."""
+
+    __slots__ = ("violation",)
+
+    def __init__(self, violation: ConnectionViolation) -> None:
+        self.violation = violation
+
+
+FORGET_MAX: Final = 1000
+"""Entries that are freed in a piece."""
+
+FROM_CLIENT: Final = (Acks, MethodFrame, TooLarge)
+
+HELD_BYTES: Final = 300
+"""What one event that is held takes beside its octets: objects, decoded arguments."""
+TAG_BYTES: Final = 40
+"""What a tag takes in a run of acknowledgements."""
+
+
+def bytes_of(message: object) -> int:
+    """What something the client has sent takes in memory; 0 for what is not from it."""
+    if isinstance(message, AnyPublishes):
+        return HELD_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
+    if isinstance(message, MethodFrame):
+        return HELD_BYTES + 2 * len(message.raw)
+    if isinstance(message, Acks):
+        return HELD_BYTES + TAG_BYTES * len(message.tags)
+    return 0
+
+
+class Channel(FlowActor):
+    """One channel of one connection."""
+
+    kind = "channel"
+    is_vital = False
+
+    def __init__(self, broker: Broker, reader: Reader, number: int) -> None:
+        super().__init__(broker.scheduler, broker.world.clock, reader.share)
+        self.broker = broker
+        self.reader = reader
+        assert reader.vhost is not None, "a channel before connection.open"
+        self.vhost = reader.vhost
+        self.rights = reader.rights
+        self.number = number
+        self.name = f"{reader.name} ({number})"
+        self.deliveries = GateKeeper(broker.world.clock)
+        self.publishing = Publishing(self)
+        self.consuming = Consuming(self)
+        self.inflow: Inflow
+        self.crowded = Gate(reader.halts, f"methods held on channel {number}")
+        self.replies: ReplyConsumer | None = None
+        self.question: Question | Transaction | None = None
+        """What the client waits for; a transaction that is being committed is one, too."""
+        self.asked: Actor | None = None
+        """Whom it has asked last."""
+        self.held: deque[object] = deque()
+        self.held_bytes = 0
+        self.accounted = 0
+        """Bytes it was last counted with, of those in use."""
+        self.last_queue = ""
+        self.closing = False
+        self.gone = False
+        self.out: list[bytes] = []
+        self.out_cost = 0
+
+    def receive(self, message: object) -> None:
+        """What the client sends is held while an answer is due; the rest is handled at once."""
+        if isinstance(message, AnyPublishes):
+            self.from_client(message)
+        elif isinstance(message, Deliver):
+            if self.closing:
+                self.reader.window.give_back(message.cost)
+            else:
+                self.consuming.deliver(message)
+        elif isinstance(message, FROM_CLIENT):
+            self.from_client(message)
+        elif isinstance(message, Confirm):
+            self.publishing.confirm(message.first_seq, message.count)
+        elif isinstance(message, Flushed):
+            self.consuming.flushed(message.cost)
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Answers of queues, ends of things, grants."""
+        if isinstance(message, Cancelled) and message.by_broker:
+            if isinstance(self.question, Question):
+                self.held.append(message)  # who deletes the queue hears of that first
+            else:
+                self.cancelled_by_broker(message)
+        elif isinstance(message, ANSWERS):
+            self.answered(message)
+        elif isinstance(message, Rejected):
+            self.publishing.reject(message)
+        elif isinstance(message, QueueGone):
+            self.publishing.forget(message.queue)
+        elif isinstance(message, Reply):
+            replies = self.replies
+            if replies is not None and replies.at == message.at:
+                replies.deliver(message)
+        elif isinstance(message, LookAtOldest):
+            self.look_at_oldest(message)
+        elif isinstance(message, ChannelDown):
+            if isinstance(self.question, Transaction) or not (self.question or self.held):
+                self.down(message)
+            else:
+                self.held.append(message)  # what the client sent before counts
+        else:
+            super().receive(message)
+
+    def from_client(self, message: object) -> None:
+        """In order: behind what is held, after the answer that is waited for. What is held has
+        not been taken from the inbox, as far as credit goes."""
+        if self.closing:
+            self.settle(message)
+            return
+        if self.question is not None or self.held:
+            self.behind_question(message, self.question)
+        else:
+            self.take(message)
+
+    def take(self, message: object) -> None:
+        """It is its turn."""
+        self.settle(message)
+        try:
+            self.handle(message)
+        except ChannelViolation as violation:
+            self.fail(violation)
+        except ConnectionViolation as violation:
+            self.fault(violation)
+
+    def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
+        """Do what a method of class basic asks for in pieces; what the client sends meanwhile
+        waits. A refusal by any piece closes the channel."""
+        self.begin(self.guarded(pieces, method_id))
+
+    def guarded(self, pieces: Iterator[int], method_id: int) -> Iterator[int]:
+        """The same, with its refusals dealt with."""
+        try:
+            yield from pieces
+        except ChannelViolation as violation:
+            if not violation.class_id:
+                violation.class_id, violation.method_id = BASIC_CLASS, method_id
+            self.fail(violation)
+        except ConnectionViolation as violation:
+            self.fault(violation)
+
+    def behind_question(self, message: object, question: Question | Transaction | None) -> None:
+        """Held until the answer is there; after a commit the client itself has to wait for it."""
+        if isinstance(question, Transaction):
+            self.settle(message)
+            self.fault(too_early(message))
+            return
+        self.held.append(message)
+        self.held_bytes += bytes_of(message)
+        if self.is_crowded:
+            self.crowded.shut()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Is so much held that the client must not send more?"""
+        too_many = len(self.held) >= self.broker.held_methods_max
+        return too_many or self.held_bytes >= HELD_BYTES_MAX
+
+    def account(self) -> None:
+        """What is held counts as memory in use."""
+        if self.held_bytes != self.accounted:
+            change, self.accounted = self.held_bytes - self.accounted, self.held_bytes
+            self.broker.memory_used(change)
+
+    def settle(self, message: object) -> None:
+        """A run of publishes is taken from the inbox: the reader may send as many again."""
+        if isinstance(message, AnyPublishes):
+            self.inflow.settle(len(message.contents), message.size)
+
+    def handle(self, message: object) -> None:
+        """One event of the client."""
+        if isinstance(message, AnyPublishes):
+            self.publish(message)
+        elif isinstance(message, Acks):
+            self.consuming.ack_run(message.tags, 80)
+        elif isinstance(message, TooLarge):
+            limit = self.broker.config.net.max_message_size
+            text = f"message size {message.size} is larger than configured max size {limit}"
+            raise ChannelViolation(406, text, *BASIC_PUBLISH)
+        else:
+            assert isinstance(message, MethodFrame)
+            method = message.method
+            handler = METHODS.get(type(method))
+            if handler is None:
+                text = "unimplemented method"
+                raise ConnectionViolation(503, text, method.class_id, method.method_id)
+            self.spend(METHOD_WORK.get(type(method), 10))
+            try:
+                handler(self, method)
+            except (ChannelViolation, ConnectionViolation) as violation:
+                if not violation.class_id:
+                    violation.class_id = method.class_id
+                    violation.method_id = method.method_id
+                raise
+
+    def publish(self, run: AnyPublishes) -> None:
+        """Route it and send it on; if that takes long, in pieces."""
+        publishing = self.publishing
+        done = self.publish_some(run)
+        if publishing.pending or done < len(run.contents):
+            self.begin_long(self.publish_rest(run, done), BASIC_PUBLISH[1])
+
+    def publish_some(self, run: AnyPublishes) -> int:
+        """The first messages of a run, as far as a turn goes; how many they were."""
+        publishing = self.publishing
+        try:
+            return publishing.publish_any(run)
+        except (ChannelViolation, ConnectionViolation):
+            deque(publishing.spread(), 0)  # what was before it goes out before the channel ends
+            raise
+
+    def publish_rest(self, run: AnyPublishes, done: int) -> Iterator[int]:
+        """The others, when so many are done: they go to many queues, or it takes a while to find
+        their ways."""
+        yield from self.publishing.spread()
+        while done < len(run.contents):
+            yield 0  # what came before it may have been the work of a turn
+            yield from self.publishing.search()
+            if done:
+                run = split(run, done)[1]
+            done = self.publish_some(run)
+            yield from self.publishing.spread()
+
+    def ask(self, question: Question) -> None:
+        """Send the question's command to its queue and wait for the answer."""
+        assert self.question is None
+        self.question = question
+        self.asked = question.queue
+        question.queue.post(question.command)
+
+    def answered(self, answer: object) -> None:
+        """The queue has answered: reply, then go on with what was held."""
+        question = self.question
+        if question is None or isinstance(question, Transaction) or self.closing:
+            return
+        self.question = None
+        try:
+            question.answer(self, answer)
+        except ChannelViolation as violation:
+            violation.class_id = question.class_id
+            violation.method_id = question.method_id
+            self.fail(violation)
+        self.take_held()
+
+    def take_held(self) -> None:
+        """Go on with what was held, up to the next that takes time: with one at least, and with as
+        many as the turn's work is enough for."""
+        held = self.held
+        scheduler = self.scheduler
+        while held and self.question is None and self.underway is None and not self.closing:
+            message = held.popleft()
+            self.held_bytes -= bytes_of(message)
+            if isinstance(message, ChannelDown):
+                self.down(message)
+            elif isinstance(message, Cancelled):
+                self.cancelled_by_broker(message)
+            else:
+                self.take(message)
+            scheduler.work -= MESSAGE_WORK
+            if scheduler.work <= 0:
+                break
+        if not self.is_crowded:
+            self.crowded.open()
+
+    def reply(self, method: Method) -> None:
+        """To the client, in order."""
+        self.out.append(method.frame(self.number))
+
+    def cancelled_by_broker(self, message: Cancelled) -> None:
+        """The queue of a consumer was deleted: tell a client that can hear it."""
+        tag = message.consumer.tag
+        if self.consuming.subscriptions.pop(tag, None) is None or self.closing:
+            return
+        if self.reader.client_can("consumer_cancel_notify"):
+            self.reply(BasicCancel(consumer_tag=tag, nowait=True))
+
+    def look_at_oldest(self, look: LookAtOldest) -> None:
+        """Close the channel when something has been out for too long."""
+        violation = None if self.closing else self.consuming.overdue(look)
+        if violation is not None:
+            self.fail(violation)
+
+    def fault(self, violation: ConnectionViolation) -> None:
+        """The whole connection has to be closed."""
+        self.stop()
+        self.reader.post(ConnectionFault(violation))
+
+    def fail(self, violation: ChannelViolation) -> None:
+        """Close the channel; what the client still sends on it is dropped."""
+        self.broker.world.log.write("error", f"channel {self.name}: closing it: {violation}")
+        self.flush_confirms()
+        self.stop()
+        self.reply(
+            ChannelClose(
+                reply_code=violation.code,
+                reply_text=violation.short_text(),
+                failed_class_id=violation.class_id,
+                failed_method_id=violation.method_id,
+            )
+        )
+        self.reader.channel_closing(self)
+
+    def down(self, message: ChannelDown) -> None:
+        """The end, by the client's wish or with the connection."""
+        if self.gone:
+            return
+        if not self.closing:
+            self.flush_confirms()
+        self.stop()
+        self.inflow.detach()
+        self.gone = True
+        if self.consuming.unacked.spans:
+            self.begin(self.forget_unacked())
+        if message.reply is not None:
+            self.reply(message.reply)
+        self.release()
+
+    def release(self) -> None:
+        """At its end it goes as soon as nobody holds it: its parts refer to it no more. What still
+        comes (answers of queues, what the writer has flushed) is passed over without them."""
+        self.publishing.release()
+        self.consuming.release()
+
+    def forget_unacked(self) -> Iterator[int]:
+        """What a channel had delivered may be a million entries: they are not freed at once."""
+        while self.consuming.unacked.forget(FORGET_MAX):
+            yield FORGET_MAX // 4
+
+    def stop(self) -> None:
+        """Give everything back: what was delivered to its queues, credit to those who hold it."""
+        if self.closing:
+            return
+        self.closing = True
+        self.question = None
+        while self.held:
+            message = self.held.popleft()
+            if isinstance(message, ChannelDown):
+                self.post(message)
+            else:
+                self.settle(message)
+        self.held_bytes = 0
+        self.account()
+        self.crowded.open()
+        self.replies = None
+        self.forget_transaction()
+        queues: dict[object, None] = dict.fromkeys(self.publishing.close())
+        for queue in [*queues, *self.consuming.close()]:
+            queues[queue] = None
+        for queue in queues:
+            queue.post(Down(self))  # type: ignore[attr-defined]
+
+    def faulted(self, error: Exception) -> None:
+        """The connection is closed; this channel takes no part in that."""
+        abandon(self)
+        self.reader.broken()
+
+    def go_deaf(self) -> None:
+        """A fault has ended it; see `severing.ending` for what is given back."""
+        super().go_deaf()
+        self.closing = self.gone = True
+        self.question = self.replies = None
+        self.held.clear()
+        self.held_bytes = 0
+        self.out = []
+        self.out_cost = 0
+
+    def forget_transaction(self) -> None:
+        """What waited for a commit never was."""
+        if self.publishing.transaction is not None:
+            self.publishing.transaction.clear()
+
+    def flush_confirms(self) -> None:
+        """Gather the confirms that are due behind what is in `out`."""
+        if self.publishing.unconfirmed.has_answers:
+            self.out.extend(self.publishing.acknowledgements())
+
+    def turn_ended(self) -> None:
+        """Confirms last, then everything to the writer at once."""
+        if self.held and self.question is None:
+            self.take_held()
+            if self.held and self.question is None:
+                self.schedule()
+        if not self.closing:
+            self.flush_confirms()
+        out = self.out
+        if out:
+            data = out[0] if len(out) == 1 else b"".join(out)
+            self.reader.writer.post(Frames(data, self if self.out_cost else None, self.out_cost))
+            self.out = []
+            self.out_cost = 0
+        self.account()
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        return "closing" if self.closing else self.flow_state(now_ns)

@@ -1,0 +1,227 @@
+"""The consuming half of a channel: consumers, delivery tags, acknowledgements, windows."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.channel.consumer_timeouts import LookAtOldest, Marks, overdue
+from sluicemq.chain.channel.deliveries import Outlet, got_frames
+from sluicemq.chain.channel.stream_rules import check_settle
+from sluicemq.chain.channel.unacked import Settlement, Unacked, Undoable
+from sluicemq.errors import ChannelViolation
+from sluicemq.flow.prefetch import Limiter
+from sluicemq.queues.commands import ACK, REQUEUE, Settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.consumers import Consumer
+    from sluicemq.queues.effects import Deliver, Got
+
+
+REMEMBERED_MIN: Final = 4
+"""So few queues that are gone may be remembered."""
+
+TAGS_MAX: Final = 200
+SPANS_MAX: Final = 200
+"""Tags that are acknowledged singly, and spans of them, in a piece."""
+
+TAG_WORK: Final = 2
+"""Units of work of either."""
+
+
+class Subscription:
+    """A consumer as its channel sees it."""
+
+    __slots__ = ("consumer", "inflow", "outlet", "queue")
+
+    def __init__(self, consumer: Consumer, queue: Queue, outlet: Outlet, inflow: Inflow) -> None:
+        self.consumer = consumer
+        self.queue = queue
+        self.outlet = outlet
+        self.inflow = inflow
+
+
+class Consuming:
+    """What one channel receives and owes answers for."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.subscriptions: dict[str, Subscription] = {}
+        self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.windows_max = REMEMBERED_MIN
+        """When there are so many, those of queues that are gone are forgotten."""
+        self.unwritten: deque[tuple[Inflow, int]] = deque()
+        self.limiter = Limiter()
+        self.prefetch_count = 0
+        self.unacked = Unacked()
+        self.settlement: type[Settlement] = Settlement
+        """Undoable in a transaction."""
+        self.marks = Marks()
+        self.got_from: dict[Queue, None] = {}
+        self.got_from_max = REMEMBERED_MIN
+        """As windows_max."""
+        self.next_tag = 1
+
+    def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
+        """The one delivery link from that queue to this channel."""
+        halves = self.windows.get(queue)
+        if halves is None:
+            if len(self.windows) >= self.windows_max:
+                there = {q: link for q, link in self.windows.items() if not q.machine.deleted}
+                self.windows = there
+                self.windows_max = 2 * len(there) + REMEMBERED_MIN
+            halves = self.channel.broker.link_consumer(queue, self.channel)
+            self.windows[queue] = halves
+        return halves
+
+    def deliver(self, deliver: Deliver) -> None:
+        """Number the messages, remember what must be acknowledged, write the frames."""
+        subscription = self.subscriptions[deliver.consumer.tag]
+        count = len(deliver.contents)
+        first = self.next_tag
+        self.next_tag = first + count
+        if deliver.lot:
+            self.unacked.add(first, count, subscription.queue, deliver.lot)
+        channel = self.channel
+        channel.broker.counters.delivered += count
+        channel.out.append(subscription.outlet.frames(deliver, first))
+        channel.out_cost += deliver.cost
+        self.unwritten.append((subscription.inflow, deliver.cost))
+
+    def flushed(self, cost: int) -> None:
+        """The writer has handed deliveries of this cost to the socket, oldest first."""
+        while cost:
+            inflow, spent = self.unwritten.popleft()
+            cost -= spent
+            inflow.settle(spent)
+        assert cost == 0
+
+    def got(self, got: Got, queue: Queue) -> None:
+        """A message for basic.get."""
+        tag = self.next_tag
+        self.next_tag += 1
+        if got.lot:
+            self.unacked.add(tag, 1, queue, got.lot)
+            if queue not in self.got_from:
+                if len(self.got_from) >= self.got_from_max:
+                    self.got_from = {q: None for q in self.got_from if not q.machine.deleted}
+                    self.got_from_max = 2 * len(self.got_from) + REMEMBERED_MIN
+                self.got_from[queue] = None
+        channel = self.channel
+        channel.broker.counters.delivered += 1
+        channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
+
+    def ack_run(self, tags: Sequence[int], method_id: int) -> None:
+        """Single acknowledgements, as they came."""
+        first = tags[0]
+        last = tags[-1]
+        count = len(tags)
+        in_order = last - first + 1 == count and list(tags) == list(range(first, last + 1))
+        if count > TAGS_MAX and (not in_order or self.unacked.has_many(first, last, SPANS_MAX)):
+            self.channel.begin_long(self.ack_in_pieces(tags, in_order, method_id), method_id)
+        elif in_order:
+            self.ack_tags([(first, last)], method_id)
+        else:
+            self.ack_tags([(tag, tag) for tag in tags], method_id)
+
+    def ack_in_pieces(self, tags: Sequence[int], in_order: bool, method_id: int) -> Iterator[int]:
+        """As many of them in each piece as can be looked up soon."""
+        for at in range(0, len(tags), TAGS_MAX):
+            some = tags[at : at + TAGS_MAX]
+            runs = [(some[0], some[-1])] if in_order else [(tag, tag) for tag in some]
+            self.ack_tags(runs, method_id)
+            yield TAG_WORK * len(some)
+
+    def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:
+        """Runs of tags, first and last."""
+        settlement = self.settlement()
+        unknown = None
+        for first, last in runs:
+            unknown = self.unacked.settle_run(first, last, settlement)
+            if unknown is not None:
+                break
+        self.channel.spend(TAG_WORK * len(runs))
+        self.settle(settlement, ACK)
+        if unknown is not None:
+            raise unknown_tag(unknown, method_id)
+
+    def acknowledge(self, tag: int, multiple: bool, outcome: int, method_id: int) -> None:
+        """basic.ack, nack and reject in their general form; see Settle for `outcome`."""
+        if multiple:
+            unknown = self.unacked.missing(tag)
+            if unknown is None:
+                self.channel.begin_long(self.settle_upto(tag, outcome), method_id)
+        else:
+            settlement = self.settlement()
+            unknown = self.unacked.settle_run(tag, tag, settlement)
+            self.settle(settlement, outcome)
+        if unknown is not None:
+            raise unknown_tag(unknown, method_id)
+
+    def settle_upto(self, tag: int, outcome: int) -> Iterator[int]:
+        """Everything up to a tag, in pieces; 0: all."""
+        more = True
+        while more:
+            settlement = self.settlement()
+            more = self.unacked.settle_some(tag, settlement, SPANS_MAX)
+            self.settle(settlement, outcome)
+            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+
+    def recover(self, method_id: int, then: Callable[[], None]) -> None:
+        """Everything unacknowledged returns to its queues; a transaction does not matter here."""
+        self.channel.begin_long(self.recover_in_pieces(then), method_id)
+
+    def recover_in_pieces(self, then: Callable[[], None]) -> Iterator[int]:
+        more = True
+        while more:
+            settlement = Settlement()
+            more = self.unacked.settle_some(0, settlement, SPANS_MAX)
+            self.post(settlement, REQUEUE)
+            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+        then()
+
+    def settle(self, settlement: Settlement, outcome: int) -> None:
+        """Now, or when the transaction is committed."""
+        if isinstance(settlement, Undoable):
+            transaction = self.channel.publishing.transaction
+            assert transaction is not None
+            transaction.keep_settlement(settlement, outcome)
+        else:
+            self.post(settlement, outcome)
+
+    def post(self, settlement: Settlement, outcome: int) -> None:
+        """Tell each queue its part."""
+        if outcome != ACK:
+            check_settle(settlement.by_queue)
+        if outcome != REQUEUE:
+            self.channel.broker.counters.acknowledged += settlement.count
+        for queue, parts in settlement.by_queue.items():
+            queue.post(Settle(parts, outcome))
+
+    def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
+        """Is the oldest delivery overdue?"""
+        oldest = self.unacked.oldest()
+        if oldest is None or not self.marks.look(oldest, self.next_tag, look):
+            return None
+        return overdue(self.channel.number, look.timeout_ms)
+
+    def release(self) -> None:
+        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        vars(self).pop("channel", None)
+
+    def close(self) -> list[Actor]:
+        """The channel ends; returns the queues that must hear of it."""
+        queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.got_from])
+        self.subscriptions.clear()
+        return list(queues)
+
+
+def unknown_tag(tag: int, method_id: int) -> ChannelViolation:
+    """RabbitMQ's answer to an acknowledgement of what is not outstanding."""
+    return ChannelViolation(406, f"unknown delivery tag {tag}", 60, method_id)

@@ -1,0 +1,98 @@
+"""From a Deliver to the bytes of its frames: constant head, tag, constant tail, raw content."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.frames import fit, readdress
+from sluicemq.limits import ADDRESSES_MAX
+from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.text import octets
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.reply_to import Reply
+    from sluicemq.queues.effects import Deliver, Got
+
+PACK_TAG: Final = struct.Struct(">Q").pack
+DELIVER: Final = b"\x00\x3c\x00\x3c"
+GET_OK: Final = b"\x00\x3c\x00\x47"
+
+
+def short_string(text: str) -> bytes:
+    """A short string as it stands on the wire."""
+    raw = octets(text)
+    return bytes((len(raw),)) + raw
+
+
+class Outlet:
+    """The frames of one consumer: the heads and tails for each address it gets messages from."""
+
+    __slots__ = ("frame_max", "known", "number", "refit", "tag")
+
+    def __init__(self, number: int, tag: str, frame_max: int, refit: bool) -> None:
+        self.number = number
+        self.tag = short_string(tag)
+        self.frame_max = frame_max
+        self.refit = refit
+        self.known: dict[bytes, tuple[bytes, bytes, bytes]] = {}
+
+    def ends(self, address: bytes) -> tuple[bytes, bytes, bytes]:
+        """Everything before the delivery tag, and after it (first time, redelivered)."""
+        ends = self.known.get(address)
+        if ends is None:
+            size = 4 + len(self.tag) + 9 + len(address)
+            head = struct.pack(">BHI", 1, self.number, size) + DELIVER + self.tag
+            ends = (head, b"\x00" + address + b"\xce", b"\x01" + address + b"\xce")
+            if len(self.known) >= ADDRESSES_MAX:
+                self.known.clear()
+            self.known[address] = ends
+        return ends
+
+    def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+        """All frames of a delivery, its tags from `first_tag` on."""
+        if deliver.address == ADDRESSED:
+            return self.addressed_frames(deliver, first_tag)
+        contents = deliver.contents
+        if deliver.number != self.number:
+            contents = [readdress(content, self.number) for content in contents]
+        if self.refit:
+            contents = [fit(content, self.frame_max) for content in contents]
+        head, fresh, again = self.ends(deliver.address)
+        tail = again if deliver.redelivered else fresh
+        count = len(contents)
+        if count == 1:
+            return b"".join((head, PACK_TAG(first_tag), tail, contents[0]))
+        parts = [head] * (4 * count)
+        parts[1::4] = map(PACK_TAG, range(first_tag, first_tag + count))
+        parts[2::4] = [tail] * count
+        parts[3::4] = contents
+        return b"".join(parts)
+
+    def addressed_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
+        """The same for contents that begin with their addresses."""
+        which = 2 if deliver.redelivered else 1
+        moved = deliver.number != self.number
+        parts: list[bytes] = []
+        for tag, addressed in enumerate(deliver.contents, first_tag):
+            address, content = separate(addressed)
+            if moved:
+                content = readdress(content, self.number)
+            if self.refit:
+                content = fit(content, self.frame_max)
+            ends = self.ends(address)
+            parts += (ends[0], PACK_TAG(tag), ends[which], content)
+        return b"".join(parts)
+
+
+def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:
+    """basic.get-ok and the content."""
+    assert got.content is not None
+    address, content = got.address, got.content
+    if address == ADDRESSED:
+        address, content = separate(content)
+    arguments = struct.pack(">QB", tag, got.redelivered) + address
+    arguments += struct.pack(">I", got.ready)
+    head = struct.pack(">BHI", 1, number, 4 + len(arguments))
+    content = fit(readdress(content, number), frame_max)
+    return b"".join((head, GET_OK, arguments, b"\xce", content))

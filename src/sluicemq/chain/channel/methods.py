@@ -1,0 +1,573 @@
+"""What each method of a client does on its channel: one function a method, one table of them.
+
+A function that needs a queue's word asks a Question; its `answer` runs when the word is there.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.method import Method
+from sluicemq.broker import declarations
+from sluicemq.chain.channel.consuming import Subscription
+from sluicemq.chain.channel.deliveries import Outlet
+from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE, ReplyConsumer, listener
+from sluicemq.chain.channel.stream_rules import check_consume, check_has
+from sluicemq.chain.channel.transactions import Transaction
+from sluicemq.chain.channel.unacked import Undoable
+from sluicemq.chain.store.message_store import Defined, StoreDefinition
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.flow.prefetch import Prefetch
+from sluicemq.model.arguments import type_name
+from sluicemq.model.definitions import (
+    EXCHANGE,
+    QUEUE,
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+    check_access,
+    check_equivalent_queue,
+    check_name,
+    validate_queue,
+)
+from sluicemq.model.permissions import CONFIGURE, READ
+from sluicemq.queues.commands import (
+    ACK,
+    REJECT,
+    REQUEUE,
+    Cancel,
+    Command,
+    Consume,
+    Delete,
+    Get,
+    Inspect,
+    Purge,
+)
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import (
+    Cancelled,
+    Consumed,
+    Deleted,
+    Got,
+    Inspected,
+    Purged,
+    Refuse,
+)
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.kernel.actor import Actor
+
+ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse, Defined)
+
+TOKEN_BYTES: Final = 16
+"""Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
+
+
+LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
+
+
+def plain(name: str) -> str:
+    """A name without CR and LF. RabbitMQ takes them out where things are declared, bound, unbound
+    or deleted; elsewhere they are a part of the name, and nothing has such a name."""
+    return name.translate(LINE_ENDS)
+
+
+class Question:
+    """A command to a queue or to the store, and what to do with its answer."""
+
+    __slots__ = ("answer_with", "class_id", "command", "method_id", "queue")
+
+    def __init__(
+        self,
+        method: Method,
+        queue: Actor,
+        command: Command | StoreDefinition,
+        answer_with: Callable[[Any], None],
+    ) -> None:
+        self.class_id = method.class_id
+        self.method_id = method.method_id
+        self.queue = queue
+        self.command = command
+        self.answer_with = answer_with
+
+    def answer(self, channel: Channel, answer: object) -> None:
+        """A refusal closes the channel; anything else is what was asked for."""
+        if isinstance(answer, Refuse):
+            raise ChannelViolation(answer.code, answer.text)
+        if isinstance(answer, Defined) and answer.failure:
+            raise ChannelViolation(406, answer.failure)
+        self.answer_with(answer)
+
+
+def when_durable(
+    channel: Channel, method: Any, changes: list[bytes], then: Callable[[], None]
+) -> None:
+    """Go on when these changes of the definitions are on disk; without a reply, nobody waits."""
+    store = channel.broker.store
+    for change in changes[:-1]:
+        store.post(StoreDefinition(change, None))
+    if not changes:
+        then()
+    elif getattr(method, "nowait", False):
+        store.post(StoreDefinition(changes[-1], None))
+        then()
+    else:
+        command = StoreDefinition(changes[-1], channel)
+        channel.ask(Question(method, store, command, lambda _: then()))
+
+
+def reply_when_durable(channel: Channel, method: Any, changes: list[bytes], answer: Method) -> None:
+    """The answer of a method that has changed definitions, if one is wanted."""
+
+    def then() -> None:
+        if not getattr(method, "nowait", False):
+            channel.reply(answer)
+
+    when_durable(channel, method, changes, then)
+
+
+def token(channel: Channel, prefix: str) -> str:
+    """A name nobody else has."""
+    raw = channel.broker.world.dice.token(TOKEN_BYTES)
+    return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def meant(channel: Channel, name: str) -> str:
+    """The queue of that name; "": the one declared last."""
+    name = name or channel.last_queue
+    if not name:
+        raise ChannelViolation(404, "no previously declared queue")
+    return name
+
+
+def queue_named(channel: Channel, name: str, permission: str = "") -> Queue:
+    """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
+    vhost = channel.vhost
+    name = meant(channel, name)
+    if permission:
+        channel.rights.check_queue(permission, name)
+    queue = vhost.queues.get(name)
+    if queue is None:
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{vhost.name}'")
+    check_access(queue.definition, channel.reader.name, vhost.name)
+    return queue
+
+
+def channel_flow(channel: Channel, method: m.ChannelFlow) -> None:
+    """RabbitMQ refuses to stop sending by this method; prefetch is for that."""
+    if not method.active:
+        raise ConnectionViolation(540, "active=false")
+    channel.reply(m.ChannelFlowOk(active=True))
+
+
+def access_request(channel: Channel, _: m.AccessRequest) -> None:
+    """A left-over of AMQP 0-8 that old clients still send."""
+    channel.reply(m.AccessRequestOk(ticket=1))
+
+
+def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
+    name = plain(method.exchange)
+    definition = ExchangeDefinition(
+        name,
+        method.exchange_type,
+        method.durable,
+        method.auto_delete,
+        method.internal,
+        method.arguments,
+        channel.vhost.name,
+    )
+    if method.passive:
+        channel.rights.check_any(EXCHANGE, name)
+    else:
+        channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
+    changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
+    reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
+
+
+def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
+    name = plain(method.exchange)
+    channel.vhost.topology.check_deletion(name)
+    channel.rights.check_exchange(CONFIGURE, name)
+
+    def deleted(changes: list[bytes]) -> None:
+        reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
+
+    if method.if_unused:
+        deleted(declarations.delete_exchange(channel.vhost, name, True))
+    else:
+        channel.begin(declarations.delete_in_pieces(channel.vhost, name, deleted))
+
+
+def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
+    binding = binding_of_exchange(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    changes = declarations.bind(channel.vhost, binding)
+    reply_when_durable(channel, method, changes, m.ExchangeBindOk())
+
+
+def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
+    binding = binding_of_exchange(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    changes = declarations.unbind(channel.vhost, binding)
+    reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
+
+
+def binding_of_exchange(
+    method: m.ExchangeBind | m.ExchangeUnbind, channel: Channel
+) -> BindingDefinition:
+    return BindingDefinition(
+        plain(method.source),
+        plain(method.destination),
+        EXCHANGE,
+        method.routing_key,
+        method.arguments,
+        channel.vhost.name,
+    )
+
+
+def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
+    vhost = channel.vhost
+    name = plain(method.queue)
+    if name.startswith(PSEUDO_QUEUE):
+        reply_address_declare(channel, name, method.nowait)
+        return
+    changes: list[bytes] = []
+    if method.passive:
+        if name:
+            channel.rights.check_any(QUEUE, name)
+        queue = queue_named(channel, name)
+    else:
+        definition = queue_asked_for(channel, method)
+        known = vhost.queues.get(definition.name)
+        if name and known is None:
+            check_name(QUEUE, name)
+        channel.rights.check_queue(CONFIGURE, definition.name)
+        if known is not None:
+            check_access(known.definition, channel.reader.name, vhost.name)
+            check_equivalent_queue(known.definition, definition, vhost.name)
+            queue = known
+        else:
+            vhost.check_room(definition.name)
+            channel.rights.check_dead_lettering(definition)
+            validate_queue(definition, vhost.name)
+            queue = vhost.declare_queue(definition)
+            if definition.durable:
+                changes = [channel.broker.definitions.add_queue(queue.id, definition)]
+            if method.exclusive and not channel.reader.is_open():
+                queue.post(Delete(None, False, False))  # its owner has left meanwhile
+    channel.last_queue = queue.name
+
+    def declared(answer: Inspected) -> None:
+        channel.reply(
+            m.QueueDeclareOk(
+                queue=queue.name, message_count=answer.ready, consumer_count=answer.consumers
+            )
+        )
+
+    def inspect() -> None:
+        if not method.nowait:
+            channel.ask(Question(method, queue, Inspect(channel), declared))
+
+    when_durable(channel, method, changes, inspect)
+
+
+def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition:
+    """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
+    vhost = channel.vhost
+    vhost.check_alive()
+    arguments = method.arguments
+    default_type = channel.broker.definitions.vhosts[vhost.name].default_queue_type
+    if default_type is not None and "x-queue-type" not in arguments:
+        lasting = method.durable and not (method.exclusive or method.auto_delete)
+        arguments = {**arguments, "x-queue-type": default_type if lasting else "classic"}
+    return QueueDefinition(
+        plain(method.queue) or token(channel, "amq.gen-"),
+        method.durable,
+        method.exclusive,
+        method.auto_delete,
+        arguments,
+        channel.reader.name if method.exclusive else None,
+        vhost.name,
+    )
+
+
+def reply_address_declare(channel: Channel, name: str, nowait: bool) -> None:
+    """Servers ask so whether a client still listens. Nothing is ever declared."""
+    if name != PSEUDO_QUEUE and listener(channel.broker, name) is None:
+        raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    channel.last_queue = name
+    if not nowait:
+        channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
+
+
+def queue_bind(channel: Channel, method: m.QueueBind) -> None:
+    binding = binding_of_queue(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    channel.vhost.topology.existing(binding.source)  # RabbitMQ misses it before the queue
+    queue_named(channel, binding.destination)
+    changes = declarations.bind(channel.vhost, binding)
+    reply_when_durable(channel, method, changes, m.QueueBindOk())
+
+
+def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
+    """A binding that is not there is fine, as in RabbitMQ since 3.2, whosever the queue is."""
+    binding = binding_of_queue(method, channel)
+    channel.rights.check_binding(channel.vhost.topology, binding)
+    if method.queue and not channel.vhost.topology.has_binding(binding):
+        channel.reply(m.QueueUnbindOk())
+        return
+    queue_named(channel, binding.destination)
+    changes = declarations.unbind(channel.vhost, binding)
+    reply_when_durable(channel, method, changes, m.QueueUnbindOk())
+
+
+def binding_of_queue(method: m.QueueBind | m.QueueUnbind, channel: Channel) -> BindingDefinition:
+    """An empty key with the empty queue name means the name of the queue declared last."""
+    key = method.routing_key
+    if not method.queue and not key:
+        key = channel.last_queue
+    queue = meant(channel, plain(method.queue))
+    return BindingDefinition(
+        plain(method.exchange), queue, QUEUE, key, method.arguments, channel.vhost.name
+    )
+
+
+def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
+    def purged(answer: Purged) -> None:
+        if not method.nowait:
+            channel.reply(m.QueuePurgeOk(message_count=answer.count))
+
+    queue = queue_named(channel, method.queue, READ)
+    check_has(queue, "queue.purge")
+    channel.ask(Question(method, queue, Purge(channel), purged))
+
+
+def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
+    """Deleting a queue that is not there is fine, as in RabbitMQ since 3.2."""
+
+    def deleted(answer: Deleted) -> None:
+        if not method.nowait:
+            channel.reply(m.QueueDeleteOk(message_count=answer.count))
+
+    name = plain(method.queue)
+    if name and name not in channel.vhost.queues:
+        channel.rights.check_queue(CONFIGURE, name)
+        deleted(Deleted(channel, 0))
+        return
+    queue = queue_named(channel, name, CONFIGURE)
+    command = Delete(channel, method.if_unused, method.if_empty)
+    channel.ask(Question(method, queue, command, deleted))
+
+
+def basic_qos(channel: Channel, method: m.BasicQos) -> None:
+    if method.prefetch_size:
+        raise ConnectionViolation(540, f"prefetch_size!=0 ({method.prefetch_size})")
+    consuming = channel.consuming
+    if method.global_:
+        consuming.limiter.set_limit(method.prefetch_count)
+    else:
+        consuming.prefetch_count = method.prefetch_count
+        consuming.limiter.set_limit(0)  # as in RabbitMQ: both hold only if this one came first
+    channel.reply(m.BasicQosOk())
+
+
+def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
+    consuming = channel.consuming
+    tag = method.consumer_tag or token(channel, "amq.ctag-")
+    if tag in consuming.subscriptions:
+        raise ConnectionViolation(530, f"attempt to reuse consumer tag '{tag}'")
+    if method.queue == PSEUDO_QUEUE:
+        reply_consume(channel, method, tag)
+        return
+    queue = queue_named(channel, method.queue, READ)
+    check_consume(channel, queue, method)
+    outflow, inflow = consuming.window(queue)
+    consumer = Consumer(
+        channel,
+        tag,
+        method.no_ack,
+        method.exclusive,
+        priority_of(queue, method.arguments),
+        Prefetch(consuming.prefetch_count),
+        consuming.limiter,
+        outflow,
+        method.arguments,
+    )
+
+    def consumed(_: Consumed) -> None:
+        reader = channel.reader
+        outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
+        consuming.subscriptions[tag] = Subscription(consumer, queue, outlet, inflow)
+        if not method.nowait:
+            channel.reply(m.BasicConsumeOk(consumer_tag=tag))
+
+    channel.ask(Question(method, queue, Consume(consumer), consumed))
+
+
+def reply_consume(channel: Channel, method: m.BasicConsume, tag: str) -> None:
+    """The one consumer of replies a channel may have."""
+    if not method.no_ack:
+        raise ChannelViolation(406, "reply consumer cannot acknowledge")
+    if channel.replies is not None:
+        raise ChannelViolation(406, "reply consumer already set")
+    channel.replies = ReplyConsumer(channel, tag)
+    channel.publishing.hear_replies(channel.replies)
+    if not method.nowait:
+        channel.reply(m.BasicConsumeOk(consumer_tag=tag))
+
+
+def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
+    """x-priority, 0 when absent; 406 when it is no whole number."""
+    priority = arguments.get("x-priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool):
+        kind = type_name(priority)
+        text = f"invalid arg 'x-priority' for {queue.title}: \"expected integer, got {kind}\""
+        raise ChannelViolation(406, text)
+    return priority
+
+
+def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
+    """Cancelling what is not there is fine."""
+    tag = method.consumer_tag
+    subscriptions = channel.consuming.subscriptions
+
+    def cancelled(_: object) -> None:
+        subscriptions.pop(tag, None)
+        if not method.nowait:
+            channel.reply(m.BasicCancelOk(consumer_tag=tag))
+
+    if channel.replies is not None and channel.replies.tag == tag:
+        channel.replies = None
+        channel.publishing.hear_replies(None)
+        cancelled(None)
+        return
+    subscription = subscriptions.get(tag)
+    if subscription is None:
+        cancelled(None)
+        return
+    command = Cancel(subscription.consumer)
+    channel.ask(Question(method, subscription.queue, command, cancelled))
+
+
+def basic_get(channel: Channel, method: m.BasicGet) -> None:
+    queue = queue_named(channel, method.queue, READ)
+    check_has(queue, "basic.get")
+
+    def got(answer: Got) -> None:
+        if answer.content is None:
+            channel.reply(m.BasicGetEmpty())
+        else:
+            channel.consuming.got(answer, queue)
+
+    channel.ask(Question(method, queue, Get(channel, method.no_ack), got))
+
+
+def basic_ack(channel: Channel, method: m.BasicAck) -> None:
+    channel.consuming.acknowledge(method.delivery_tag, method.multiple, ACK, method.method_id)
+
+
+def basic_reject(channel: Channel, method: m.BasicReject) -> None:
+    outcome = REQUEUE if method.requeue else REJECT
+    channel.consuming.acknowledge(method.delivery_tag, False, outcome, method.method_id)
+
+
+def basic_nack(channel: Channel, method: m.BasicNack) -> None:
+    outcome = REQUEUE if method.requeue else REJECT
+    channel.consuming.acknowledge(method.delivery_tag, method.multiple, outcome, method.method_id)
+
+
+def basic_recover(channel: Channel, method: m.BasicRecover) -> None:
+    if not method.requeue:
+        raise ConnectionViolation(540, "requeue=false")
+    channel.consuming.recover(method.method_id, lambda: channel.reply(m.BasicRecoverOk()))
+
+
+def basic_recover_async(channel: Channel, method: m.BasicRecoverAsync) -> None:
+    if not method.requeue:
+        raise ConnectionViolation(540, "requeue=false")
+    channel.consuming.recover(method.method_id, lambda: None)
+
+
+def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:
+    if channel.publishing.transaction is not None:
+        raise ChannelViolation(406, "cannot switch from tx to confirm mode")
+    channel.publishing.confirming = True
+    if not method.nowait:
+        channel.reply(m.ConfirmSelectOk())
+
+
+def tx_select(channel: Channel, _: m.TxSelect) -> None:
+    """A second one changes nothing."""
+    publishing = channel.publishing
+    if publishing.confirming:
+        raise ChannelViolation(406, "cannot switch from confirm to tx mode")
+    if publishing.transaction is None:
+        publishing.transaction = Transaction(channel)
+        channel.consuming.settlement = Undoable
+    channel.reply(m.TxSelectOk())
+
+
+def tx_commit(channel: Channel, _: m.TxCommit) -> None:
+    transaction_of(channel).commit()
+
+
+def tx_rollback(channel: Channel, _: m.TxRollback) -> None:
+    transaction_of(channel).rollback()
+    channel.reply(m.TxRollbackOk())
+
+
+def transaction_of(channel: Channel) -> Transaction:
+    transaction = channel.publishing.transaction
+    if transaction is None:
+        raise ChannelViolation(406, "channel is not transactional")
+    return transaction
+
+
+METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
+    m.ChannelFlow: channel_flow,
+    m.AccessRequest: access_request,
+    m.ExchangeDeclare: exchange_declare,
+    m.ExchangeDelete: exchange_delete,
+    m.ExchangeBind: exchange_bind,
+    m.ExchangeUnbind: exchange_unbind,
+    m.QueueDeclare: queue_declare,
+    m.QueueBind: queue_bind,
+    m.QueueUnbind: queue_unbind,
+    m.QueuePurge: queue_purge,
+    m.QueueDelete: queue_delete,
+    m.BasicQos: basic_qos,
+    m.BasicConsume: basic_consume,
+    m.BasicCancel: basic_cancel,
+    m.BasicGet: basic_get,
+    m.BasicAck: basic_ack,
+    m.BasicReject: basic_reject,
+    m.BasicNack: basic_nack,
+    m.BasicRecover: basic_recover,
+    m.BasicRecoverAsync: basic_recover_async,
+    m.ConfirmSelect: confirm_select,
+    m.TxSelect: tx_select,
+    m.TxCommit: tx_commit,
+    m.TxRollback: tx_rollback,
+}
+
+METHOD_WORK: Final[dict[type[Method], int]] = {
+    m.ExchangeDeclare: 60,
+    m.ExchangeDelete: 60,
+    m.ExchangeBind: 40,
+    m.ExchangeUnbind: 40,
+    m.QueueDeclare: 200,
+    m.QueueDelete: 100,
+    m.QueueBind: 40,
+    m.QueueUnbind: 40,
+    m.QueuePurge: 60,
+    m.BasicConsume: 100,
+    m.BasicCancel: 60,
+    m.BasicGet: 60,
+}
+"""Units of work that some of them cost, with the turn of the queue that they ask; the others cost a
+few, or say themselves what."""

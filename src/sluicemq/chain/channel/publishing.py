@@ -1,0 +1,613 @@
+"""The publishing half of a channel: from a run of publishes to batches at queues.
+
+The raw method frame of a run leads, by one look-up, to its Route: the queues and their links. The
+raw properties lead, by another, to what the broker must know of them. Neither is looked at again
+for as long as producers repeat themselves; a change of topology makes routes stale.
+
+Only where an exchange on the way looks at the content, or a message names further receivers, each
+message is asked where it goes; those in a row that go the same way are a batch again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict, deque
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+
+from sluicemq.amqp.connection import Publishes, VariedPublishes
+from sluicemq.amqp.methods import BasicReturn
+from sluicemq.amqp.runs import EXCHANGE_AT
+from sluicemq.amqp.types import Malformed
+from sluicemq.chain.channel.reply_to import ADDRESS, ReplyConsumer, send_replies
+from sluicemq.chain.channel.transactions import Held, Transaction
+from sluicemq.chain.message_kinds import (
+    BASIC_PUBLISH,
+    Kind,
+    kind_of,
+    properties_of,
+    undecodable,
+    with_properties,
+)
+from sluicemq.chain.queue.queue import Enqueue
+from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
+from sluicemq.flow.confirms import Unconfirmed
+from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
+from sluicemq.model.batch import ADDRESSED, Batch, size_of
+from sluicemq.queues.commands import Publish
+from sluicemq.routing.exchange import PIECE
+from sluicemq.routing.message import Message, TakesLong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sluicemq.amqp.connection import AnyPublishes
+    from sluicemq.amqp.methods import BasicPublish
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.queues.effects import Rejected
+
+Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
+Targets: TypeAlias = "list[Target]"
+Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
+
+
+TARGETS_MAX: Final = 20
+"""Queues to which a batch is posted in a piece."""
+
+TARGET_WORK: Final = 60
+"""Units of work that one of them costs, with the turn that the queue then needs."""
+
+LARGE_BYTES_PER_UNIT: Final = 8
+"""Octets of large properties that are looked at for a unit of work."""
+
+T = TypeVar("T")
+
+
+class Spent(Exception):
+    """The turn has no work left to find out more."""
+
+
+class Search:
+    """For the queues that one message goes to, in pieces. What comes of it holds for it, whatever
+    has changed meanwhile; for others only while the topology's epoch is `epoch`."""
+
+    __slots__ = ("epoch", "exchange", "message", "names", "targets")
+
+    def __init__(self, exchange: str, message: Message, epoch: int) -> None:
+        self.exchange = exchange
+        self.message = message
+        self.epoch = epoch
+        self.names: tuple[str, ...] = ()
+        self.targets: Targets = []
+
+    def pieces(self, vhost: VirtualHost) -> Iterator[int]:
+        """Find them. Queues that have gone meanwhile are left out."""
+        names = yield from vhost.topology.search(self.exchange, self.message)
+        there: list[str] = []
+        for at in range(0, len(names), PIECE):
+            yield PIECE // 4
+            for name in names[at : at + PIECE]:
+                queue = vhost.queues.get(name) or vhost.queues.holding.get(name)
+                if queue is not None:
+                    there.append(name)
+                    self.targets.append(cast("Target", (queue, None, None)))
+        self.names = tuple(there)
+
+    def linked(self, link: Callable[[Queue], tuple[Outflow, Inflow]]) -> Targets:
+        """Its targets, with their links if they are few; `spread` makes those of many."""
+        if len(self.targets) > TARGETS_MAX:
+            return self.targets
+        return [(queue, *link(queue)) for queue, _, _ in self.targets]
+
+
+def asked(exchange: str, message: Message) -> Asked:
+    """What messages have in common that go the same way, unless chance decides."""
+    return exchange, message.keys, message.raw
+
+
+class Route:
+    """Where the publishes of one raw method frame go. `targets` None: that depends on more.
+    `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
+    the address of a reply consumer, which is no queue."""
+
+    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
+
+    def __init__(
+        self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
+    ) -> None:
+        self.method = method
+        self.address = raw_method[EXCHANGE_AT:-2]
+        self.mandatory = method.mandatory
+        self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
+        self.epoch = epoch
+        self.targets = None if self.replies else targets
+        self.lone: Target | None = None
+        if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
+            self.lone = self.targets[0]
+
+
+class Publishing:
+    """Routes, links to queues and confirms of one channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.broker = channel.broker
+        self.vhost = channel.vhost
+        self.topology = channel.vhost.topology
+        self.routes: dict[bytes, Route] = {}
+        self.routes_epoch = 0
+        self.kinds: dict[bytes, Kind] = {}
+        self.choices: dict[tuple[Route, bytes], Targets] = {}
+        self.destinations: dict[tuple[str, ...], Targets] = {}
+        self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.access_epoch = -1
+        self.user: str | None = ""
+        """In whose name messages are published; None: in anybody's."""
+        self.confirming = False
+        self.transaction: Transaction | None = None
+        self.replies_at = ""
+        self.next_seq = 1
+        self.unconfirmed = Unconfirmed()
+        self.pending: deque[tuple[Batch, Targets, int]] = deque()
+        """Batches that go to so many queues, or came behind such a one, that they are posted in
+        pieces (`spread`); each with its first number for confirms, 0 if there are none."""
+        self.gathered: Sequence[object] = ()
+        """See `gather`."""
+        self.wanted: Search | None = None
+        """What the next message cannot go out without."""
+        self.found: dict[Asked, Search] = {}
+        """What was; it is forgotten when the message is out."""
+        self.published = 0
+
+    def publish_any(self, event: AnyPublishes) -> int:
+        """Route a run of either kind. Returns how many of it went out: the others are left when it
+        was the work of a turn to find the ways of these; all of them when there is something
+        `wanted` for the first (`search`)."""
+        try:
+            if isinstance(event, Publishes):
+                done = self.publish(event)
+            else:
+                assert isinstance(event, VariedPublishes)
+                done = self.publish_varied(event)
+        except Spent:
+            return 0  # what was to be found out was for the first
+        if self.found and done:
+            self.found.clear()
+        return done
+
+    def search(self) -> Iterator[int]:
+        """Find out what is wanted for the next message."""
+        search, self.wanted = self.wanted, None
+        if search is not None:
+            try:
+                yield from search.pieces(self.vhost)
+            except Malformed as error:
+                raise undecodable(error) from error
+            self.found[asked(search.exchange, search.message)] = search
+
+    def publish(self, event: Publishes) -> int:
+        """Route a run. A message that is refused closes the channel; those before it went out."""
+        contents = event.contents
+        route = self.routes.get(event.raw_method)
+        if route is None or route.epoch != self.topology.epoch:
+            route = self.resolve(event.raw_method, event.method, contents[0])
+        if event.even:
+            kind = self.kind(contents[0])
+            targets = route.targets
+            if targets is not None and kind.is_plain:
+                large = len(contents[0]) >= self.broker.large_from_bytes
+                self.send(route, contents, targets, event.size, True, kind, large)
+                return len(contents)
+            if event.uniform:
+                return self.send_alike(route, kind, contents)
+        kinds, refusal = self.gather(map(self.kind, contents))
+        start = 0
+        for kind, run in groupby(kinds):
+            end = start + sum(1 for _ in run)
+            targets = route.targets
+            if targets is None or not kind.is_plain:
+                done = self.send_each(route, kind, contents[start:end])
+                if done < end - start:
+                    return start + done
+            else:
+                self.send_uneven(route, contents[start:end], targets, kind)
+            start = end
+        if refusal is not None:
+            raise refusal
+        return start
+
+    def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
+        """What is found out of message after message: of the first, and of as many more as the
+        turn has work for; and the refusal that came behind these."""
+        gathered: list[T] = []
+        self.gathered = gathered
+        try:
+            gathered.extend(found)
+        except Spent:
+            pass
+        except ProtocolViolation as violation:
+            return gathered, violation
+        finally:
+            self.gathered = ()
+        return gathered, None
+
+    def look_up(self) -> None:
+        """Something has to be found out that is not known yet: is there work left for that?"""
+        if self.gathered and self.channel.scheduler.work <= 0:
+            raise Spent
+
+    def publish_varied(self, event: VariedPublishes) -> int:
+        """Route messages that are alike but for their routing keys. When each has one queue to go
+        to, and nothing special about it, there is a batch a queue; else each goes alone."""
+        kind = self.kind(event.contents[0])
+        routes, refusal = self.gather(
+            map(self.route_of, event.raw_methods, event.methods, event.contents)
+        )
+        alone = not kind.is_plain or self.transaction is not None
+        if alone or len(event.contents[0]) >= self.broker.large_from_bytes:
+            by_target: dict[Target | None, list[bytes]] = {None: []}
+        else:
+            by_target = defaultdict(list)
+            for route, content in zip(routes, event.contents, strict=False):
+                by_target[route.lone].append(route.address + content)
+        if None in by_target:
+            scheduler = self.channel.scheduler
+            for done, (route, content) in enumerate(zip(routes, event.contents, strict=False)):
+                if done and scheduler.work <= 0:
+                    return done
+                try:
+                    self.send_alike(route, kind, [content])
+                except Spent:
+                    return done
+        elif routes:
+            self.send_divided(by_target, len(routes), kind)
+        if refusal is not None:
+            raise refusal
+        return len(routes)
+
+    def send_divided(
+        self, by_target: Mapping[Target | None, list[bytes]], count: int, kind: Kind
+    ) -> None:
+        """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
+        self.published += count
+        self.broker.counters.published += count
+        first_seq = 0
+        if self.confirming:
+            first_seq = self.next_seq
+            self.next_seq += count
+            self.unconfirmed.expect(first_seq, count, len(by_target))
+        channel = self.channel
+        channel.spend(TARGET_WORK * len(by_target))
+        for target, contents in by_target.items():
+            assert target is not None
+            queue, outflow, inflow = target
+            batch = Batch(
+                ADDRESSED,
+                contents,
+                size_of(contents, False),
+                False,
+                kind.persistent,
+                channel.number,
+                1,
+                0,
+                kind.ttl_ms,
+                kind.priority,
+            )
+            outflow.spend(len(contents))
+            queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+
+    def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
+        """Contents with equal headers: unless chance decides, all go where the first one goes.
+        Returns how many went out."""
+        targets, lasting = self.choose(route, kind, contents[0])
+        if not lasting:
+            return self.send_each(route, kind, contents)
+        if kind.rewritten is not None:
+            contents = [with_properties(content, kind.rewritten) for content in contents]
+        if route.replies or kind.copies:
+            self.reply(route, kind, contents)
+        size = size_of(contents, True)
+        large = len(contents[0]) >= self.broker.large_from_bytes
+        self.send(route, contents, targets, size, True, kind, large)
+        return len(contents)
+
+    def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
+        """Ask for each message where it goes, and send runs of those that go the same way. Returns
+        how many went out."""
+        chosen, refusal = self.gather(self.choose(route, kind, content)[0] for content in contents)
+        if kind.rewritten is not None:
+            contents = [with_properties(content, kind.rewritten) for content in contents]
+        if route.replies or kind.copies:
+            self.reply(route, kind, contents[: len(chosen)])
+        start = 0
+        for targets, run in groupby(chosen):
+            end = start + sum(1 for _ in run)
+            self.send_uneven(route, contents[start:end], targets, kind)
+            start = end
+        if refusal is not None:
+            raise refusal
+        return start
+
+    def send_uneven(
+        self, route: Route, contents: list[bytes], targets: Targets, kind: Kind
+    ) -> None:
+        """Contents of different sizes: large ones are kept elsewhere than small ones."""
+        limit = self.broker.large_from_bytes
+        start = 0
+        for large, run in groupby(contents, lambda content: len(content) >= limit):
+            end = start + sum(1 for _ in run)
+            same = contents[start:end]
+            self.send(route, same, targets, size_of(same, False), False, kind, large)
+            start = end
+
+    def send(
+        self,
+        route: Route,
+        contents: list[bytes],
+        targets: Targets,
+        size: int,
+        even: bool,
+        kind: Kind,
+        large: bool,
+    ) -> None:
+        """One batch to all its queues; in a transaction, when it is committed."""
+        transaction = self.transaction
+        if transaction is not None and not transaction.passing:
+            names = [queue.name for queue, _, _ in targets]
+            transaction.keep(Held(route, contents, names, size, even, kind, large))
+            return
+        count = len(contents)
+        self.published += count
+        self.broker.counters.published += count
+        first_seq = 0
+        if self.confirming or transaction is not None:
+            first_seq = self.next_seq
+            self.next_seq += count
+        if not targets:
+            self.unroutable(route, contents)
+        if first_seq:
+            self.unconfirmed.expect(first_seq, count, len(targets))
+        channel = self.channel
+        number = channel.number
+        first_id = self.broker.message_ids(count) if large else 0
+        batch = Batch(
+            route.address,
+            contents,
+            size,
+            even,
+            kind.persistent,
+            number,
+            len(targets),
+            first_id,
+            kind.ttl_ms,
+            kind.priority,
+        )
+        if self.pending or len(targets) > TARGETS_MAX:
+            self.pending.append((batch, targets, first_seq))
+            return
+        for queue, outflow, inflow in targets:
+            outflow.spend(count)
+            queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+        if len(targets) > 1:
+            channel.spend(TARGET_WORK * len(targets))
+
+    def spread(self) -> Iterator[int]:
+        """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so
+        that batches stay in order; what is due to their publisher is known already."""
+        pending = self.pending
+        channel = self.channel
+        while pending:
+            batch, targets, first_seq = pending[0]
+            count = len(batch.contents)
+            for at in range(0, len(targets), TARGETS_MAX):
+                some = targets[at : at + TARGETS_MAX]
+                for queue, _, _ in some:
+                    outflow, inflow = self.link(queue)
+                    outflow.spend(count)
+                    queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+                yield TARGET_WORK * len(some)
+            pending.popleft()
+
+    def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
+        """The route of that method frame, remembered or new."""
+        route = self.routes.get(raw_method)
+        if route is None or route.epoch != self.topology.epoch:
+            route = self.resolve(raw_method, method, content)
+        return route
+
+    def resolve(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
+        """Ask the topology, make the links that are missing, remember the route."""
+        if method.immediate:
+            raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
+        topology = self.topology
+        rights = self.channel.rights
+        if self.access_epoch != rights.access.epoch:
+            self.access_epoch = rights.access.epoch
+            self.user = None if rights.is_impersonator else rights.user
+            self.kinds.clear()
+        try:
+            rights.check_publish(topology, method.exchange, method.routing_key)
+        except ChannelViolation as violation:
+            violation.class_id, violation.method_id = BASIC_PUBLISH
+            raise
+        if len(self.routes) >= ROUTES_MAX or self.routes_epoch != topology.epoch:
+            self.routes.clear()  # stale ones would keep deleted queues
+            self.choices.clear()
+            self.destinations.clear()
+            self.routes_epoch = topology.epoch
+        message = self.message(method, (), properties_of(content))
+        targets: Targets | None = self.targets_of(method, message)
+        if message.read_content or message.by_chance:
+            targets = None
+        found = self.found_for(method.exchange, message)
+        epoch = topology.epoch if found is None else found.epoch
+        route = Route(raw_method, method, epoch, targets)
+        self.routes[raw_method] = route
+        return route
+
+    def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
+        """What exchanges may know of one message."""
+        message = Message((method.routing_key, *copies), properties, self.broker.world.dice.below)
+        message.is_hasty = True
+        return message
+
+    def targets_of(self, method: BasicPublish, message: Message) -> Targets:
+        """Ask the topology, make the links that are missing. Equal answers are one list."""
+        found = self.found_for(method.exchange, message)
+        if found is None:
+            self.look_up()
+            try:
+                names = self.topology.route_message(method.exchange, message)
+            except TakesLong:
+                self.wanted = Search(method.exchange, message, self.topology.epoch)
+                raise Spent from None
+            except Malformed as error:
+                raise undecodable(error) from error
+        else:
+            message.read_content = found.message.read_content
+            message.by_chance = found.message.by_chance
+            if found.epoch != self.topology.epoch:
+                message.by_chance = True  # others like it may go elsewhere
+                return found.linked(self.link)
+            names = found.names
+        targets = self.destinations.get(names)
+        if targets is None:
+            if len(self.destinations) >= CHOICES_MAX:
+                self.destinations.clear()
+            queues = self.vhost.queues
+            if found is not None:
+                targets = found.linked(self.link)
+            elif len(names) > TARGETS_MAX:  # `spread` makes their links, some at a time
+                targets = cast("Targets", [(queues[name], None, None) for name in names])
+            else:
+                targets = [(queues[name], *self.link(queues[name])) for name in names]
+            self.destinations[names] = targets
+        self.channel.spend(len(names) + len(message.keys) + message.work)
+        return targets
+
+    def found_for(self, exchange: str, message: Message) -> Search | None:
+        """What has come of a search for that message's way; None: there was none."""
+        return self.found.get(asked(exchange, message)) if self.found else None
+
+    def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
+        """Where one message goes, and whether others like it go there too."""
+        if not kind.copies and (route.targets is not None or route.replies):
+            return route.targets or [], True
+        raw = properties_of(content)
+        targets = self.choices.get((route, raw))
+        if targets is not None:
+            return targets, True
+        message = self.message(route.method, kind.copies, raw)
+        targets = self.targets_of(route.method, message)
+        if message.by_chance:
+            return targets, False
+        if len(raw) <= REMEMBERED_BYTES_MAX:
+            if len(self.choices) >= CHOICES_MAX:
+                self.choices.clear()
+            self.choices[route, raw] = targets
+        return targets, True
+
+    def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
+        """The channel's one link to that queue."""
+        halves = self.links.get(queue)
+        if halves is None:
+            halves = self.links[queue] = self.broker.link_to_queue(self.channel, queue)
+        return halves
+
+    def kind(self, content: bytes) -> Kind:
+        """What the broker must know of the message. Refuses what RabbitMQ refuses."""
+        raw = content[19 : 7 + int.from_bytes(content[3:7])]
+        known = self.kinds.get(raw)
+        if known is not None:
+            return known
+        self.look_up()
+        kind = kind_of(raw, self.user, self.replies_at)
+        if len(raw) > REMEMBERED_BYTES_MAX:
+            self.channel.spend(len(raw) // LARGE_BYTES_PER_UNIT)
+            return kind
+        if len(self.kinds) >= KINDS_MAX:
+            self.kinds.clear()
+        self.kinds[raw] = kind
+        return kind
+
+    def reply(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
+        """To the reply consumers among the receivers: at once, as in RabbitMQ, in a transaction
+        too."""
+        method = route.method
+        if not method.exchange:
+            keys = (method.routing_key, *kind.copies)
+            send_replies(self.broker, keys, route.address, contents, self.channel.number)
+
+    def hear_replies(self, consumer: ReplyConsumer | None) -> None:
+        """What asks for a reply from now on asks for it there."""
+        self.replies_at = "" if consumer is None else consumer.at
+        self.kinds.clear()
+
+    def unroutable(self, route: Route, contents: list[bytes]) -> None:
+        """mandatory: back to the publisher, before any confirm; else dropped."""
+        counters = self.broker.counters
+        if not route.mandatory:
+            if not route.replies:
+                counters.dropped += len(contents)
+            return
+        counters.returned += len(contents)
+        method = route.method
+        returned = BasicReturn(
+            reply_code=NO_ROUTE,
+            reply_text="NO_ROUTE",
+            exchange=method.exchange,
+            routing_key=method.routing_key,
+        ).frame(self.channel.number)
+        for content in contents:
+            self.channel.out.append(returned)
+            self.channel.out.append(content)
+
+    def confirm(self, first_seq: int, count: int) -> None:
+        """A queue has made publishes safe."""
+        self.broker.counters.confirmed += count
+        self.unconfirmed.confirm(first_seq, count)
+
+    def reject(self, answer: Rejected) -> None:
+        """A queue was full."""
+        self.unconfirmed.reject(answer.first_seq, answer.count, answer.offset)
+
+    def acknowledgements(self) -> list[bytes]:
+        """The basic.ack and basic.nack frames that are due; or the answer to a commit."""
+        if self.transaction is not None:
+            return self.transaction.answers()
+        number = self.channel.number
+        return [
+            CONFIRM(1, number, 13, 60, 120 if nack else 80, tag, multiple, 0xCE)
+            for tag, multiple, nack in self.unconfirmed.drain()
+        ]
+
+    def forget(self, queue: Queue) -> None:
+        """A queue was deleted: it holds up nobody."""
+        halves = self.links.pop(queue, None)
+        if halves is not None:
+            for half in halves:
+                half.detach()
+
+    def release(self) -> None:
+        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        vars(self).pop("channel", None)
+        self.transaction = None
+
+    def close(self) -> list[Queue]:
+        """The channel ends; returns the queues that must hear of it."""
+        for outflow, inflow in self.links.values():
+            outflow.detach()
+            inflow.detach()
+        queues = list(self.links)
+        self.links.clear()
+        self.routes.clear()
+        self.choices.clear()
+        self.destinations.clear()
+        return queues
+
+
+CONFIRM: Final = struct.Struct(">BHIHHQBB").pack
+"""A whole basic.ack or basic.nack frame; the bits octet is multiple alone."""

@@ -1,0 +1,99 @@
+"""Direct reply-to: a channel hears replies at an address of its own, with no queue in between.
+
+    client    consumes from amq.rabbitmq.reply-to, without acknowledgements
+    client    publishes a request with reply_to = amq.rabbitmq.reply-to
+    broker    puts the channel's address in its place: amq.rabbitmq.reply-to.TOKEN
+    server    publishes to that address by the default exchange; the client's channel delivers
+
+The token names the connection and the channel, so there is no table to keep; the random part keeps
+strangers from guessing it. A reply to nobody is dropped, and so is one to a client that does not
+read: a server must not be held up by one of its clients. For `mandatory` and confirms an address is
+no queue.
+"""
+
+from __future__ import annotations
+
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.channel.deliveries import Outlet
+from sluicemq.limits import REPLY_BACKLOG_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.channel.channel import Channel
+
+PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
+ADDRESS: Final = PSEUDO_QUEUE + "."
+"""What every address begins with."""
+PLACE: Final = struct.Struct(">QH")
+"""Connection and channel."""
+RANDOM_BYTES: Final = 16
+
+
+class Reply:
+    """To a channel: contents for its reply consumer, if it is still the one at `at`."""
+
+    __slots__ = ("address", "at", "contents", "number", "redelivered")
+
+    def __init__(self, at: str, contents: list[bytes], address: bytes, number: int) -> None:
+        self.at = at
+        self.contents = contents
+        self.address = address
+        self.number = number
+        self.redelivered = False
+
+
+class ReplyConsumer:
+    """The one consumer of a channel that hears replies."""
+
+    def __init__(self, channel: Channel, tag: str) -> None:
+        self.channel = channel
+        self.tag = tag
+        place = PLACE.pack(channel.reader.connection, channel.number)
+        token = place + channel.broker.world.dice.token(RANDOM_BYTES)
+        self.at = ADDRESS + urlsafe_b64encode(token).decode().rstrip("=")
+        reader = channel.reader
+        self.outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
+
+    def deliver(self, reply: Reply) -> None:
+        """Write the frames, unless the client has too much to read already."""
+        channel = self.channel
+        count = len(reply.contents)
+        if channel.reader.writer.pending_bytes > REPLY_BACKLOG_BYTES:
+            channel.broker.counters.dropped += count
+            return
+        consuming = channel.consuming
+        first = consuming.next_tag
+        consuming.next_tag = first + count
+        channel.broker.counters.delivered += count
+        channel.out.append(self.outlet.frames(reply, first))
+
+
+def listener(broker: Broker, address: str) -> Channel | None:
+    """The channel that hears replies at that address."""
+    try:
+        token = urlsafe_b64decode(address.removeprefix(ADDRESS) + "==")
+        connection, number = PLACE.unpack_from(token)
+    except (ValueError, struct.error):
+        return None
+    reader = broker.connections.get(connection)
+    channel = None if reader is None else reader.channels.get(number)
+    if channel is None or channel.replies is None or channel.replies.at != address:
+        return None
+    return channel
+
+
+def send_replies(
+    broker: Broker, keys: Iterable[str], address: bytes, contents: list[bytes], number: int
+) -> None:
+    """To those of the routing keys that are addresses; see Batch for `address` and `number`."""
+    for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
+        channel = listener(broker, at)
+        if channel is None:
+            broker.counters.dropped += len(contents)
+        else:
+            channel.post(Reply(at, contents, address, number))

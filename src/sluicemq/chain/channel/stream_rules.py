@@ -1,0 +1,67 @@
+"""What RabbitMQ refuses on streams, in its words. Classic queues pass every check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.queue.queue import Queue
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.model.definitions import STREAM
+from sluicemq.queues.stream_start import ARGUMENT, complaint, start_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.amqp.methods import BasicConsume
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.kernel.actor import Actor
+
+
+def is_stream(queue: Queue) -> bool:
+    return queue.definition.type == STREAM
+
+
+def not_supported(what: str, queue: Queue) -> ConnectionViolation:
+    """540."""
+    return ConnectionViolation(540, f"{what} not supported by stream queues {queue.title}")
+
+
+def not_for(queue: Queue, argument: str) -> ChannelViolation:
+    """406: consumers of queues of this type have no such argument."""
+    kind = f"rabbit_{queue.definition.type}_queue"
+    text = f"invalid arg '{argument}' for {queue.title} of queue type {kind}"
+    return ChannelViolation(406, text)
+
+
+def check_has(queue: Queue, what: str) -> None:
+    """basic.get and queue.purge: nothing is ever taken out of a stream."""
+    if is_stream(queue):
+        raise not_supported(what, queue)
+
+
+def check_consume(channel: Channel, queue: Queue, method: BasicConsume) -> None:
+    """Readers need a prefetch of their own, acknowledge, and have no priority."""
+    if not is_stream(queue):
+        if ARGUMENT in method.arguments:
+            raise not_for(queue, ARGUMENT)
+        return
+    consuming = channel.consuming
+    if not consuming.prefetch_count:
+        text = f"consumer prefetch count is not set for '{queue.title}'"
+        raise ChannelViolation(406, text)
+    if method.no_ack:
+        raise not_supported("automatic acknowledgement", queue)
+    if consuming.limiter.limit:
+        raise ConnectionViolation(540, f"{queue.title} does not support global qos")
+    if "x-priority" in method.arguments:
+        raise not_for(queue, "x-priority")
+    if start_of(method.arguments) is None:
+        text = f"invalid arg '{ARGUMENT}' for {queue.title}: {complaint(method.arguments)}"
+        raise ChannelViolation(406, text)
+
+
+def check_settle(queues: Iterable[Actor]) -> None:
+    """What was read cannot be given back, nor rejected."""
+    for queue in queues:
+        if isinstance(queue, Queue) and is_stream(queue):
+            raise not_supported("basic.nack and basic.reject", queue)

@@ -1,0 +1,230 @@
+"""What a channel in transactional mode keeps until tx.commit or tx.rollback (spec 8.8).
+
+A publish is checked and routed when it comes, and an acknowledgement takes its tags off the list;
+then both wait here. A commit lets the publishes go, in order, then the acknowledgements, none of
+which may be on disk before the messages are. It is answered when each queue has called its messages
+safe: confirms that nobody hears. Until then the client must not ask for anything else on the
+channel. A channel that has never selected this mode has no object of this kind.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.amqp.connection import Acks, MethodFrame
+from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
+from sluicemq.chain.channel.unacked import Undoable
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES, TRANSACTION_BYTES_MAX
+from sluicemq.model.batch import OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.publishing import Route, Targets
+    from sluicemq.chain.message_kinds import Kind
+    from sluicemq.kernel.actor import Actor
+
+BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
+TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
+
+HELD_WORK: Final = 5
+TARGET_WORK: Final = 3
+"""Units of work of a batch that is committed, and of each queue that it goes to."""
+
+
+class Held:
+    """Messages that wait for the commit: what Publishing.send wants to know of them."""
+
+    __slots__ = ("contents", "even", "kind", "large", "names", "route", "size")
+
+    def __init__(
+        self,
+        route: Route,
+        contents: list[bytes],
+        names: list[str],
+        size: int,
+        even: bool,
+        kind: Kind,
+        large: bool,
+    ) -> None:
+        self.route = route
+        self.contents = list(contents)
+        self.names = names
+        self.size = size
+        self.even = even
+        self.kind = kind
+        self.large = large
+
+    def absorb(self, more: Held) -> bool:
+        """Take in what follows, if it may be one batch with this: then a commit is few messages
+        to each queue, and what they write is mostly in one group of the journal."""
+        if (
+            more.route is not self.route
+            or more.names != self.names
+            or not more.kind.is_like(self.kind)
+            or more.large != self.large
+            or len(self.contents) + len(more.contents) > RUN_MESSAGES_MAX
+            or self.size + more.size > TRANSACTION_BATCH_BYTES
+        ):
+            return False
+        self.even = self.even and more.even and len(self.contents[0]) == len(more.contents[0])
+        self.contents += more.contents
+        self.size += more.size
+        return True
+
+
+class Transaction:
+    """The transactional mode of one channel. There is always a transaction: the next begins where
+    one has ended."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.held: list[Held] = []
+        self.settlements: list[tuple[Undoable, int]] = []
+        """Each with its outcome, as Settle has it."""
+        self.settling: list[tuple[Undoable, int]] = []
+        """Of what is being committed, when it has to wait for the publishes to be safe."""
+        self.bytes = 0
+        self.messages = 0
+        self.passing = False
+        """What is published now goes on at once: the commit lets it."""
+        self.committing = False
+        """Not all of what is being committed is on its way yet."""
+        self.failed = False
+        """A queue has rejected something of what is being committed."""
+
+    def keep(self, held: Held) -> None:
+        """Until the commit. It counts as memory in use, so that it can raise the alarm."""
+        count = len(held.contents)
+        size = held.size + OVERHEAD_BYTES * count
+        if self.held and self.bytes + size > TRANSACTION_BYTES_MAX:
+            text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
+            raise ChannelViolation(406, text, *BASIC_PUBLISH)
+        if not (self.held and self.held[-1].absorb(held)):
+            self.held.append(held)
+        self.messages += count
+        self.bytes += size
+        self.channel.broker.memory_used(size)
+
+    def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
+        """Until the commit."""
+        if settlement.count:
+            self.settlements.append((settlement, outcome))
+
+    @property
+    def acks(self) -> int:
+        """Messages whose settlement waits for the commit."""
+        return sum(settlement.count for settlement, _ in self.settlements)
+
+    def commit(self) -> None:
+        """Publishes, then acknowledgements; the answer when the publishes are safe."""
+        held = self.held
+        settlements = self.settlements
+        self.clear()
+        self.channel.question = self
+        self.committing = True
+        self.channel.begin(self.commit_in_pieces(held, settlements))
+
+    def commit_in_pieces(
+        self, held: list[Held], settlements: list[tuple[Undoable, int]]
+    ) -> Iterator[int]:
+        """All of it is one piece of work for the channel: what its queues have to say waits."""
+        channel = self.channel
+        publishing = channel.publishing
+        receivers: dict[Actor, None] = {}
+        for each in held:
+            targets = self.targets(each)
+            receivers |= {queue: None for queue, _, _ in targets}
+            self.passing = True
+            publishing.send(
+                each.route,
+                each.contents,
+                targets,
+                each.size,
+                each.even,
+                each.kind,
+                each.large,
+            )
+            self.passing = False
+            yield HELD_WORK + TARGET_WORK * len(targets)
+            yield from publishing.spread()
+        self.settling = settlements
+        if self.may_settle(receivers):
+            yield from self.settle_in_pieces()
+        self.committing = False
+        if not publishing.unconfirmed.count:
+            channel.out.extend(self.answers())
+
+    def may_settle(self, receivers: dict[Actor, None]) -> bool:
+        """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
+        could get into an earlier group than a message: who moves messages would lose one. One
+        queue does both in order; of two queues nobody knows which comes first."""
+        queues = dict.fromkeys(queue for each, _ in self.settling for queue in each.by_queue)
+        return not receivers or (len(queues) == 1 and queues == receivers)
+
+    def settle(self) -> None:
+        """Let the acknowledgements go."""
+        deque(self.settle_in_pieces(), 0)
+
+    def settle_in_pieces(self) -> Iterator[int]:
+        """The same, some at a time."""
+        settling = self.settling
+        self.settling = []
+        for settlement, outcome in settling:
+            self.channel.consuming.post(settlement, outcome)
+            yield HELD_WORK
+
+    def targets(self, held: Held) -> Targets:
+        """A queue is known by its name until now; the default exchange is nothing but names."""
+        publishing = self.channel.publishing
+        queues = self.channel.vhost.queues
+        names = dict.fromkeys(held.names)
+        method = held.route.method
+        if not method.exchange:
+            names[method.routing_key] = None
+        there = [queues[name] for name in names if name in queues]
+        there += [queues[name] for name in held.names if name in queues.holding]
+        return [(queue, *publishing.link(queue)) for queue in there]
+
+    def answers(self) -> list[bytes]:
+        """What the client hears when queues have answered: nothing before the last one has."""
+        channel = self.channel
+        unconfirmed = channel.publishing.unconfirmed
+        self.failed |= any(nack for _, _, nack in unconfirmed.drain())
+        if unconfirmed.count or self.committing or channel.question is not self:
+            return []
+        channel.question = None
+        if self.failed:
+            self.failed = False
+            channel.fail(ChannelViolation(406, "partial tx completion", *TX_COMMIT))
+            return []
+        self.settle()
+        return [TxCommitOk().frame(channel.number)]
+
+    def rollback(self) -> None:
+        """The publishes never were; what was acknowledged is out again."""
+        settlements = [settlement for settlement, _ in self.settlements]
+        self.clear()
+        self.channel.consuming.unacked.take_back(settlements)
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self.channel.broker.memory_used(-self.bytes)
+        self.held = []
+        self.settlements = []
+        self.settling = []
+        self.messages = 0
+        self.bytes = 0
+
+
+def too_early(event: object) -> ConnectionViolation:
+    """The client goes on while it should wait for the answer to its commit."""
+    method: Method | type[Method] = BasicAck if isinstance(event, Acks) else BasicPublish
+    if isinstance(event, MethodFrame):
+        method = event.method
+    text = "unexpected command while processing 'tx.commit'"
+    return ConnectionViolation(504, text, method.class_id, method.method_id)

@@ -1,0 +1,109 @@
+"""One timer for each connection, cheap for thousands: those that are due together share one.
+
+A timer of the World's cannot be taken back, and would keep a connection that is gone in memory
+until it fires; here a connection that goes takes its timer along. Times are rounded up to GRAIN_MS.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.kernel.actor import Actor
+
+if TYPE_CHECKING:
+    from sluicemq.chain.connection.reader import Reader
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.world import Clock
+
+GRAIN_MS: Final = 50
+"""Small beside the shortest heartbeat's half second."""
+NANOSECONDS: Final = 1_000_000
+
+
+class Tick:
+    """To a reader: half a heartbeat interval has passed."""
+
+    __slots__ = ()
+
+
+TICK: Final = Tick()
+
+
+class Deadline:
+    """To a reader: what was due in `phase` has not come."""
+
+    __slots__ = ("phase",)
+
+    def __init__(self, phase: int) -> None:
+        self.phase = phase
+
+
+class Due:
+    """Some are due; only the last one sent counts."""
+
+    __slots__ = ()
+
+
+class Deadlines(Actor):
+    """Who hears what when. One per node."""
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        super().__init__(scheduler)
+        self.clock = clock
+        self.slots: dict[int, dict[Reader, object]] = {}
+        """By the multiple of GRAIN_MS at which they are due."""
+        self.order: list[int] = []
+        """The slots' numbers, a heap."""
+        self.of: dict[Reader, int] = {}
+        self.due = Due()
+        self.due_slot = 0
+        """What `due` was sent for; 0: nothing is on its way."""
+
+    def set(self, reader: Reader, delay_ms: int, message: object) -> None:
+        """Post `message` to `reader` in `delay_ms`, instead of what was to come before."""
+        self.cancel(reader)
+        slot = -(-(self.now_ms() + delay_ms) // GRAIN_MS)
+        found = self.slots.get(slot)
+        if found is None:
+            found = self.slots[slot] = {}
+            heappush(self.order, slot)
+        found[reader] = message
+        self.of[reader] = slot
+        if not self.due_slot or slot < self.due_slot:
+            self.look_at(slot)
+
+    def cancel(self, reader: Reader) -> None:
+        """Nothing is to come."""
+        slot = self.of.pop(reader, None)
+        if slot is not None:
+            del self.slots[slot][reader]
+
+    def receive(self, message: object) -> None:
+        if message is self.due:
+            self.due_slot = 0
+            self.tell()
+        else:
+            assert isinstance(message, Due)  # one that an earlier one has replaced
+
+    def tell(self) -> None:
+        """Tell those whose time has come."""
+        now_ms = self.now_ms()
+        order = self.order
+        while order and order[0] * GRAIN_MS <= now_ms:
+            for reader, message in self.slots.pop(heappop(order)).items():
+                del self.of[reader]
+                reader.post(message)
+        while order and not self.slots[order[0]]:
+            del self.slots[heappop(order)]
+        if order:
+            self.look_at(order[0])
+
+    def look_at(self, slot: int) -> None:
+        """Come back when this one is due."""
+        self.due = Due()
+        self.due_slot = slot
+        self.clock.call_after(max(1, slot * GRAIN_MS - self.now_ms()), self, self.due)
+
+    def now_ms(self) -> int:
+        return self.clock.now_ns() // NANOSECONDS

@@ -1,0 +1,46 @@
+"""reader ---methods, acknowledgements---> channels: so many wait there, and no more are parsed.
+
+Publishes have their credit; these have none. Without a bound all that a client has sent would be
+parsed into the inbox of a channel that cannot keep up: it takes ten times the memory there, and
+what ends the channel waits behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel import Channel
+
+INBOX_MAX: Final = 200
+"""What may wait in a channel's inbox while more is parsed for it."""
+
+
+class Handover:
+    """Of one connection."""
+
+    __slots__ = ("channel",)
+
+    def __init__(self) -> None:
+        self.channel: Channel | None = None
+        """The one that had too much to do when it was last given something."""
+
+    def give(self, channel: Channel, event: object) -> None:
+        """To the channel; note whether that is enough for now."""
+        channel.post(event)
+        if len(channel.inbox) >= INBOX_MAX:
+            self.channel = channel
+
+    def waits(self) -> bool:
+        """Has a channel so much to do that it is to do some of it before more is parsed?"""
+        channel = self.channel
+        if channel is None:
+            return False
+        if len(channel.inbox) >= INBOX_MAX:
+            return True
+        self.channel = None
+        return False
+
+    def forget(self) -> None:
+        """A channel ends."""
+        self.channel = None

@@ -1,0 +1,234 @@
+"""From connection.start to connection.open: who is it, how large may frames be, which host.
+
+    start -> start-ok -> tune -> tune-ok, open -> open-ok
+
+What goes wrong before tune-ok ends the socket without a word, as in RabbitMQ; a refused login is
+told to clients that announce the capability authentication_failure_close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq import __version__
+from sluicemq.amqp.methods import (
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from sluicemq.amqp.types import Malformed, decode_table
+from sluicemq.errors import ConnectionViolation, HandshakeFailed
+from sluicemq.text import text_of
+
+if TYPE_CHECKING:
+    from sluicemq.access.access import Access
+    from sluicemq.amqp.method import Method
+    from sluicemq.amqp.types import Table
+    from sluicemq.config import Config
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+)
+FRAME_MAX_LEAST: Final = 4096
+"""AMQP 0-9-1 section 4.2.2: every peer must take frames of this size."""
+
+
+EXTERNAL: Final = "EXTERNAL"
+CHANNEL_MAX_MOST: Final = 65_535
+
+PROTOCOL: Final = b"AMQP\x00\x00\x09\x01"
+OLDER: Final = (b"AMQP\x01\x01\x08\x00", b"AMQP\x01\x01\x00\x09")
+"""Headers of 0-8 and 0-9 clients, which RabbitMQ greets like 0-9-1 ones."""
+STRANGERS: Final = (
+    (b"\x16\x03", ", but TLS, for which there is another port (listeners.ssl.default)"),
+    (b"GET ", ", but HTTP"),
+    (b"POST", ", but HTTP"),
+    (b"HEAD", ", but HTTP"),
+)
+
+
+def stranger(header: bytes) -> str:
+    """What this is that is not AMQP 0-9-1, for the log; nothing, where that is not known."""
+    return next((text for start, text in STRANGERS if header.startswith(start)), "")
+
+
+class Handshake:
+    """One connection's negotiation. `receive` takes the client's methods in order."""
+
+    def __init__(
+        self,
+        config: Config,
+        from_loopback: bool,
+        access: Access,
+        certificate_name: str | None = None,
+    ) -> None:
+        self.config = config
+        self.access = access
+        self.from_loopback = from_loopback
+        self.certificate_name = certificate_name
+        """Whom the client's certificate names, "" if nobody; None without TLS."""
+        self.awaits: type[Method] = ConnectionStartOk
+        self.client_properties: dict[str, Any] = {}
+        self.mechanism = ""
+        self.user = ""
+        self.refusal = ""
+        """Why it may not log in, for the log."""
+        self.vhost = ""
+        self.frame_max = config.net.frame_max
+        self.channel_max = config.net.channel_max
+        self.heartbeat = config.net.heartbeat
+        self.done = False
+
+    def start(self) -> ConnectionStart:
+        """The first method."""
+        properties: dict[str, Any] = {
+            "capabilities": dict.fromkeys(CAPABILITIES, True),
+            "cluster_name": "sluicemq",
+            "information": "Licensed under the Apache License 2.0",
+            "platform": "Python",
+            "product": self.config.net.product_name,
+            "version": self.config.net.product_version or __version__,
+        }
+        return ConnectionStart(
+            version_major=0,
+            version_minor=9,
+            server_properties=properties,
+            mechanisms=" ".join(self.mechanisms()).encode(),
+            locales=b"en_US",
+        )
+
+    def mechanisms(self) -> Sequence[str]:
+        """Those offered. EXTERNAL only to whom a certificate names: some clients take it whenever
+        they can, and would be refused."""
+        chosen = self.config.auth.auth_mechanisms
+        return [name for name in chosen if name != EXTERNAL or self.certificate_name]
+
+    def takes(self, mechanism: str) -> bool:
+        """May it be tried? Without a name EXTERNAL is refused in words, if there is TLS."""
+        if mechanism == EXTERNAL and self.certificate_name is None:
+            return False
+        return mechanism in self.config.auth.auth_mechanisms
+
+    def receive(self, method: Method) -> Method | None:
+        """The answer to the client's method, if it gets one."""
+        if type(method) is not self.awaits:
+            if self.is_tuned:
+                text = "unexpected method in connection state opening"
+                raise ConnectionViolation(504, text, method.class_id, method.method_id)
+            raise HandshakeFailed(f"{method.NAME} where {self.awaits.NAME} is due")
+        if isinstance(method, ConnectionStartOk):
+            return self.start_ok(method)
+        if isinstance(method, ConnectionTuneOk):
+            self.tune_ok(method)
+            return None
+        assert isinstance(method, ConnectionOpen)
+        return self.open(method)
+
+    @property
+    def is_tuned(self) -> bool:
+        """Who has come so far hears what it does wrong."""
+        return self.awaits is ConnectionOpen
+
+    def can(self, capability: str) -> bool:
+        """Did the client announce it?"""
+        capabilities = self.client_properties.get("capabilities")
+        return isinstance(capabilities, dict) and capabilities.get(capability) is True
+
+    def start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
+        """Log in."""
+        self.client_properties = method.client_properties
+        self.mechanism = method.mechanism
+        if not self.takes(method.mechanism):
+            raise HandshakeFailed(f"unknown authentication mechanism {method.mechanism!r}")
+        if method.mechanism == EXTERNAL:
+            user, password = self.certificate_name or "", None
+        else:
+            read = plain if method.mechanism == "PLAIN" else amqplain
+            user, password = read(method.response)
+        self.refusal = self.access.refusal(user, password, self.from_loopback)
+        if self.refusal:
+            raise ConnectionViolation(
+                403,
+                f"Login was refused using authentication mechanism {method.mechanism}. "
+                "For details see the broker logfile.",
+            )
+        self.user = user
+        self.awaits = ConnectionTuneOk
+        net = self.config.net
+        return ConnectionTune(
+            channel_max=net.channel_max, frame_max=net.frame_max, heartbeat=net.heartbeat
+        )
+
+    def tune_ok(self, method: ConnectionTuneOk) -> None:
+        """The client may lower what was offered, not raise it; 0 is no limit."""
+        net = self.config.net
+        if too_much(method.channel_max, net.channel_max):
+            raise not_allowed("channel_max", method.channel_max, net.channel_max)
+        if too_much(method.frame_max, net.frame_max) or 0 < method.frame_max < FRAME_MAX_LEAST:
+            raise not_allowed("frame_max", method.frame_max, net.frame_max)
+        self.channel_max = method.channel_max or CHANNEL_MAX_MOST
+        self.frame_max = method.frame_max
+        self.heartbeat = method.heartbeat
+        self.awaits = ConnectionOpen
+
+    def open(self, method: ConnectionOpen) -> ConnectionOpenOk:
+        """Choose the virtual host."""
+        try:
+            self.access.check_entry(self.user, method.virtual_host)
+        except ConnectionViolation as violation:
+            violation.class_id, violation.method_id = method.class_id, method.method_id
+            raise
+        self.vhost = method.virtual_host
+        self.done = True
+        return ConnectionOpenOk()
+
+
+def too_much(asked: int, offered: int) -> bool:
+    """Is it more than was offered, 0 being no limit?"""
+    return offered > 0 and not 0 < asked <= offered
+
+
+def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
+    """530 for a tune-ok outside what was offered."""
+    return ConnectionViolation(
+        530, f"negotiated {what} = {asked} is not in the range up to {offered}"
+    )
+
+
+def plain(response: bytes) -> tuple[str, str]:
+    """SASL PLAIN (RFC 4616) without an authorisation identity."""
+    parts = response.split(b"\0")
+    if len(parts) != 3 or parts[0]:
+        raise HandshakeFailed("malformed PLAIN response")
+    return text_of(parts[1]), text_of(parts[2])
+
+
+def amqplain(response: bytes) -> tuple[str, str]:
+    """A field table without its length, holding LOGIN and PASSWORD."""
+    raw = len(response).to_bytes(4) + response
+    try:
+        table, _ = decode_table(raw, 0, len(raw))
+    except Malformed as error:
+        raise HandshakeFailed(f"malformed AMQPLAIN response: {error}") from error
+    return given(table, "LOGIN"), given(table, "PASSWORD")
+
+
+def given(table: Table, name: str) -> str:
+    """One of the two, as text or binary."""
+    value = table.get(name)
+    if isinstance(value, bytes):
+        return text_of(value)
+    if not isinstance(value, str):
+        raise HandshakeFailed(f"AMQPLAIN response without {name}")
+    return value

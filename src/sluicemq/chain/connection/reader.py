@@ -1,0 +1,700 @@
+"""socket ---bytes---> READER ---batch---> channels. The only actor that ever stops.
+
+It stops by not reading the socket and not parsing what it has read, for as long as one of its
+gates is shut: credit of a channel spent, an alarm while it publishes, its own writer clogged. A run
+of publishes is handed on as far as credit goes; the rest of the run waits in `rest`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.access.access import Rights
+from sluicemq.access.session import Session
+from sluicemq.amqp.connection import (
+    SERVER,
+    Acks,
+    AmqpConnection,
+    AnyPublishes,
+    ContentDue,
+    ContentTooLarge,
+    Heartbeat,
+    MethodFrame,
+    ProtocolHeader,
+)
+from sluicemq.amqp.frames import METHOD
+from sluicemq.amqp.methods import (
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConnectionBlocked,
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionUnblocked,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+)
+from sluicemq.amqp.violations import unexpected_frame
+from sluicemq.chain.channel.channel import Channel, ChannelDown, ConnectionFault, TooLarge
+from sluicemq.chain.connection.deadlines import TICK, Deadline, Tick
+from sluicemq.chain.connection.handover import Handover
+from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stranger
+from sluicemq.chain.connection.intake import Intake
+from sluicemq.chain.connection.severing import sever
+from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.splitting import split
+from sluicemq.chain.writer import Frames, HangUp, Writer
+from sluicemq.errors import ConnectionViolation, HandshakeFailed
+from sluicemq.flow.alarm import AlarmsChanged
+from sluicemq.flow.delivery_window import ConnectionWindow
+from sluicemq.flow.gate import Gate
+from sluicemq.flow.throttle import NOTHING, SEND_BLOCKED, Throttle
+from sluicemq.kernel.actor import Share
+from sluicemq.kernel.world import Closed, Received
+from sluicemq.limits import CLOSING_TIMEOUT_MS, LINGER_MS, SILENT_CLOSE_DELAY_MS
+from sluicemq.queues.commands import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sluicemq.amqp.method import Method
+    from sluicemq.broker.broker import Broker
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.connection.peer import Peer
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.credit import Outflow
+
+EVENT_WORK: Final = 10
+"""Units of work that an event costs its reader; see kernel/actor.py."""
+LARGE_BYTES: Final = 128
+"""A method that is larger has cost more than EVENT_WORK to decode..."""
+LARGE_BYTES_PER_UNIT: Final = 4
+"""... a unit for each so many octets, as tables of small values do."""
+HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+
+HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
+
+QUEUES_MAX: Final = 200
+"""Exclusive queues that are deleted in a piece."""
+
+
+class Reader(FlowActor, Session):
+    """The reading half of a connection, and the connection's life."""
+
+    kind = "reader"
+    is_vital = False
+    keeper: ActorKeeper
+
+    def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
+        share = Share(broker.scheduler)
+        super().__init__(broker.scheduler, broker.world.clock, share)
+        self.broker = broker
+        self.connection = connection
+        self.peer = peer
+        self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
+        self.net = broker.world.net
+        self.amqp = AmqpConnection(SERVER)
+        self.amqp.max_message_size = broker.config.net.max_message_size
+        self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
+        self.keeper = ActorKeeper(broker.world.clock, self)
+        self.throttle = Throttle(self.keeper, False)
+        # Gates that say nothing of publishing: an alarm must not take such a connection for one
+        # that publishes, or it would stop reading acknowledgements.
+        self.halts = ActorKeeper(broker.world.clock, self)
+        self.window = ConnectionWindow(broker.connection_window)
+        """Over the delivery windows of all its channels."""
+        self.writer = Writer(
+            broker.scheduler,
+            self.net,
+            connection,
+            Gate(self.halts, "writer backlog"),
+            broker.writer_backlog_bytes,
+            max(1, broker.delivery_window.more_after // 4),
+            share,
+            self.broken,
+            broker.memory_used,
+            self.window.give_back,
+        )
+        self.channels: dict[int, Channel] = {}
+        self.amqp.open_channels = self.channels
+        self.outflows: dict[int, Outflow] = {}
+        self.rest: AnyPublishes | None = None
+        self.handover = Handover()
+        self.intake = Intake(self)
+        self.publishes_now = False
+        """Was there a publish in what was parsed last? Then there will be more in what comes, and
+        that has to wait for its turn; not with RabbitMQ's profiles."""
+        self.pulls = False
+        """Is its socket read by `intake`, and else not?"""
+        self.phase = HANDSHAKE
+        self.half_open = True
+        """It has one of the places of those that have not logged in, until its socket is gone."""
+        self.is_logged_in = False
+        """It counts as open, with the broker and with its user."""
+        self.faults = 0
+        """In it, its writer and its channels."""
+        self.paused = False
+        self.frame_max = broker.config.net.frame_max
+        self.user = ""
+        self.vhost: VirtualHost | None = None
+        """There is none before connection.open-ok."""
+        self.rights: Rights
+        """From then on."""
+        self.accounted = 0
+        """Bytes it was last counted with, of those in use: see `account`."""
+        self.received_bytes = self.received_reads = 0
+        self.silent_ticks = 0
+        self.bytes_at_tick = (0, 0)
+        self.connected_at_ms = broker.world.clock.wall_ms()
+        broker.connections[connection] = self
+        broker.counters.connections_opened += 1
+        self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
+        self.amqp.frame_max = broker.config.net.initial_frame_max
+
+    def receive(self, message: object) -> None:
+        """Bytes from the net, grants from channels, alarms, timers."""
+        if isinstance(message, Received):
+            self.read(message.data)
+        elif isinstance(message, AlarmsChanged):
+            self.alarms_changed(message.reason)
+        elif isinstance(message, ConnectionFault):
+            self.fail(message.violation)
+        elif isinstance(message, Closed):
+            self.lost()
+            self.give_up_place()
+            self.release()
+        elif isinstance(message, Tick):
+            self.beat()
+        elif isinstance(message, Deadline):
+            if message.phase == self.phase:
+                self.log("warning", "timed out while " + ("opening", "", "closing")[self.phase])
+                if self.half_open:
+                    self.drop()
+                else:
+                    self.hang_up()
+        else:
+            super().receive(message)
+
+    def turn_ended(self) -> None:
+        """Parse on, unless a gate is shut: now, or when it is the turn of those who publish."""
+        self.tell_client(self.throttle.credit_changed())
+        if self.publishes_now and not self.is_stopped():
+            self.intake.schedule()
+            self.account()
+        else:
+            self.take_in()
+
+    def read(self, data: bytes) -> None:
+        """This came from the socket."""
+        self.received_bytes += len(data)
+        self.received_reads += 1
+        if self.phase != CLOSED:
+            self.amqp.receive_data(data)
+        else:
+            self.net.taken(self.connection, False)
+
+    def take_more_in(self) -> None:
+        """`take_in` in a turn of those who publish. What is in the socket when all that was read
+        is parsed has stayed there until now: less of a client that is held up waits."""
+        dry = self.pulls and not self.inbox and not self.is_stopped()
+        if dry and (data := self.net.pull(self.connection)):
+            self.read(data)
+        self.take_in()
+
+    def take_in(self) -> None:
+        """Parse as much as a turn may; then see to it that the socket is in the same mind."""
+        try:
+            self.pump()
+        except ConnectionViolation as violation:
+            self.fail(violation)
+        except HandshakeFailed as failure:
+            self.log("warning", f"handshake failed: {failure}")
+            self.hang_up()
+        self.see_to_socket()
+
+    def see_to_socket(self) -> None:
+        """Read it unless a gate is shut."""
+        stopped = self.is_stopped()
+        if stopped != self.paused and self.phase != CLOSED:
+            self.paused = stopped
+            if stopped:
+                self.net.pause_reading(self.connection)
+            else:
+                self.net.resume_reading(self.connection)
+        self.account()
+
+    def account(self) -> None:
+        """What has come from the client and goes no further now counts as memory in use."""
+        held = self.amqp.held_bytes
+        if self.rest is not None:
+            held += self.rest.size
+        if held != self.accounted:
+            change, self.accounted = held - self.accounted, held
+            self.broker.memory_used(change)
+
+    def flow_resumed(self) -> None:
+        """Whoever opened the gate, the reader goes on in a turn of its own."""
+        self.schedule()
+
+    def is_stopped(self) -> bool:
+        """A connection that is being closed is read whatever the gates say."""
+        return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
+
+    def pump(self) -> None:
+        """Hand on what has been read, as far as the gates and the turn's work allow."""
+        scheduler = self.scheduler
+        self.publishes_now = self.rest is not None and self.broker.pacer is not None
+        while self.phase != CLOSED and not self.is_stopped():
+            if self.handover.waits():
+                self.schedule()  # the channel has its turn before that: both are in one share
+                return
+            if self.rest is not None and not self.amqp.wants_content:
+                self.tell_client(self.throttle.publish_seen())  # the alarm went, and came again
+                continue
+            event = self.rest or self.amqp.next_event()
+            if event is None:
+                pulls = self.publishes_now and not self.inbox
+                self.pulls = self.net.taken(self.connection, pulls)
+                if self.pulls:
+                    self.intake.schedule()
+                return
+            self.rest = None
+            if isinstance(event, AnyPublishes):
+                self.publishes(event)
+            elif self.phase == RUNNING:
+                self.running(event)
+            elif not isinstance(event, Heartbeat):
+                self.outside(event)
+            scheduler.work -= EVENT_WORK
+            if scheduler.work <= 0:
+                self.schedule()
+                return
+
+    def alarms_changed(self, reason: str) -> None:
+        """See Throttle. While there is an alarm a publish is left in the buffer."""
+        self.tell_client(self.throttle.alarms_changed(reason))
+        self.amqp.wants_content = not reason
+
+    def publishes(self, event: AnyPublishes) -> None:
+        """Hand on a run as far as the channel's credit goes."""
+        channel = self.channels.get(event.channel)
+        if self.phase != RUNNING or channel is None:
+            self.stray(event.channel, 60, 40)
+            return
+        outflow = self.outflows[event.channel]
+        count = len(event.contents)
+        if count > outflow.credit > 0:
+            count = outflow.credit
+            event, self.rest = split(event, count)
+        outflow.spend(count)
+        self.publishes_now = self.broker.pacer is not None
+        self.intake.expect(event)
+        self.spend(count)
+        channel.post(event)
+        self.tell_client(self.throttle.credit_changed())
+
+    def running(self, event: object) -> None:
+        """Everything but publishes, once the connection is open."""
+        if isinstance(event, ContentDue):
+            self.tell_client(self.throttle.publish_seen())
+        elif isinstance(event, Acks):
+            channel = self.channels.get(event.channel)
+            if channel is None:
+                self.stray(event.channel, 60, 80)
+            else:
+                self.handover.give(channel, event)
+        elif isinstance(event, MethodFrame):
+            if len(event.raw) > LARGE_BYTES:
+                self.spend(len(event.raw) // LARGE_BYTES_PER_UNIT)
+            if event.channel:
+                self.channel_method(event)
+            else:
+                self.connection_method(event.method)
+        elif isinstance(event, ContentTooLarge):
+            channel = self.channels.get(event.channel)
+            if channel is not None:
+                channel.post(TooLarge(event.size))
+
+    def channel_method(self, event: MethodFrame) -> None:
+        """Open and close here, for the reader knows which numbers are in use; the rest there."""
+        number = event.channel
+        method = event.method
+        channel = self.channels.get(number)
+        if isinstance(method, ChannelOpen):
+            if channel is not None:
+                self.violate(504, "second 'channel.open' seen", method)
+            self.open_channel(number)
+        elif channel is None:
+            # The client answers a close of ours that has crossed with its own.
+            if not isinstance(method, ChannelCloseOk):
+                self.stray(number, method.class_id, method.method_id)
+        elif isinstance(method, ChannelClose):
+            self.forget(number)
+            channel.post(ChannelDown(ChannelCloseOk()))
+        elif isinstance(method, ChannelCloseOk):
+            if not channel.closing:
+                self.violate(503, "unimplemented method", method)
+            self.forget(number)
+            channel.post(ChannelDown(None))
+        else:
+            self.handover.give(channel, event)
+
+    def open_channel(self, number: int) -> None:
+        """A new channel, if there may be one more."""
+        limit = self.handshake.channel_max
+        if len(self.channels) >= limit:
+            text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
+            raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
+        self.broker.access.check_channels(self.user)
+        channel = Channel(self.broker, self, number)
+        self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
+        self.channels[number] = channel
+        self.broker.counters.channels_opened += 1
+        channel.reply(ChannelOpenOk())
+        channel.schedule()
+
+    def channel_closing(self, channel: Channel) -> None:
+        """The channel has failed: half a publish that is still under way belongs to nobody."""
+        self.amqp.ignore_content(channel.number)
+        self.account()  # in somebody else's turn
+
+    def forget(self, number: int) -> None:
+        """The number is free; a spent credit there holds up nobody any more."""
+        del self.channels[number]
+        self.handover.forget()
+        self.outflows.pop(number).detach()
+        self.amqp.ignore_content(number)
+
+    def connection_method(self, method: Method) -> None:
+        """Channel 0."""
+        if isinstance(method, ConnectionClose):
+            self.end_channels()
+            self.say(ConnectionCloseOk())
+            self.hang_up()
+        elif isinstance(method, ConnectionUpdateSecret):
+            self.say(ConnectionUpdateSecretOk())
+        else:
+            self.violate(504, "unexpected method in connection state running", method)
+
+    def outside(self, event: object) -> None:
+        """Before the connection is open, or after it was closed from here."""
+        if self.phase == CLOSING:
+            if isinstance(event, MethodFrame) and isinstance(
+                event.method, ConnectionCloseOk | ConnectionClose
+            ):
+                self.hang_up()
+        elif isinstance(event, ProtocolHeader):
+            self.greet(event.data)
+        elif isinstance(event, MethodFrame) and not event.channel:
+            self.negotiate(event.method)
+        else:
+            if self.handshake.is_tuned and isinstance(event, MethodFrame):
+                raise unexpected_frame(METHOD, event.raw[7:-1])
+            raise HandshakeFailed("a frame of a channel before the connection is open")
+
+    def greet(self, header: bytes) -> None:
+        """Right protocol: start. Wrong: say which would be right, and close."""
+        if header == PROTOCOL or header in OLDER:
+            self.say(self.handshake.start())
+        else:
+            self.log("warning", f"this is not AMQP 0-9-1: {header!r}{stranger(header)}")
+            self.writer.post(Frames(PROTOCOL))
+            self.hang_up()
+
+    def negotiate(self, method: Method) -> None:
+        """One step of the handshake."""
+        handshake = self.handshake
+        try:
+            self.check_room(method)
+            answer = handshake.receive(method)
+        except ConnectionViolation as violation:
+            if violation.code == 403:
+                self.refuse_login(violation)
+                return
+            if violation.code == 530 and not violation.class_id:
+                raise HandshakeFailed(violation.reply_text) from violation
+            raise
+        if handshake.awaits.NAME == "connection.open":
+            self.frame_max = handshake.frame_max
+            self.amqp.frame_max = handshake.frame_max
+        if answer is not None:
+            self.say(answer)
+        if handshake.done:
+            self.opened()
+
+    def check_room(self, method: Method) -> None:
+        """connection.open, with as many connections open as there may be?"""
+        limit = self.broker.config.net.connection_max
+        if limit is None or not isinstance(method, ConnectionOpen):
+            return
+        if self.broker.admission.logged_in >= limit:
+            text = f"connection refused: node connection limit ({limit}) is reached"
+            self.violate(530, text, method)
+
+    def refuse_login(self, violation: ConnectionViolation) -> None:
+        """Late, and in words only for clients that can hear them."""
+        reason = self.handshake.refusal
+        self.log("warning", f"login refused ({self.handshake.mechanism}): {reason!r}")
+        if self.handshake.can("authentication_failure_close"):
+            self.fail(violation)
+        else:
+            self.phase = CLOSING
+        self.later(SILENT_CLOSE_DELAY_MS, Deadline(CLOSING))
+
+    def opened(self) -> None:
+        """The handshake is done: from now on alarms and heartbeats concern this connection."""
+        self.phase = RUNNING
+        self.half_open = False
+        self.broker.admission.log_in(self.peer.peer_host)
+        self.is_logged_in = True
+        self.user = self.handshake.user
+        self.vhost = self.broker.vhosts[self.handshake.vhost]
+        self.rights = Rights(self.broker.access, self.user, self.vhost.name)
+        self.broker.access.enter(self)
+        self.throttle.notify = self.handshake.can("connection.blocked")
+        reason = self.broker.alarms.register(self)
+        if reason:
+            self.alarms_changed(reason)
+        if self.handshake.heartbeat:
+            self.later(self.handshake.heartbeat * 500, TICK)
+        else:
+            self.broker.deadlines.cancel(self)
+
+    @property
+    def refits(self) -> bool:
+        """Others may publish in larger frames than this client takes."""
+        offered = self.broker.config.net.frame_max
+        return self.frame_max > 0 and not 0 < offered <= self.frame_max
+
+    def is_open(self) -> bool:
+        """Its channels may still do what was asked before the end when it no longer is."""
+        return self.phase == RUNNING
+
+    def client_can(self, capability: str) -> bool:
+        """Did the client announce it?"""
+        return self.handshake.can(capability)
+
+    def beat(self) -> None:
+        """Send a heartbeat when nothing else was sent for half an interval; give up on a client
+        that was silent for two. A connection that is not read because of what it publishes is not
+        accused; one that is not read because it does not read must at least do that."""
+        if self.phase != RUNNING:
+            return
+        received, sent = self.bytes_at_tick
+        if sent == self.writer.sent_bytes and not self.writer.choked:
+            self.writer.post(Frames(HEARTBEAT))
+        heard = received != self.received_bytes or (self.paused and sent != self.writer.sent_bytes)
+        heard = heard or self.intake.scheduled
+        if heard or self.throttle.stopped:
+            self.silent_ticks = 0
+        else:
+            self.silent_ticks += 1
+        self.bytes_at_tick = (self.received_bytes, self.writer.sent_bytes)
+        if self.silent_ticks >= 4:
+            self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
+            self.drop()
+        else:
+            self.later(self.handshake.heartbeat * 500, TICK)
+
+    def stray(self, number: int, class_id: int, method_id: int) -> None:
+        """A frame for a channel that is not open. After our close: nobody's."""
+        if self.phase == RUNNING:
+            raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
+        if self.phase == HANDSHAKE:
+            raise HandshakeFailed(f"channel {number} before the connection is open")
+
+    def violate(self, code: int, text: str, method: Method) -> None:
+        raise ConnectionViolation(code, text, method.class_id, method.method_id)
+
+    def tell_client(self, what: int) -> None:
+        """connection.blocked or unblocked, when the throttle says so."""
+        if what == NOTHING or self.phase != RUNNING:
+            return
+        if what == SEND_BLOCKED:
+            self.say(ConnectionBlocked(reason=self.throttle.reason[:255]))
+        else:
+            self.say(ConnectionUnblocked())
+
+    def log(self, level: str, text: str) -> None:
+        self.broker.world.log.write(level, f"connection {self.name}: {text}")
+
+    def say(self, method: Method) -> None:
+        """On channel 0."""
+        self.writer.post(Frames(method.frame(0)))
+
+    def later(self, delay_ms: int, message: object) -> None:
+        """There is one timer: what was to come before does not."""
+        self.broker.deadlines.set(self, delay_ms, message)
+
+    def fail(self, violation: ConnectionViolation) -> None:
+        """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
+        if self.phase >= CLOSING:
+            return
+        self.log("error", f"closing the connection: {violation}")
+        untuned = self.phase == HANDSHAKE and not self.handshake.is_tuned
+        if untuned and violation.code in (501, 503, 504, 505):
+            self.hang_up()
+            return
+        self.end_channels()
+        self.amqp.ignore_all()
+        self.phase = CLOSING
+        self.say(
+            ConnectionClose(
+                reply_code=violation.code,
+                reply_text=violation.short_text(),
+                failed_class_id=violation.class_id,
+                failed_method_id=violation.method_id,
+            )
+        )
+        self.later(CLOSING_TIMEOUT_MS, Deadline(CLOSING))
+        self.schedule()  # what was read already is passed over, perhaps the peer's own close in it
+
+    def force_close(self, text: str) -> None:
+        """The operator's wish, or the broker's end."""
+        if self.phase == RUNNING:
+            self.fail(ConnectionViolation(320, text))
+        else:
+            self.hang_up()
+
+    def end_channels(self) -> None:
+        """All channels give back what they hold; exclusive queues go."""
+        self.rest = None
+        for number in list(self.channels):
+            channel = self.channels[number]
+            self.forget(number)
+            channel.post(ChannelDown(None))
+        if self.vhost is not None and self.underway is None:
+            owned = self.vhost.exclusive.get(self.name)
+            if owned:
+                self.begin(self.end_queues([*owned.values()]))
+                self.schedule()
+
+    def end_queues(self, queues: list[Queue]) -> Iterator[int]:
+        """Exclusive queues go with their connection, some at a time; none is held here longer."""
+        queues.reverse()
+        while queues:
+            for queue in reversed(queues[-QUEUES_MAX:]):
+                queue.post(Delete(None, False, False))
+            del queues[-QUEUES_MAX:]
+            yield QUEUES_MAX
+
+    def hang_up(self) -> None:
+        """Write out what is due, then close the socket."""
+        if self.phase != CLOSED:
+            self.end_channels()
+            self.phase = CLOSED
+            self.leave()
+            self.writer.post(HangUp(LINGER_MS))
+
+    def drop(self) -> None:
+        """Close the socket now; the peer is gone."""
+        self.lost()
+        self.net.close(self.connection, 0)
+
+    def lost(self) -> None:
+        """The socket is gone."""
+        if self.phase != CLOSED:
+            self.end_channels()
+            self.phase = CLOSED
+            self.leave()
+        self.writer.connection_lost()
+
+    def release(self) -> None:
+        """At its end it goes as soon as nobody holds it: its parts refer to it no more."""
+        self.keeper.release()
+        self.halts.release()
+        self.intake.reader = None
+        self.writer.release()
+
+    def leave(self) -> None:
+        """Out of the broker's tables."""
+        for farewell in self.farewells():
+            farewell()
+
+    def farewells(self) -> tuple[Callable[[], object], ...]:
+        """What that takes, step by step. Each may be taken again."""
+        broker = self.broker
+        return (
+            partial(broker.deadlines.cancel, self),
+            self.log_out,
+            partial(broker.access.leave, self),
+            partial(broker.connections.pop, self.connection, None),
+            partial(broker.alarms.unregister, self),
+            self.amqp.close,
+            self.account,
+        )
+
+    def log_out(self) -> None:
+        """It does not count as open any more."""
+        if self.is_logged_in:
+            self.is_logged_in = False
+            self.broker.admission.log_out()
+
+    def give_up_place(self) -> None:
+        """Its socket is gone, or will be: another client may try to log in."""
+        if self.half_open:
+            self.half_open = False
+            self.broker.admission.leave(self.peer.peer_host)
+
+    # -- faults
+
+    def faulted(self, error: Exception) -> None:
+        """The connection is closed; when it was the news of its end, at once."""
+        if isinstance(self.struck, Closed):
+            sever(self)
+        else:
+            self.broken()
+
+    def broken(self) -> None:
+        """Something of ours has failed in this connection, which ends: by 541 if the client can
+        hear that, and at once after a second fault."""
+        self.faults += 1
+        tuned = self.phase == HANDSHAKE and self.handshake.is_tuned
+        if self.faults == 1 and (tuned or self.phase == RUNNING):
+            try:
+                self.fail(ConnectionViolation(541))
+            except Exception as error:
+                self.scheduler.witness(self, error)
+            else:
+                self.schedule()
+                return
+        sever(self)
+
+    def go_deaf(self) -> None:
+        """See `severing.sever`."""
+        super().go_deaf()
+        self.phase = CLOSED
+        self.rest = None
+        self.amqp = AmqpConnection(SERVER)  # of the other one nothing is kept
+
+    @property
+    def is_held_up(self) -> bool:
+        """Does it wait for what says nothing of its own publishes: its client to read, or queues to
+        deal out what they have (`Pacer`)?"""
+        pacer = self.broker.pacer
+        waits = self.intake.scheduled and pacer is not None and pacer.is_held
+        return waits or self.halts.gates_shut > 0
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        if self.phase == RUNNING:
+            shown = self.throttle.shown(now_ns)
+            return "flow" if shown == "running" and self.is_held_up else shown
+        return ("starting", "running", "closing", "closed")[self.phase]
+
+    def facts(self) -> dict[str, Any]:
+        """What the handshake has agreed, under RabbitMQ's names."""
+        handshake = self.handshake
+        return {
+            "user": self.user,
+            "vhost": handshake.vhost,
+            "auth_mechanism": handshake.mechanism,
+            "protocol": "AMQP 0-9-1",
+            "frame_max": handshake.frame_max,
+            "channel_max": handshake.channel_max,
+            "timeout": handshake.heartbeat,
+            "client_properties": handshake.client_properties,
+        }

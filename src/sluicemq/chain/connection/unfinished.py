@@ -1,0 +1,82 @@
+"""Messages that have begun and not ended: what they take, and what becomes of them under the alarm.
+
+While there is an alarm nobody can finish what he has begun, and nobody else can free it. So the
+alarm looks away from what was read of a connection and cannot be parsed now, which is bounded for
+each, and from a little of what they have begun. If they have begun so much that the alarm could not
+clear because of it, those that hold most of it are closed (506) after a while; at once when memory
+in use goes on growing beyond its limit nevertheless, as with clients that begin on ever new
+connections.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.channel.channel import ConnectionFault
+from sluicemq.errors import ConnectionViolation
+from sluicemq.limits import (
+    OVERRUN_RATIO,
+    UNFINISHED_FORGIVEN_BYTES,
+    UNFINISHED_PATIENCE_NS,
+    UNFINISHED_RATIO,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sluicemq.chain.connection.reader import Reader
+
+REASON = "memory is short, and too much of it is taken by messages that this connection has begun"
+
+
+class Unfinished:
+    """What the connections of one node have begun; counted at each regular look of the monitor."""
+
+    def __init__(self) -> None:
+        self.since_ns: int | None = None
+        """When the alarm was first seen; None: there is none."""
+        self.bytes = 0
+        """All of it: read and not parsed, and the parts of messages."""
+        self.forgiven_bytes = 0
+        """What of it does not keep the alarm up."""
+
+    def look(self, readers: Iterable[Reader], alarmed: bool, now_ns: int) -> list[Reader]:
+        """Count it; returns who holds some, most first."""
+        if not alarmed:
+            self.since_ns = None
+        elif self.since_ns is None:
+            self.since_ns = now_ns
+        holders = [reader for reader in readers if reader.accounted]
+        begun = sum(reader.amqp.content_bytes for reader in holders)
+        self.bytes = sum(reader.accounted for reader in holders)
+        self.forgiven_bytes = self.bytes - begun
+        if begun <= UNFINISHED_FORGIVEN_BYTES:
+            self.forgiven_bytes += begun
+        return sorted(holders, key=held_by, reverse=True)
+
+    def too_much(self, used_bytes: int, limit_bytes: int, now_ns: int) -> int:
+        """How many bytes have to go: none if that would not end the alarm, for then it is others
+        that keep it up."""
+        others = used_bytes - self.bytes
+        bound = math.inf
+        if used_bytes > OVERRUN_RATIO * limit_bytes > others:
+            bound = (OVERRUN_RATIO - 1) * limit_bytes
+        elif self.since_ns is not None and now_ns - self.since_ns >= UNFINISHED_PATIENCE_NS:
+            bound = UNFINISHED_RATIO * limit_bytes if others < limit_bytes else math.inf
+        bound = max(bound, UNFINISHED_FORGIVEN_BYTES)
+        return self.bytes - int(bound) if self.bytes > bound else 0
+
+
+def held_by(reader: Reader) -> int:
+    """Sort key."""
+    return reader.accounted
+
+
+def close_holders(holders: list[Reader], excess_bytes: int) -> None:
+    """Close the first of them, until those that are left hold so much less."""
+    for reader in holders:
+        if excess_bytes <= 0:
+            break
+        excess_bytes -= reader.accounted
+        reader.post(ConnectionFault(ConnectionViolation(506, REASON)))

@@ -1,0 +1,192 @@
+"""What the broker must know of a message before it is routed, out of its raw properties.
+
+Nearly all messages are one of two kinds, PERSISTENT and TRANSIENT; those with an expiration or a
+priority are of one kind when they agree in these. One that names further receivers in its headers
+CC and BCC has a kind of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from sluicemq.amqp.methods import BasicPublish
+from sluicemq.amqp.properties import (
+    DELIVERY_MODE,
+    EXPIRATION,
+    HEADERS,
+    PRIORITY,
+    REPLY_TO,
+    USER_ID,
+    BasicProperties,
+    delivery_mode,
+    priority_of,
+    text_property,
+    with_text,
+    without_header,
+)
+from sluicemq.amqp.types import FieldValue, Malformed
+from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE
+from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.limits import KINDS_MAX
+from sluicemq.model.arguments import TIMER_MAX_MS, type_name
+from sluicemq.text import octets
+
+BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
+NEEDS_LOOK: Final = DELIVERY_MODE | EXPIRATION | USER_ID | HEADERS | REPLY_TO | PRIORITY
+"""Others are none of the broker's business."""
+PERSISTENT_MODE: Final = 2
+COPY: Final = "CC"
+BLIND_COPY: Final = "BCC"
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
+ASKING: Final = PSEUDO_QUEUE.encode()
+"""As reply_to: the publisher wants the address of its own reply consumer there."""
+MARKS: Final = (b"\x02CC", b"\x03BCC")
+"""Where these octets are not, these headers are not."""
+
+
+class Kind:
+    """`ttl_ms` is what `expiration` says, None: nothing. `copies` are the routing keys from CC and
+    BCC; `rewritten` the properties as they go on, if not as they came (no BCC, another reply_to);
+    `is_plain` says that there is neither."""
+
+    __slots__ = ("copies", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
+
+    def __init__(
+        self,
+        persistent: bool,
+        copies: tuple[str, ...] = (),
+        rewritten: bytes | None = None,
+        ttl_ms: int | None = None,
+        priority: int = 0,
+    ) -> None:
+        self.persistent = persistent
+        self.ttl_ms = ttl_ms
+        self.priority = priority
+        self.copies = copies
+        self.rewritten = rewritten
+        self.is_plain = not copies and rewritten is None
+
+    def is_like(self, other: Kind) -> bool:
+        """May messages of both kinds be in one batch, once they are routed?"""
+        return (
+            self.persistent == other.persistent
+            and self.ttl_ms == other.ttl_ms
+            and self.priority == other.priority
+        )
+
+
+PERSISTENT: Final = Kind(True)
+TRANSIENT: Final = Kind(False)
+
+
+@lru_cache(maxsize=KINDS_MAX)
+def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
+    """The one kind of these: what is of one kind goes on as one batch."""
+    return Kind(persistent, (), None, ttl_ms, priority)
+
+
+def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
+    """Of a message `user` publishes on a channel that hears replies at that address; None may do so
+    in anybody's name. Refuses, in its order, what RabbitMQ refuses: 406."""
+    flags = raw[0] << 8 | raw[1]
+    if not flags & NEEDS_LOOK:
+        return TRANSIENT
+    rewritten = None
+    if flags & REPLY_TO and ASKING in raw and text_property(raw, REPLY_TO) == ASKING:
+        if not replies_at:
+            raise refused("fast reply consumer does not exist")
+        raw = rewritten = with_text(raw, REPLY_TO, replies_at)
+    if flags & USER_ID and user is not None:
+        check_user(text_property(raw, USER_ID) or b"", user)
+    ttl_ms = None
+    if flags & EXPIRATION:
+        ttl_ms = expiration((text_property(raw, EXPIRATION) or b"").decode(errors="replace"))
+    priority = priority_of(raw) if flags & PRIORITY else 0
+    if flags & HEADERS and (MARKS[0] in raw or MARKS[1] in raw):
+        return kind_with_copies(raw, rewritten, ttl_ms, priority)
+    if rewritten is not None:
+        return Kind(is_persistent(raw), (), rewritten, ttl_ms, priority)
+    if ttl_ms is not None or priority:
+        return timed_kind(is_persistent(raw), ttl_ms, priority)
+    return PERSISTENT if is_persistent(raw) else TRANSIENT
+
+
+def kind_with_copies(
+    raw: bytes, rewritten: bytes | None, ttl_ms: int | None, priority: int
+) -> Kind:
+    """Of a message that seems to have CC or BCC."""
+    try:
+        headers = BasicProperties.decode(raw).headers or {}
+    except Malformed as error:
+        raise undecodable(error) from error
+    copies = [key for name in (COPY, BLIND_COPY) for key in receivers(headers, name)]
+    if BLIND_COPY in headers:
+        rewritten = without_header(raw, BLIND_COPY)
+    return Kind(is_persistent(raw), tuple(copies), rewritten, ttl_ms, priority)
+
+
+def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:
+    """The routing keys in one of the two headers."""
+    value = headers.get(name, [])
+    if not isinstance(value, list):
+        kind = type_name(value)
+        raise refused(f'invalid message: {{unacceptable_type_in_header,"{name}",{kind}}}')
+    return (key for key in value if isinstance(key, str))
+
+
+def is_persistent(raw: bytes) -> bool:
+    mode = delivery_mode(raw)
+    if mode > PERSISTENT_MODE:
+        raise refused(f"invalid message: {{delivery_mode_unknown,{mode}}}")
+    return mode == PERSISTENT_MODE
+
+
+def check_user(claimed: bytes, user: str) -> None:
+    """Nobody publishes in another's name."""
+    if claimed != octets(user):
+        name = claimed.decode(errors="replace")
+        raise refused(f"user_id property set to '{name}' but authenticated user was '{user}'")
+
+
+def expiration(text: str) -> int:
+    """`expiration` must be a whole number of milliseconds, not negative, at most ten years."""
+    number = WHOLE_NUMBER.match(text)
+    flaw = ""
+    if number is None:
+        flaw = "no_integer"
+    elif rest := text[number.end() :]:
+        quoted = rest.replace("\\", "\\\\").replace('"', '\\"')
+        flaw = f'{{leftover_string,"{quoted}"}}'
+    elif (ttl_ms := int(text)) < 0:
+        flaw = f"{{value_negative,{ttl_ms}}}"
+    elif ttl_ms > TIMER_MAX_MS:
+        flaw = f"{{value_too_large,{ttl_ms}}}"
+    else:
+        return ttl_ms
+    raise refused(f"invalid expiration '{text}': {flaw}")
+
+
+def refused(text: str) -> ChannelViolation:
+    """406 for a publish."""
+    return ChannelViolation(406, text, *BASIC_PUBLISH)
+
+
+def undecodable(error: Malformed) -> ConnectionViolation:
+    """501: a headers table that somebody has to read, and cannot."""
+    text = f"cannot decode the headers of a message: {error}"
+    return ConnectionViolation(501, text, *BASIC_PUBLISH)
+
+
+def properties_of(content: bytes) -> bytes:
+    """Raw flags and fields of a content."""
+    return content[19 : 7 + int.from_bytes(content[3:7])]
+
+
+def with_properties(content: bytes, properties: bytes) -> bytes:
+    """The same content with other properties."""
+    size = int.from_bytes(content[3:7])
+    new_size = (12 + len(properties)).to_bytes(4)
+    return b"".join((content[:3], new_size, content[7:19], properties, content[7 + size :]))

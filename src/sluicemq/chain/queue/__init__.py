@@ -1,0 +1,1 @@
+"""channel ---batch---> QUEUE: the actors around the machines of classic queues and streams."""

@@ -1,0 +1,508 @@
+"""What becomes of a queue whose own code has failed: it is stopped, and begins anew from the disk.
+
+    fault       the actor is what is left of the queue: it answers, and does nothing else. Its
+                consumers are cancelled, who published to it hears no confirm but a refusal, who
+                asked for something hears 404; memory and credit are given back.
+    recovering  when all that was said of it is durable, the queue is read back as after a restart
+                (storage/queue_recovery.py) and takes the place of the one that has failed
+    crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
+                but it stays down until a restart of the broker, or until it is deleted
+    set aside   a fault for which a message is the cause (poison.py) counts for that message: when
+                it has the second one, however much later, it leaves the queue while that is read
+                back, for the quarantine (storage/quarantine.py), and the queue goes on with the
+                rest. It is durable there before the journal hears that it has left. If there is no
+                room for it the queue stays down.
+    refused     a fault as a batch came is told of its messages; those that were in such a batch
+                before are refused from then on (unwelcome.py), and the queue goes on, too
+
+What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
+Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from sluicemq.chain.connection.severing import Step, take
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.poison import suspects
+from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
+from sluicemq.chain.queue.unwelcome import Unwelcome
+from sluicemq.chain.store.checkpoints import Flush, Flushed
+from sluicemq.chain.store.message_store import (
+    Defined,
+    Forgotten,
+    StoreDefinition,
+    StoreQueueDeleted,
+    StoreRemove,
+)
+from sluicemq.flow.prefetch import Resume
+from sluicemq.kernel.containment import told
+from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL_MS
+from sluicemq.model.batch import ADDRESSED, names_of
+from sluicemq.queues import commands as c
+from sluicemq.queues import effects as e
+from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
+from sluicemq.text import text_of
+
+if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.storage.quarantine import Poison, Wanted
+
+RECOVERING, CRASHED = "recovering", "crashed"
+
+FAULT_SAID_MAX: Final = 1000
+"""Characters of a fault that are kept with a message; the log has all of it."""
+
+
+UNWELCOME_SAID_MAX: Final = 10
+"""Of the messages that are refused, how many are told of one by one."""
+
+
+class Faults:
+    """Of the queues that have had a name, since the start."""
+
+    def __init__(self) -> None:
+        self.last_ns: int | None = None
+        self.accused: set[tuple[int, int]] = set()
+        """Messages that have been the cause once: queue's id and position."""
+        self.unwelcome = Unwelcome()
+
+    def judge(
+        self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
+    ) -> tuple[str, list[Wanted]]:
+        """One more, with these messages as its cause, or as one that is refused from now on.
+        Returns what becomes of the queue, and those of it that have been the cause before."""
+        before_ns, self.last_ns = self.last_ns, now_ns
+        if refused:
+            return RECOVERING, []
+        again = [each for each in found if (queue_id, each.position) in self.accused]
+        self.accused |= {(queue_id, each.position) for each in found}
+        if again:
+            self.accused -= {(queue_id, each.position) for each in again}
+            return RECOVERING, again
+        soon = before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS
+        if (soon and not found) or len(self.accused) > QUARANTINE_MESSAGES_MAX:
+            return CRASHED, []
+        return RECOVERING, []
+
+
+Q = TypeVar("Q", bound="Queue")
+
+
+class Crash(Generic[Q]):
+    """Of one queue; from `begin` on it is what the queue's actor does."""
+
+    def __init__(self, queue: Q, error: Exception) -> None:
+        self.queue = queue
+        self.fault = f"{type(error).__name__}: {error}"[:FAULT_SAID_MAX]
+        self.broker = queue.broker
+        self.state = RECOVERING
+        self.refused: set[tuple[Actor, int]] = set()
+        """Publishes that were told so."""
+        self.wanted: list[Wanted] = []
+        """Messages that are to be set aside."""
+        self.is_safe = False
+        """Checkpoints may go on without it."""
+        self.deletions: list[c.Delete] = []
+        """It is to be deleted, when it has been read back: who has asked for that."""
+
+    @property
+    def text(self) -> str:
+        """As RabbitMQ says it."""
+        title = self.queue.title
+        if self.state == CRASHED:
+            return f"{title} has crashed and failed to restart"
+        return f"{title} has crashed and is being restarted"
+
+    def begin(self) -> None:
+        """Stop the queue, tell everybody, and have it read back."""
+        queue = self.queue
+        found = self.cause()
+        faults = queue.vhost.crashes.setdefault(queue.name, Faults())
+        now_ns = self.broker.world.clock.now_ns()
+        batch = queue.struck.publish.batch if isinstance(queue.struck, Enqueue) else None
+        refused = [] if batch is None else faults.unwelcome.accuse(batch)
+        self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
+        queue.crash = self
+        queue.receive = self.receive  # type: ignore[method-assign]
+        queue.turn_ended = nothing  # type: ignore[method-assign]
+        struck, effects = queue.struck or queue.working, self.unmade()
+        take(queue, self.steps(struck, effects))
+        if queue.gone:
+            return  # it was deleted before, or just now
+        self.say_crashed(found)
+        if batch is not None and refused:
+            self.say_unwelcome(batch.address, refused)
+        if queue.definition.durable:
+            self.broker.store.checkpoints.hold(queue)
+            change = self.broker.definitions.add_queue(queue.id, queue.definition)
+            self.broker.store.post(StoreDefinition(change, queue))
+        elif self.state == RECOVERING:
+            self.begin_empty()
+
+    def cause(self) -> list[Wanted]:
+        """Messages that cannot be handled; none where nobody can tell."""
+        return []
+
+    def say_crashed(self, found: list[Wanted]) -> None:
+        """In the log."""
+        again = "it is read back from the disk"
+        if self.state == CRASHED:
+            again = "it stays down, after its second fault in a minute"
+        elif self.wanted:
+            again += ", without what it cannot handle"
+        elif found:
+            positions = ", ".join(str(each.position) for each in found)
+            again += f", though it cannot handle what is at position {positions}"
+        text = f"{self.queue.title} has crashed: {again}; what was not confirmed is lost"
+        self.broker.world.log.write("error", text)
+
+    def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
+        """In the log."""
+        sizes = ", ".join(str(len(content)) for content in refused[:UNWELCOME_SAID_MAX])
+        where = (
+            ""
+            if address == ADDRESSED
+            else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(address)))
+        )
+        text = f"{self.queue.title} takes {len(refused)} messages no more, at whose publish it had"
+        text += f" its faults: published{where}, of {sizes} bytes"
+        self.broker.world.log.write("error", text)
+
+    def unmade(self) -> list[object]:
+        """Effects that nobody has heard of."""
+        queue = self.queue
+        at = [] if queue.at is None else [queue.at]
+        effects: list[object] = [*at, *queue.making, *queue.effects]
+        queue.effects = []
+        return effects
+
+    def failed(self) -> None:
+        """There is no way back but a restart: the disk does not take what has to be on it, or what
+        is done here has had a fault, too."""
+        self.state = CRASHED
+        self.delete_now()
+
+    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+        """What has to be told and given back."""
+        raise NotImplementedError
+
+    def begin_empty(self) -> None:
+        """It has nothing on the disk."""
+        raise NotImplementedError
+
+    def settled(self, message: c.Settle) -> None:
+        """A channel is done with messages of it."""
+        raise NotImplementedError
+
+    def recovery(self) -> ReadBack:
+        """The job that reads it back."""
+        raise NotImplementedError
+
+    def goes_on(self, job: Any) -> None:
+        """It was read back by its job: another takes its place, or it stays down after all."""
+        raise NotImplementedError
+
+    def stays_down(self, job: Any) -> None:
+        """It was read back by its job, for checkpoints only."""
+        raise NotImplementedError
+
+    @property
+    def directory(self) -> str:
+        """Of its files."""
+        raise NotImplementedError
+
+    def mark_deleted(self) -> None:
+        """For all who look whether the queue can still be used."""
+        self.queue.machine.deleted = True
+
+    def give_memory_back(self) -> None:
+        """It keeps no message."""
+        self.broker.memory_used(-self.queue.accounted)
+        self.queue.accounted = 0
+
+    def cancel_consumers(self) -> None:
+        """Their clients hear it, if they can."""
+        for consumer in self.queue.machine.consumers.all():
+            consumer.channel.post(e.Cancelled(consumer, True))
+
+    def let_senders_go(self) -> None:
+        """A link to it holds up nobody."""
+        upstream, self.queue.upstream = self.queue.upstream, {}
+        for sender, inflow in upstream.items():
+            inflow.detach()
+            sender.post(QueueGone(self.queue))
+
+    def take_back(self, effect: Any) -> None:
+        """Something that was decided and not told: what is lost is refused."""
+        if isinstance(effect, e.Confirm):
+            self.reject(effect.channel, effect.first_seq, effect.count)
+        elif isinstance(effect, e.Write):
+            if effect.receipt is not None:
+                receipt = effect.receipt
+                self.reject(receipt.sender, receipt.first_seq, receipt.count)
+        elif isinstance(effect, e.Rejected):
+            effect.channel.post(effect)
+        elif isinstance(effect, e.Deliver):
+            if effect is not self.queue.at:  # that one may be on its way
+                cast("Channel", effect.channel).reader.window.give_back(effect.cost)
+        elif not isinstance(effect, e.Remove | e.DeadLetter):
+            self.refuse(effect.channel)
+
+    def reject(self, sender: Actor, first_seq: int, count: int) -> None:
+        """The publisher hears that it cannot count on these; once, whatever comes twice here."""
+        if first_seq and (sender, first_seq) not in self.refused:
+            self.refused.add((sender, first_seq))
+            sender.post(e.Rejected(sender, first_seq, 0, count))
+
+    def refuse(self, channel: Actor | None) -> None:
+        """The answer to a question."""
+        if channel is not None:
+            channel.post(e.Refuse(channel, 404, self.text))
+
+    # -- in the place of the queue's own turns
+
+    def receive(self, message: object) -> None:
+        """Answer."""
+        if isinstance(message, Enqueue):
+            publish = message.publish
+            message.inflow.detach()
+            publish.sender.post(QueueGone(self.queue))
+            self.reject(publish.sender, publish.first_seq, len(publish.batch.contents))
+        elif isinstance(message, c.Written):
+            for receipt in message.receipts:
+                self.reject(receipt.sender, receipt.first_seq, receipt.count)
+        elif isinstance(message, c.Settle):
+            self.settled(message)
+        elif isinstance(message, c.Consume):
+            self.refuse(message.consumer.channel)
+        elif isinstance(message, c.Cancel):
+            consumer = message.consumer
+            consumer.channel.post(e.Cancelled(consumer, False))
+        elif isinstance(message, c.Get | c.Inspect | c.Purge):
+            self.refuse(message.channel)
+        elif isinstance(message, c.Delete):
+            self.delete(message)
+        elif isinstance(message, Leaving):
+            for answer in self.queue.farewells:
+                self.delete(c.Delete(answer.channel, False, False))
+        elif isinstance(message, Flush):
+            if self.is_safe:  # else the checkpoint waits for it until then
+                self.broker.store.post(Flushed(self.queue))
+        elif isinstance(message, Resume):
+            message.limiter.had_turn(self.queue)
+        elif isinstance(message, TryAgain):
+            self.try_again(message.job)
+        elif isinstance(message, Defined):
+            self.read_back(message)
+        elif isinstance(message, ReadBack):
+            self.was_read(message)
+        elif isinstance(message, Forgotten):
+            self.queue.forgotten = True
+            job = FilesGone([], self.directory)
+            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+
+    def try_again(self, job: DiskJob) -> None:
+        """A job of the queue that has failed is not done any more; nor is reading it back, when the
+        storage has failed meanwhile."""
+        if not isinstance(job, ReadBack):
+            self.broker.has_space(job)
+        elif self.broker.store.sealed:
+            self.broker.has_space(job)
+            self.say_unread(self.broker.store.sealed)
+        else:
+            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+
+    # -- the way back
+
+    def read_back(self, message: Defined) -> None:
+        """All that was said of the queue is durable. If it cannot be, a restart has to do."""
+        if message.failure:
+            self.failed()
+            return
+        self.broker.world.disk.submit(self.recovery(), self.queue, self.queue.lane)
+
+    def was_read(self, job: ReadBack) -> None:
+        """It can go on, or stay as it is."""
+        queue, log = self.queue, self.broker.world.log
+        for level, text in job.said:
+            log.write(level, f"{queue.title}: {text}")
+        if job.failure is not None and job.failure.is_full:
+            job.failure = None
+            self.broker.no_space_for(job)
+            again = TryAgain(job)
+            self.broker.world.clock.call_after(RETRY_FULL_MS, queue, again)
+            return
+        self.broker.has_space(job)
+        if not job.is_done:
+            self.say_unread(str(job.failure) if job.fault is None else told(job.fault))
+            if job.failure is not None:  # it may have been a sync
+                self.broker.store.seal(str(job.failure))
+            return
+        if self.state == RECOVERING:
+            self.goes_on(job)
+        else:
+            self.stays_down(job)
+        self.release()
+
+    def say_unread(self, why: str) -> None:
+        """There is no way back."""
+        self.failed()
+        text = f"{self.queue.title} cannot be read back; no checkpoint is made until a restart"
+        self.broker.world.log.write("error", f"{text}: {why}")
+
+    def release(self) -> None:
+        """A checkpoint waits for it no longer; nor does who wants it deleted."""
+        self.is_safe = True
+        self.broker.store.checkpoints.release(self.queue)
+        self.broker.store.post(Flushed(self.queue))
+        self.delete_now()
+
+    def delete_now(self) -> None:
+        """It need not be waited for any more."""
+        deletions, self.deletions = self.deletions, []
+        for command in deletions:
+            self.delete(command)
+
+    def delete(self, command: c.Delete) -> None:
+        """By wish, or with the connection or virtual host it belongs to; when it has been read
+        back, for a checkpoint may wait for that."""
+        queue = self.queue
+        successor = queue.vhost.queues.get(queue.name)
+        if isinstance(successor, type(queue)) and successor is not queue:
+            successor.post(command)
+        elif queue.definition.durable and not self.is_safe and self.state == RECOVERING:
+            self.deletions.append(command)
+        elif queue.gone:
+            self.refuse(command.channel)
+        else:
+            queue.gone = True
+            answer = e.Deleted(command.channel, 0)
+            queue.vhost.forget_queue(queue)
+            queue.vhost.crashes.pop(queue.name, None)
+            if queue.definition.durable:
+                self.broker.store.checkpoints.release(queue)
+                self.broker.store.post(Flushed(queue))  # one that is under way may wait for it
+                self.broker.store.post(StoreQueueDeleted(queue, answer))
+            elif command.channel is not None:
+                command.channel.post(answer)
+
+
+class ClassicCrash(Crash[ClassicShell]):
+    """Of a classic queue."""
+
+    def cause(self) -> list[Wanted]:
+        found: list[Wanted] = []
+        take(self.queue, [lambda: found.extend(suspects(self.queue))])
+        return found
+
+    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+        queue = self.queue
+        machine = queue.machine
+        parked = [] if queue.deduplication is None else queue.deduplication.parked()
+        return [
+            self.mark_deleted,
+            *(partial(self.take_back, effect) for effect in (*effects, *parked)),
+            partial(self.receive, struck),
+            self.cancel_consumers,
+            *(partial(self.refuse, get.channel) for get in machine.waiting),
+            self.let_senders_go,
+            self.give_memory_back,
+            partial(self.broker.store.checkpoints.forget, queue),
+            queue.to_store.detach,
+            queue.store_inflow.detach,
+            queue.paging.open,
+            *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
+            queue.upkeep.close,
+            queue.vhost.topology.has_changed,
+        ]
+
+    def begin_empty(self) -> None:
+        self.queue.vhost.replace(self.queue, None)
+
+    def settled(self, message: c.Settle) -> None:
+        """The one at which the fault has come may be done in part."""
+        machine = self.queue.machine
+        parts = [
+            (number, max(start, first), min(end, last))
+            for number, start, end in message.parts
+            if number in machine.lots
+            for first, last in machine.lots[number].open_parts()
+            if first < end and start < last
+        ]
+        take(self.queue, [partial(machine.settle, c.Settle(parts, message.outcome), [])])
+
+    @property
+    def directory(self) -> str:
+        return self.queue.machine.backing.index.directory
+
+    def recovery(self) -> QueueRecovery:
+        checkpoints = self.broker.store.checkpoints
+        return QueueRecovery(
+            self.queue.id,
+            self.broker.entry_count,
+            self.broker.file_id,
+            checkpoints.states.get(self.queue.id),
+            checkpoints.saved_cut,
+            self.wanted,
+            self.queue.prefix_bytes,
+            self.known(),
+        )
+
+    def known(self) -> dict[str, Any]:
+        """What is kept with a message that is set aside."""
+        return {
+            "vhost": self.queue.vhost.name,
+            "queue_name": self.queue.name,
+            "time_ms": self.broker.world.clock.wall_ms(),
+            "fault": self.fault,
+        }
+
+    def goes_on(self, job: QueueRecovery) -> None:
+        queue, log = self.queue, self.broker.world.log
+        if job.not_kept:
+            self.state = CRASHED
+            text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
+            log.write("error", f"{text}: {job.not_kept}")
+            self.stays_down(job)
+            return
+        assert job.found is not None
+        queue.vhost.replace(queue, job.found)
+        self.let_go(job)
+        count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
+        log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
+
+    def stays_down(self, job: QueueRecovery) -> None:
+        assert job.found is not None
+        self.broker.store.checkpoints.keep(self.queue, job.found)
+
+    def let_go(self, job: QueueRecovery) -> None:
+        """What was set aside has left the queue; the journal is to know that."""
+        fresh = self.queue.successor
+        if not job.kept or not isinstance(fresh, type(self.queue)):
+            return
+        removed = StoreRemove(fresh, fresh.machine.backing.delivered)
+        removed.indexed = [poison.run.positions for poison in job.kept]
+        removed.persistent = job.ids
+        self.broker.store.post(removed)
+        for poison in job.kept:
+            self.say_set_aside(poison)
+
+    def say_set_aside(self, poison: Poison) -> None:
+        """In the log."""
+        exchange, key = map(text_of, names_of(poison.run.address))
+        self.broker.world.log.write(
+            "error",
+            f"{self.queue.title} cannot handle its message at position {poison.run.first},"
+            f" published to exchange '{exchange}' with routing key '{key}'"
+            f" ({len(poison.content)} bytes): it is set aside in {poison.path}",
+        )
+
+
+def nothing() -> None:
+    """A turn's end at which there is nothing to do."""

@@ -1,0 +1,42 @@
+"""The header `x-delivery-count`: how often a message has come back to a queue that limits that.
+
+It is written into what is delivered; the queue keeps the message as it was published, and a dead
+letter is made of that. As in RabbitMQ's quorum queues, but for 0: a first delivery has no header.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sluicemq.amqp.fields import fields_of, long, replaced, table_of
+from sluicemq.amqp.properties import headers_of, with_headers
+from sluicemq.amqp.types import Malformed
+from sluicemq.chain.message_kinds import properties_of, with_properties
+from sluicemq.model.batch import ADDRESSED, separate
+
+X_DELIVERY_COUNT: Final = b"x-delivery-count"
+
+
+def counted(contents: list[bytes], address: bytes, counts: list[int]) -> list[bytes]:
+    """The contents of a delivery, each with its count where there is one."""
+    pairs = zip(contents, counts, strict=True)
+    if address == ADDRESSED:
+        return [addressed(content, count) if count else content for content, count in pairs]
+    return [marked(content, count) if count else content for content, count in pairs]
+
+
+def addressed(content: bytes, count: int) -> bytes:
+    """One that begins with its address."""
+    address, rest = separate(content)
+    return address + marked(rest, count)
+
+
+def marked(content: bytes, count: int) -> bytes:
+    """One content. Headers that nobody can read are passed on as they are."""
+    raw = properties_of(content)
+    try:
+        fields = fields_of(headers_of(raw))
+    except Malformed:
+        return content
+    headers = table_of(replaced(fields, X_DELIVERY_COUNT, long(count)))
+    return with_properties(content, with_headers(raw, headers))

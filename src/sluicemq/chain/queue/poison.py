@@ -1,0 +1,124 @@
+"""Which messages are why a queue has had a fault: those that cannot be handled, each tried alone.
+
+Whoever had the fault knows what was at hand: the effect that was being made real, the letters that
+were being published. Each of these messages is handled once more by itself, by a function that
+only makes something of it. Those for which that fails are the cause; unless it fails for a plain
+message as well, or for many of them: then it is no message's fault. What was at hand besides, in
+the machine or in a message of its inbox, tells nothing, and then no message is suspected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sluicemq.amqp.frames import content_frames
+from sluicemq.chain.queue.delivery_counts import counted
+from sluicemq.limits import SUSPECTS_MAX
+from sluicemq.model.batch import ADDRESSED
+from sluicemq.queues.effects import Comebacks, DeadLetter, Deliver, Got
+from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.classic import ClassicShell
+
+T = TypeVar("T")
+
+Place = tuple[int, int]
+"""A message of a queue: its lot, and where in that."""
+Parts = Sequence[tuple[int, int, int]]
+"""As in Settle: lot, start, end."""
+
+PLAIN: Final = content_frames(0, b"\0\0", b"", 0)
+"""A content that nobody can have trouble with: no properties, no body."""
+
+
+def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) -> list[int]:
+    """The places of those items that cannot be handled. None, if a plain one cannot be either, or
+    if they are more than SUSPECTS_MAX."""
+    if fails(handle, plain):
+        return []
+    found = [place for place, item in enumerate(items) if fails(handle, item)]
+    return found if len(found) <= SUSPECTS_MAX else []
+
+
+def fails(handle: Callable[[T], object], item: T) -> bool:
+    """Does it end by an exception? It is the fault that was told already."""
+    try:
+        handle(item)
+    except Exception:
+        return True
+    return False
+
+
+def at_hand(queue: ClassicShell) -> list[Place | Wanted]:
+    """Messages of the effect that was being made real."""
+    effect = queue.at
+    if isinstance(effect, DeadLetter):
+        return [*died(queue, effect)]
+    if isinstance(effect, Deliver) and effect.returned is not None:
+        return came_back(effect.lot, effect.contents, effect.address, effect.returned)
+    if isinstance(effect, Got) and effect.returned is not None and effect.content is not None:
+        return came_back(effect.lot, [effect.content], effect.address, effect.returned)
+    return []
+
+
+def died(queue: ClassicShell, effect: DeadLetter) -> list[Place]:
+    """Of dead letters."""
+    plain = (NO_ADDRESS, PLAIN)
+    if effect.address == ADDRESSED:
+        plain = (ADDRESSED, NO_ADDRESS + PLAIN)
+
+    def letters(item: tuple[bytes, bytes]) -> object:
+        one = DeadLetter(0, 0, [item[1]], item[0], effect.number, effect.persistent, effect.reason)
+        return queue.upkeep.letters(one)
+
+    items = [(effect.address, content) for content in effect.contents]
+    places = [(effect.lot, effect.start + place) for place in range(len(items))]
+    return [places[each] for each in unmanageable(letters, items, plain)]
+
+
+def came_back(
+    lot: int, contents: list[bytes], address: bytes, returned: Comebacks
+) -> list[Place | Wanted]:
+    """Of messages that get the header that counts how often they have come back. Those that nobody
+    will acknowledge are in no lot: the queue has let go of them, but the journal has not heard it,
+    so they are there again when it is read."""
+
+    def marked(content: bytes) -> object:
+        return counted([content], address, [1])
+
+    plain = NO_ADDRESS + PLAIN if address == ADDRESSED else PLAIN
+    found = unmanageable(marked, contents, plain)
+    if lot:
+        return [(lot, place) for place in found]
+    if not returned.persistent:
+        return []
+    return [Wanted(returned.positions[place], contents[place]) for place in found]
+
+
+def places_in(parts: Parts) -> list[Place]:
+    """Each message of these parts of lots."""
+    return [(lot, place) for lot, start, end in parts for place in range(start, end)]
+
+
+def suspects(queue: ClassicShell) -> list[Wanted]:
+    """What a durable queue cannot handle, and a restart would bring back."""
+    if not queue.definition.durable:
+        return []
+    look = partial(wanted, queue)
+    found = map(look, dict.fromkeys(queue.suspected()))
+    return [each for each in found if each is not None]
+
+
+def wanted(queue: ClassicShell, place: Place | Wanted) -> Wanted | None:
+    """A message to be set aside; None: it does not last, or nobody knows which it is."""
+    if isinstance(place, Wanted):
+        return place
+    number, index = place
+    lot = queue.machine.lots.get(number)
+    if lot is None or not lot.chunk.persistent:
+        return None
+    content = lot.contents[index]
+    return None if content is None else Wanted(lot.positions[index], content)

@@ -1,0 +1,182 @@
+"""What every queue is, whatever its type: an actor around a machine, with credit, and an end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.broker.declarations import BINDING_WORK, BINDINGS_MAX
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.queues.commands import (
+    Publish,
+)
+from sluicemq.queues.effects import (
+    Deleted,
+    Effect,
+    Rejected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.crashing import Crash
+    from sluicemq.chain.queue.unwelcome import Unwelcome
+    from sluicemq.flow.credit import Inflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.queues.commands import Command
+    from sluicemq.queues.machine import QueueMachine
+    from sluicemq.storage.entries import StreamFiles
+
+FIRST_LANE: Final = 2
+"""The disk's lane of the queue with id 0, behind those of the journal and the message store."""
+
+
+class Enqueue:
+    """A publish with the queue's half of the link it came over."""
+
+    __slots__ = ("inflow", "publish")
+
+    def __init__(self, publish: Publish, inflow: Inflow) -> None:
+        self.publish = publish
+        self.inflow = inflow
+
+
+class QueueGone:
+    """To every channel that holds credit of a queue: it was deleted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+
+class Leaving:
+    """To a deleted queue, from itself: take away some more of its bindings, then go."""
+
+
+class TryAgain:
+    """There may be space on the disk again."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: DiskJob) -> None:
+        self.job = job
+
+
+class FilesGone(DiskJob):
+    """Deletes segments, or all of a queue's files."""
+
+    def __init__(self, paths: list[str], directory: str = "") -> None:
+        self.paths = paths
+        self.directory = directory
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            files.delete(path)
+        if self.directory:
+            files.delete_tree(self.directory)
+
+
+class Queue(FlowActor):
+    """What everybody may know of a queue, whatever its type: the shell around a machine."""
+
+    kind = "queue"
+    is_vital = False
+    takes_addressed = True
+    """Batches in which each message has a routing key of its own."""
+    machine: QueueMachine
+
+    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
+        broker = vhost.broker
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.broker = broker
+        self.vhost = vhost
+        self.definition = definition
+        self.id = queue_id
+        self.lane = FIRST_LANE + queue_id
+        self.name = definition.name
+        self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
+        self.policy = vhost.policies.for_queue(definition.name, definition.type)
+        """What it was last told to hold."""
+        self.effects: list[Effect] = []
+        self.deliveries = GateKeeper(broker.world.clock)
+        self.upstream: dict[Actor, Inflow] = {}
+        self.gone = False
+        self.farewells: list[Deleted] = []
+        """Deletions that are to be answered when its bindings are gone."""
+        self.forgotten = False
+        """It is deleted, and that is durable."""
+        self.accounted = 0
+        self.published = 0
+        self.delivered = 0
+        self.at: Effect | None = None
+        """The effect that is being made real."""
+        self.making: Iterator[Effect] = iter(())
+        """Those behind it."""
+        self.working: Command | None = None
+        """The command that is being worked off."""
+        self.crash: Crash[Any] | None = None
+        """It has had a fault: what is left of it answers, and does nothing else."""
+        self.successor: Queue | None = None
+        """What has taken its place after that."""
+        faults = vhost.crashes.get(definition.name)
+        self.unwelcome = None if faults is None else faults.unwelcome
+
+    @property
+    def latest(self) -> Queue:
+        """The one that is in its place now."""
+        queue = self
+        while queue.successor is not None:
+            queue = queue.successor
+        return queue
+
+    def state(self, now_ns: int) -> str:
+        """As users see it."""
+        return self.flow_state(now_ns) if self.crash is None else self.crash.state
+
+    def leave(self, answer: Deleted) -> None:
+        """Deleted. When there are many bindings they go first, some at a time; what asks meanwhile
+        hears that the queue is not there, or has asked before it was deleted."""
+        self.farewells.append(answer)
+        if len(self.farewells) == 1:
+            self.leave_some()
+
+    def leave_some(self) -> None:
+        """Take away a part of the bindings; after the last one, go."""
+        if self.vhost.unbind_some(self):
+            self.spend(BINDINGS_MAX * BINDING_WORK)
+            self.post(Leaving())
+            return
+        for answer in self.farewells:
+            self.go(answer)
+        self.farewells = []
+
+    def go(self, answer: Deleted) -> None:
+        """Leave the broker's tables, and answer."""
+        raise NotImplementedError
+
+    def faulted(self, error: Exception) -> None:
+        """This queue is stopped, and read back from the disk."""
+        if self.crash is None:
+            self.crashed(error)
+        else:
+            self.crash.failed()
+
+    def crashed(self, error: Exception) -> None:
+        """It has had its first fault."""
+        raise NotImplementedError
+
+    def turn_away(self, publish: Publish, unwelcome: Unwelcome) -> bool:
+        """Refuse it, if one of these is among its messages."""
+        is_refused = unwelcome.is_in(publish.batch)
+        if is_refused and publish.first_seq:
+            count = len(publish.batch.contents)
+            publish.sender.post(Rejected(publish.sender, publish.first_seq, 0, count))
+        return is_refused
+
+    def stream_files(self) -> StreamFiles | None:
+        """What files of its own must be there after a restart; None: none, as most queues."""
+        return None

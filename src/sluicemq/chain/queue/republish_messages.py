@@ -1,0 +1,64 @@
+"""What a source asks of its republisher (`republish/republisher.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Letter:
+    """One message to be republished: its routing keys, the first of which it is delivered with; the
+    queues it must not go to; and its priority."""
+
+    __slots__ = ("banned", "content", "keys", "priority")
+
+    def __init__(
+        self,
+        content: bytes,
+        keys: tuple[str, ...],
+        banned: frozenset[str] = frozenset(),
+        priority: int = 0,
+    ) -> None:
+        self.content = content
+        self.keys = keys
+        self.banned = banned
+        self.priority = priority
+
+
+class Done(Protocol):
+    """What the source hears in the end."""
+
+    @property
+    def parts(self) -> Sequence[tuple[int, int, int]]:
+        """The messages that the letters are made of, in order, as in Settle: lot, start, end."""
+
+
+class Republish:
+    """Letters for an exchange; `done` is posted to the source when all of them are safe, None: it
+    does not want to know. `number`, `persistent` and `ttl_ms` as Batch has them."""
+
+    __slots__ = ("done", "exchange", "letters", "number", "open", "persistent", "ttl_ms")
+
+    def __init__(
+        self,
+        exchange: str,
+        letters: Sequence[Letter],
+        number: int,
+        persistent: bool,
+        done: Done | None,
+        ttl_ms: int | None = None,
+    ) -> None:
+        self.exchange = exchange
+        self.letters = letters
+        self.number = number
+        self.persistent = persistent
+        self.done = done
+        self.ttl_ms = ttl_ms
+        self.open = 0
+        """Batches of it that are not safe in one of their queues."""
+
+
+class SourceGone:
+    """From the source: there will be no more."""
+
+    __slots__ = ()

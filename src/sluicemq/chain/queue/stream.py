@@ -1,0 +1,363 @@
+"""channel ---batch---> STREAM ---append---> its own files; deliveries go back to channels.
+
+A stream does not use the message store: it writes its log itself, in groups, and confirms when the
+sync that covers them is over. Reads run beside it, in another lane of the disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
+from sluicemq.chain.queue.stream_crashing import StreamCrash
+from sluicemq.chain.store.checkpoints import Flush, Flushed
+from sluicemq.chain.store.message_store import Forgotten, StoreQueueDeleted
+from sluicemq.chain.store.stream_files import StoreStreamFiles
+from sluicemq.flow.credit import Grant
+from sluicemq.flow.gate import Gate
+from sluicemq.limits import (
+    GROUP_WAIT_MS,
+    RETENTION_LOOK_MS,
+    RETRY_FULL_MS,
+    SEAL_AFTER_MS,
+    STREAM_BACKLOG_BYTES,
+    STREAM_SEGMENT_BYTES,
+    STREAM_SEGMENT_MIN_BYTES,
+    UNHURRIED_GROUP_BYTES,
+)
+from sluicemq.queues.commands import COMMANDS, Down, PolicyChanged, Serve
+from sluicemq.queues.effects import Deleted, Deliver
+from sluicemq.queues.settings import settings_of
+from sluicemq.queues.stream import Stream
+from sluicemq.storage.entries import StreamFiles
+from sluicemq.storage.records import FILE_HEADER_SIZE
+from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
+from sluicemq.storage.stream_reads import StreamRead
+
+if TYPE_CHECKING:
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.effects import Effect
+    from sluicemq.storage.stream_recovery import StreamRecovery
+
+READ_LANE_STEP: Final = 2
+"""Reads of a stream are not in line behind its syncs."""
+
+
+class Hurry:
+    """Time to write what nobody waits for."""
+
+    __slots__ = ()
+
+
+class LookAtAge:
+    """Time to look whether something has become too old; only the last one sent counts."""
+
+    __slots__ = ()
+
+
+class LookAtEnd:
+    """Perhaps the stream is idle: it ended at offset `end` a while ago."""
+
+    __slots__ = ("end",)
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+
+
+class StreamShell(Queue):
+    """The shell around a stream: credit, its files, and making effects real."""
+
+    takes_addressed = False
+    machine: Stream
+
+    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
+        super().__init__(vhost, definition, queue_id)
+        broker = vhost.broker
+        self.clock = broker.world.clock
+        self.read_lane = self.lane + READ_LANE_STEP
+        self.full = Gate(self.keeper, "writes waiting for a sync")
+        self.log = StreamLog(queue_id, broker.file_id)
+        self.machine = Stream(self.title, self.log, broker.stream_cache)
+        self.hurry = False
+        """What waits has waited long enough."""
+        self.hurrying = False
+        self.flushing = False
+        """A stopping broker waits until everything is durable."""
+        self.age_look: LookAtAge | None = None
+        self.told_end = 0
+        """The journal knows that everything below this offset must be there."""
+        self.watching = False
+        """A `LookAtEnd` is on its way."""
+        self.configure(self.policy)
+
+    def recover(self, found: StreamRecovery) -> None:
+        """At the start: what is in its files, which has been settled."""
+        self.adopt(found)
+        self.told_end = self.log.next_offset
+        self.retain()
+
+    def adopt(self, found: StreamRecovery) -> None:
+        """This is its log, and durable."""
+        self.log.recovered(found.segments, found.next_offset)
+        self.machine.count()
+        self.machine.cached_from = self.log.durable_end
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        """What the arguments and this policy say holds from now on."""
+        settings = settings_of(self.definition.arguments, policy.definition if policy else {})
+        self.settings = settings
+        wanted = settings.max_segment_bytes
+        self.log.segment_bytes = max(
+            STREAM_SEGMENT_BYTES if wanted is None else wanted, STREAM_SEGMENT_MIN_BYTES
+        )
+        self.age_look = None
+        if settings.max_age_ms is not None:
+            self.age_look = LookAtAge()
+            self.clock.call_after(RETENTION_LOOK_MS, self, self.age_look)
+
+    # -- the inbox
+
+    def receive(self, message: object) -> None:
+        """Publishes over a credited link; commands from channels; jobs that come back."""
+        if isinstance(message, Enqueue):
+            self.enqueue(message)
+        elif isinstance(message, COMMANDS):
+            if isinstance(message, Down):
+                self.upstream.pop(message.channel, None)
+            self.machine.wall_ms = self.clock.wall_ms()
+            self.machine.apply(message, self.effects)
+        elif isinstance(message, StreamCommit):
+            self.written(message)
+        elif isinstance(message, StreamRead):
+            self.was_read(message)
+        elif isinstance(message, StoreStreamFiles):
+            self.files_told(message)
+        elif isinstance(message, Grant):
+            message.outflow.refill(message.amount)
+            self.machine.window_opened(message.outflow)
+        else:
+            self.receive_rare(message)
+
+    def receive_rare(self, message: object) -> None:
+        """Timers, changes of settings, the end."""
+        if isinstance(message, Hurry):
+            self.hurrying = False
+            self.hurry = True
+        elif isinstance(message, LookAtAge):
+            if message is self.age_look:
+                self.retain()
+                self.clock.call_after(RETENTION_LOOK_MS, self, message)
+        elif isinstance(message, Leaving):
+            self.leave_some()
+        elif isinstance(message, LookAtEnd):
+            self.look_at_end(message)
+        elif isinstance(message, PolicyChanged):
+            self.configure(message.policy)
+            self.retain()
+        elif isinstance(message, TryAgain):
+            if self.machine.deleted:
+                self.give_up(message.job)
+            else:
+                self.broker.world.disk.submit(message.job, self, self.lane)
+        elif isinstance(message, Flush):
+            self.flushing = True
+        elif isinstance(message, Forgotten):
+            self.forgotten = True
+            self.broker.world.disk.submit(FilesGone([], self.log.directory), self, self.lane)
+        elif isinstance(message, StreamDrop | FilesGone):
+            if message.failure is not None:
+                text = f"{self.title}: files of no use stay for now: {message.failure}"
+                self.broker.world.log.write("warning", text)
+        else:
+            super().receive(message)
+
+    def enqueue(self, message: Enqueue) -> None:
+        """A batch. Publishers get no more credit while too much waits for a sync."""
+        publish = message.publish
+        batch = publish.batch
+        count = len(batch.contents)
+        self.published += count
+        if self.machine.deleted:
+            publish.sender.post(QueueGone(self))
+        else:
+            self.upstream[publish.sender] = message.inflow
+        if self.unwelcome is None or not self.turn_away(publish, self.unwelcome):
+            self.machine.apply(publish, self.effects)
+        if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
+            self.full.shut()
+        message.inflow.settle(count, batch.size)
+
+    def turn_ended(self) -> None:
+        """Deal out what can be taken, write and read what is waited for, account the memory."""
+        machine = self.machine
+        machine.apply(Serve(), self.effects)
+        self.commit()
+        for job in machine.next_reads():
+            self.broker.world.disk.submit(job, self, self.read_lane)
+        if self.effects:
+            effects, self.effects = self.effects, []
+            self.making = iter(effects)
+            for effect in self.making:
+                self.at = effect
+                self.make_real(effect)
+            self.at = None
+        if self.flushing and not self.log.unsynced_bytes:
+            self.flushed()
+        footprint = self.log.unsynced_bytes
+        if footprint != self.accounted:
+            machine.depth.footprint = footprint
+            self.broker.memory_used(footprint - self.accounted)
+            self.accounted = footprint
+
+    def make_real(self, effect: Effect) -> None:
+        """Post it where it belongs."""
+        if isinstance(effect, Deliver):
+            self.delivered += len(effect.contents)
+        elif isinstance(effect, Deleted):
+            self.leave(effect)
+            return
+        channel: Actor | None = effect.channel  # type: ignore[union-attr]
+        if channel is not None:
+            channel.post(effect)
+
+    def crashed(self, error: Exception) -> None:
+        self.vhost.stream_crashed(self, error)
+
+    # -- the disk
+
+    def commit(self) -> None:
+        """Begin the next group, when somebody waits for it, it is large, or has waited long."""
+        log = self.log
+        if log.job is not None or not log.waiting or self.broker.store.sealed:
+            return
+        urgent = self.hurry or self.flushing or self.machine.is_waited_for
+        if not urgent and log.waiting_bytes < UNHURRIED_GROUP_BYTES:
+            if not self.hurrying:
+                self.hurrying = True
+                self.clock.call_after(GROUP_WAIT_MS, self, Hurry())
+            return
+        self.hurry = False
+        self.machine.wall_ms = self.clock.wall_ms()
+        job = self.machine.commit()
+        if job is not None:
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    def written(self, job: StreamCommit) -> None:
+        """A group is durable, or is not. After anything but a lack of space nothing is written any
+        more, and what is in it is never confirmed."""
+        if job.failure is None:
+            self.broker.has_space(job)
+            if job.is_new and not self.machine.deleted:
+                segment = job.segment
+                first = self.log.segments[0].first if self.log.segments else segment.first
+                files = StreamFiles(self.id, first, segment.first, segment.first, FILE_HEADER_SIZE)
+                self.broker.store.post(StoreStreamFiles(self, files, job, urgent=True))
+            else:
+                self.committed(job)
+        elif self.machine.deleted:
+            self.give_up(job)
+        elif job.may_be_tried_again:
+            job.failure = None
+            self.broker.no_space_for(job)
+            self.broker.store.reserve.give_up()
+            self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+        else:
+            self.broker.store.seal(str(job.failure))
+
+    def committed(self, job: StreamCommit) -> None:
+        """It is durable, and that its file must be there."""
+        self.machine.committed(job, self.effects)
+        if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
+            self.full.open()
+        self.retain()
+        self.watch_end()
+
+    def files_told(self, message: StoreStreamFiles) -> None:
+        """It is durable what must be there: go on with what waited for that."""
+        self.told_end = max(self.told_end, message.files.end)
+        job = message.job
+        if isinstance(job, StreamCommit):
+            self.committed(job)
+        elif job is not None and not self.machine.deleted:
+            self.broker.world.disk.submit(job, self, self.lane)
+
+    def stream_files(self) -> StreamFiles | None:
+        """What must be there after a restart."""
+        if isinstance(self.crash, StreamCrash):
+            return self.crash.files
+        log = self.log
+        if not log.segments:
+            return None
+        last = log.segments[-1]
+        first = log.segments[0].first
+        return StreamFiles(self.id, first, last.first, log.durable_end, last.size)
+
+    def watch_end(self) -> None:
+        """Look in a while whether the stream has fallen idle."""
+        if not self.watching and self.told_end < self.log.durable_end:
+            self.watching = True
+            self.clock.call_after(SEAL_AFTER_MS, self, LookAtEnd(self.log.durable_end))
+
+    def look_at_end(self, message: LookAtEnd) -> None:
+        """When nothing has come for a while, the journal hears where the log ends: what is damaged
+        or missing there later is no torn tail."""
+        self.watching = False
+        files = self.stream_files()
+        if message.end != self.log.durable_end:
+            self.watch_end()
+        elif files is not None and not self.machine.deleted:
+            self.broker.store.post(StoreStreamFiles(self, files, None))
+
+    def give_up(self, job: DiskJob) -> None:
+        """The stream was deleted before there was space for this."""
+        self.broker.has_space(job)
+        self.log.give_up()
+
+    def was_read(self, job: StreamRead) -> None:
+        """A reader goes on; what was found damaged is said."""
+        self.machine.was_read(job)
+        for text in self.machine.said:
+            self.broker.world.log.write("error", f"{self.title}: {text}")
+        self.machine.said.clear()
+
+    def retain(self) -> None:
+        """What is too old or too much goes, in whole segments."""
+        settings = self.settings
+        if self.machine.deleted or (settings.max_age_ms is None and not settings.has_limit):
+            return
+        self.machine.wall_ms = self.clock.wall_ms()
+        dropped = self.machine.retain(settings.max_age_ms, settings.max_length_bytes)
+        if dropped:
+            job = StreamDrop(self.log.directory, [segment.path for segment in dropped])
+            files = self.stream_files()
+            assert files is not None, "the last segment stays"
+            self.broker.store.post(StoreStreamFiles(self, files, job))
+
+    # -- ends
+
+    def flushed(self) -> None:
+        """The broker may stop."""
+        self.flushing = False
+        self.broker.store.post(Flushed(self))
+
+    def go(self, answer: Deleted) -> None:
+        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
+        until it is durable."""
+        if self.gone:  # two channels have asked at once
+            if answer.channel is not None:
+                answer.channel.post(answer)
+            return
+        self.gone = True
+        self.age_look = None
+        self.vhost.forget_queue(self)
+        for channel in self.upstream:
+            channel.post(QueueGone(self))
+        self.upstream = {}
+        self.full.open()
+        if self.flushing:
+            self.flushed()
+        self.broker.store.post(StoreQueueDeleted(self, answer))

@@ -1,0 +1,89 @@
+"""What becomes of a stream whose own code has failed: as of a classic queue (crashing.py).
+
+What it has written is in its own files. A group that was on its way to them may be there or not:
+nobody was told that it is. Whoever reads begins anew, at the offset that it asks for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sluicemq.chain.connection.severing import Step
+from sluicemq.chain.queue.crashing import Crash
+from sluicemq.queues import commands as c
+from sluicemq.storage.stream_log import StreamCommit
+from sluicemq.storage.stream_read_back import StreamReadBack
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.stream import StreamShell
+    from sluicemq.storage.entries import StreamFiles
+
+
+class StreamCrash(Crash[Any]):
+    """Of a stream. `files`: what must be there of it, for checkpoints; they wait until it is
+    known."""
+
+    queue: StreamShell
+    files: StreamFiles | None = None
+
+    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+        stream = self.queue
+        machine = stream.machine
+        cache = self.broker.stream_cache
+        return [
+            self.mark_deleted,
+            *(partial(self.take_back, effect) for effect in effects),
+            self.refuse_unwritten,
+            partial(self.receive, struck),
+            self.cancel_consumers,
+            *(partial(reader.let_go, cache) for reader in machine.readers.values()),
+            partial(cache.forget, stream.id),
+            self.let_senders_go,
+            self.give_memory_back,
+            stream.full.open,
+            stream.vhost.topology.has_changed,
+        ]
+
+    def refuse_unwritten(self) -> None:
+        """Who waits for a sync hears that he cannot count on it."""
+        receipts = self.queue.machine.receipts
+        while receipts:
+            receipt = receipts.popleft()[1]
+            self.reject(receipt.sender, receipt.first_seq, receipt.count)
+
+    def receive(self, message: object) -> None:
+        if isinstance(message, StreamCommit):
+            self.was_written(message)
+        else:
+            super().receive(message)
+
+    def was_written(self, job: StreamCommit) -> None:
+        """A group that was on its way. It is read back if it is there; for want of space it is not
+        tried again."""
+        if job.failure is None or job.may_be_tried_again:
+            self.broker.has_space(job)
+        else:
+            self.broker.store.seal(str(job.failure))
+
+    def settled(self, message: c.Settle) -> None:
+        """Only the readers would have had the credit, and they are gone."""
+
+    @property
+    def directory(self) -> str:
+        return self.queue.log.directory
+
+    def recovery(self) -> StreamReadBack:
+        return StreamReadBack(self.queue.id, self.broker.store.checkpoints.saved_cut)
+
+    def goes_on(self, job: StreamReadBack) -> None:
+        assert job.found is not None
+        self.files = job.found.files_now
+        self.queue.vhost.replace_stream(self.queue, job.found)
+        end = job.found.next_offset
+        text = f"{self.queue.title} goes on at offset {end}"
+        self.broker.world.log.write("warning", text)
+
+    def stays_down(self, job: StreamReadBack) -> None:
+        assert job.found is not None
+        self.files = job.found.files_now

@@ -1,0 +1,168 @@
+"""What a classic queue does for itself, with nobody asking: age, length, dead letters, its own end.
+
+The machine has the rules (queues/limits.py); from here come the time, the timers, and the publisher
+for its dead letters. A queue without limits has none of this but one attribute that says so.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+from weakref import ref
+
+from sluicemq.chain.queue.dead_letters import Death, Letters
+from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.limits import EXPIRY_LOOK_MS
+from sluicemq.model.batch import ADDRESSED, names_of, separate
+from sluicemq.queues.commands import ACK, Delete, Settle, Tick
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.classic import ClassicShell
+    from sluicemq.chain.republish.republisher import Republisher
+    from sluicemq.queues.effects import DeadLetter
+    from sluicemq.queues.settings import QueueSettings
+
+UNPROMISED_MAX: Final = 64
+"""Batches that were refused, whose publishers have been told so, that may wait to be dead-lettered
+before further ones are dropped instead."""
+
+
+class HeadDue:
+    """The message at the head may have expired."""
+
+    __slots__ = ("due_ms",)
+
+    def __init__(self, due_ms: int) -> None:
+        self.due_ms = due_ms
+
+
+class LookUnused:
+    """The queue may have been unused for too long."""
+
+    __slots__ = ()
+
+
+class Upkeep:
+    """Of one queue."""
+
+    def __init__(self, queue: ClassicShell) -> None:
+        self._queue = ref(queue)
+        self.clock = queue.broker.world.clock
+        self.expires_ms: int | None = None
+        self.used_ns = self.clock.now_ns()
+        """When somebody last did something that counts as use."""
+        self.looking = False
+        self.due_ms = 0
+        """When the timer for the head goes off, by the wall clock; 0: there is none."""
+        self.republisher: Republisher | None = None
+
+    @property
+    def queue(self) -> ClassicShell:
+        """Whose it is. It must not be held from here: a queue that is gone goes at once."""
+        queue = self._queue()
+        assert queue is not None, "a queue's upkeep without the queue"
+        return queue
+
+    def configure(self, settings: QueueSettings) -> None:
+        """These settings hold now; what is there may have to go at once."""
+        self.expires_ms = settings.expires_ms
+        if self.expires_ms is not None:
+            self.used()
+
+    # -- age and length
+
+    def tick(self) -> None:
+        """Tell the machine what time it is."""
+        queue = self.queue
+        queue.replicator.submit(Tick(self.clock.wall_ms()), queue.effects)
+
+    def plan(self) -> None:
+        """When to look again. A timer that goes off too early costs a turn and nothing else."""
+        limits = self.queue.machine.limits
+        if limits.more:
+            self.queue.schedule()
+            return
+        expiry_ms = limits.next_expiry()
+        if not expiry_ms:
+            return
+        if expiry_ms <= limits.now_ms:
+            return  # its body is being read, or there is no room: that wakes the queue
+        now_ms = self.clock.wall_ms()
+        due_ms = min(max(expiry_ms, now_ms), now_ms + EXPIRY_LOOK_MS)
+        if self.due_ms <= now_ms or due_ms < self.due_ms:
+            self.due_ms = due_ms
+            self.clock.call_after(due_ms - now_ms, self.queue, HeadDue(due_ms))
+
+    def head_due(self, message: HeadDue) -> None:
+        """A timer has gone off; the end of the turn looks."""
+        if message.due_ms == self.due_ms:
+            self.due_ms = 0
+
+    # -- x-expires
+
+    def used(self) -> None:
+        """A consumer came or went, something was fetched or declared again."""
+        self.used_ns = self.clock.now_ns()
+        if not self.looking and self.expires_ms is not None:
+            self.looking = True
+            self.clock.call_after(self.expires_ms, self.queue, LookUnused())
+
+    def look_unused(self) -> None:
+        """Delete the queue if nobody has used it for so long."""
+        self.looking = False
+        queue = self.queue
+        if self.expires_ms is None or queue.machine.deleted or queue.machine.consumers.count:
+            return  # the last consumer begins anew
+        left_ns = self.used_ns + self.expires_ms * 1_000_000 - self.clock.now_ns()
+        if left_ns > 0:
+            self.looking = True
+            self.clock.call_after(-(-left_ns // 1_000_000), queue, LookUnused())
+        else:
+            queue.replicator.submit(Delete(None, False, False), queue.effects)
+
+    # -- dead letters
+
+    def dead_letter(self, effect: DeadLetter) -> None:
+        """To the broker's own publisher; when all is safe it settles what the queue keeps."""
+        queue = self.queue
+        count = len(effect.contents)
+        done = None
+        if effect.lot:
+            done = Settle([(effect.lot, effect.start, effect.start + count)], ACK)
+        exchange = queue.settings.dead_letter_exchange
+        if self.republisher is None:
+            self.republisher = queue.vhost.republisher(queue, queue.title)
+        held_up = len(self.republisher.inbox) + len(self.republisher.waiting) >= UNPROMISED_MAX
+        if exchange is None or (done is None and held_up):
+            queue.broker.counters.dropped += count
+            if done is not None:
+                queue.post(done)
+            return
+        letters = self.letters(effect)
+        self.republisher.post(Republish(exchange, letters, effect.number, effect.persistent, done))
+
+    def letters(self, effect: DeadLetter) -> list[Letter]:
+        """The messages as they go on."""
+        pairs = [(effect.address, content) for content in effect.contents]
+        if effect.address == ADDRESSED:
+            pairs = [separate(content) for content in effect.contents]
+        name = self.queue.name
+        new_key = self.queue.settings.dead_letter_routing_key
+        seconds = self.clock.wall_ms() // 1000
+        letters: list[Letter] = []
+        for address, some in groupby(pairs, address_of):
+            death = Death(name, effect.reason, seconds, *names_of(address), new_key)
+            rewritten = Letters(death)
+            letters += [rewritten.letter(content) for _, content in some]
+        return letters
+
+    def close(self) -> None:
+        """The queue is gone; what is under way arrives."""
+        if self.republisher is not None:
+            self.republisher.post(SourceGone())
+            self.republisher = None
+
+
+def address_of(pair: tuple[bytes, bytes]) -> bytes:
+    """Sort key."""
+    return pair[0]

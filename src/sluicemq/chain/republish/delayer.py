@@ -1,0 +1,307 @@
+"""holding queue ---everything---> DELAYER ---what is due---> republisher.
+
+An exchange of type x-delayed-message has a queue of its own that no client sees
+(routing/delayed.py). Publishes are stored, confirmed and recovered there as in any queue; only
+their contents begin with the time, in milliseconds since the epoch, at which they are due. The
+delayer consumes that queue: it keeps in mind when each message is due, and no more, and gives the
+message back to the queue when it is; what the queue then delivers is published to the exchange, and
+acknowledged when it is safe in the queues it went to. So nothing is lost when the broker is killed;
+what had just been republished may come twice.
+
+Bounds: a message that waits is a few numbers here, and in the queue what an unacknowledged one is
+(large bodies leave RAM when it gets tight, and the memory alarm counts the rest). Of those that are
+due at most DUE_MESSAGES_MAX are given back at a time, and the window of deliveries bounds their
+bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.amqp import fields as f
+from sluicemq.amqp.properties import BasicProperties, headers_of, with_headers
+from sluicemq.amqp.types import decode_label, encode_value
+from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.message_kinds import kind_of, properties_of, with_properties
+from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.poison import PLAIN, Place, unmanageable
+from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.chain.republish.republisher import Republisher
+from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.prefetch import Limiter, Prefetch
+from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
+from sluicemq.model.batch import Batch, size_of
+from sluicemq.queues.commands import ACK, REQUEUE, Consume, Publish, Settle
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.effects import Cancelled, Consumed, Deliver
+from sluicemq.routing.delayed import DELAY, delay_ms
+
+if TYPE_CHECKING:
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.storage.quarantine import Wanted
+    from sluicemq.storage.queue_index import QueueIndex
+
+DUE: Final = struct.Struct(">Q")
+"""Before each content."""
+DUE_COST: Final = DELIVERY_WINDOW // 2
+"""Of the window: when so much that is due is here, it goes on its way before the rest has come."""
+Part = tuple[int, int, int]
+"""As in Settle: lot, start, end."""
+
+
+class Look:
+    """Something may be due."""
+
+    __slots__ = ("at_ms",)
+
+    def __init__(self, at_ms: int) -> None:
+        self.at_ms = at_ms
+
+
+class Safe:
+    """From the republisher: these are in the queues they were routed to. `cost` is what they took
+    of the window."""
+
+    __slots__ = ("cost", "parts")
+
+    def __init__(self, parts: list[Part], cost: int) -> None:
+        self.parts = parts
+        self.cost = cost
+
+
+class HoldingQueue(ClassicShell):
+    """The messages of one exchange that are not due yet. No policy is about it."""
+
+    takes_addressed = False
+    prefix_bytes = DUE.size
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        definition: QueueDefinition,
+        queue_id: int,
+        index: QueueIndex,
+        exchange: str,
+    ) -> None:
+        super().__init__(vhost, definition, queue_id, index)
+        self.title = f"the delayed messages of exchange '{exchange}' in vhost '{vhost.name}'"
+        self.exchange = exchange
+        self.delayer = Delayer(self, exchange)
+
+    def configure(self, policy: EffectivePolicy | None) -> None:
+        super().configure(None)
+
+    def suspected(self) -> list[Place | Wanted]:
+        return [*super().suspected(), *self.delayer.suspected()]
+
+    def take_in(self, publish: Publish) -> None:
+        """As any queue, but messages are dated before they are stored."""
+        now_ms = self.broker.world.clock.wall_ms()
+        batch = dated(publish.batch, now_ms)
+        super().take_in(Publish(batch, publish.sender, publish.first_seq))
+
+
+def dated(batch: Batch, now_ms: int) -> Batch:
+    """The same messages, each with the time before it at which it is due."""
+    known: dict[bytes, bytes] = {}
+    contents: list[bytes] = []
+    for content in batch.contents:
+        raw = properties_of(content)
+        due = known.get(raw)
+        if due is None:
+            headers = BasicProperties.decode(raw).headers
+            due = known[raw] = DUE.pack(now_ms + delay_ms(headers))
+        contents.append(due + content)
+    return Batch(
+        batch.address,
+        contents,
+        size_of(contents, batch.even),
+        batch.even,
+        batch.persistent,
+        batch.number,
+        batch.copies,
+        batch.first_id,
+    )
+
+
+class Due(NamedTuple):
+    """A message whose time has come. In order of time, then as they came from the queue."""
+
+    due_ms: int
+    serial: int
+    part: Part
+    cost: int
+    deliver: Deliver
+    content: bytes
+
+
+class Delayer(FlowActor):
+    """The one consumer of a holding queue."""
+
+    kind = "delayer"
+    is_vital = False
+
+    def __init__(self, queue: HoldingQueue, exchange: str) -> None:
+        broker = queue.broker
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.clock = broker.world.clock
+        self.queue = queue
+        self.exchange = exchange
+        self.name = f"delayed messages of exchange {exchange}"
+        self.deliveries = GateKeeper(broker.world.clock)
+        window, self.inflow = broker.link_deliveries(queue, self)
+        self.republisher = Republisher(queue.vhost, self, self.name)
+        self.waiting: list[tuple[int, int, int]] = []
+        """A heap: when a message is due, its lot, its place there."""
+        self.returning = 0
+        """Messages given back to the queue, which it will deliver again."""
+        self.gave_back_ms = 0
+        self.due: list[Due] = []
+        self.due_cost = 0
+        self.republishing: list[Due] = []
+        """What is being handed to the republisher."""
+        self.serial = 0
+        self.looks_at_ms = 0
+        """When the next Look comes; 0: there is none under way. Later ones count no more."""
+        self.gone = False
+        consumer = Consumer(self, "", False, True, 0, Prefetch(0), Limiter(), window, {})
+        queue.post(Consume(consumer))
+
+    def receive(self, message: object) -> None:
+        """Deliveries of the queue; the clock; what is safe; grants."""
+        if isinstance(message, Deliver):
+            self.take(message)
+        elif isinstance(message, Look):
+            if message.at_ms == self.looks_at_ms:
+                self.looks_at_ms = 0
+        elif isinstance(message, Safe):
+            self.inflow.settle(message.cost)
+            self.queue.post(Settle(message.parts, ACK))
+        elif isinstance(message, Cancelled):
+            self.close()
+        elif not isinstance(message, Consumed):
+            super().receive(message)
+
+    def take(self, deliver: Deliver) -> None:
+        """Remember when these are due, or keep what is due already."""
+        now_ms = self.clock.wall_ms()
+        count = len(deliver.contents)
+        cost_each = deliver.cost // count
+        kept_cost = 0
+        if deliver.redelivered:
+            self.returning = max(0, self.returning - count)
+        for index, content in enumerate(deliver.contents):
+            due_ms: int = DUE.unpack_from(content)[0]
+            if due_ms <= now_ms:
+                part = (deliver.lot, index, index + 1)
+                self.serial += 1
+                self.due.append(Due(due_ms, self.serial, part, cost_each, deliver, content))
+                kept_cost += cost_each
+            else:
+                heappush(self.waiting, (due_ms, deliver.lot, index))
+        self.due_cost += kept_cost
+        self.inflow.settle(deliver.cost - kept_cost)
+
+    def turn_ended(self) -> None:
+        """Republish what is due, once all of it is here; then give back what is due next, or ask to
+        be woken."""
+        if self.gone:
+            return
+        now_ms = self.clock.wall_ms()
+        if self.returning and now_ms - self.gave_back_ms >= DELAY_LOOK_MS:
+            self.returning = 0  # what has not come in all that time is lost: nobody waits for it
+        if self.due and (not self.returning or self.due_cost >= DUE_COST):
+            self.republish()
+        if not self.returning:
+            self.give_back(now_ms)
+        if self.returning:
+            self.wake_at(now_ms + DELAY_LOOK_MS, now_ms)
+        elif self.waiting:
+            self.wake_at(self.waiting[0][0], now_ms)
+
+    def give_back(self, now_ms: int) -> None:
+        """What is due goes back to the queue, and comes from there with its contents."""
+        waiting = self.waiting
+        parts: list[Part] = []
+        while waiting and waiting[0][0] <= now_ms and len(parts) < DUE_MESSAGES_MAX:
+            _, lot, index = heappop(waiting)
+            parts.append((lot, index, index + 1))
+        if parts:
+            self.returning = len(parts)
+            self.gave_back_ms = now_ms
+            self.queue.post(Settle(parts, REQUEUE))
+
+    def wake_at(self, due_ms: int, now_ms: int) -> None:
+        """Look again then, or sooner: the clock may be set."""
+        due_ms = min(due_ms, now_ms + DELAY_LOOK_MS)
+        if not self.looks_at_ms or due_ms < self.looks_at_ms:
+            self.looks_at_ms = due_ms
+            self.clock.call_after(due_ms - now_ms, self, Look(due_ms))
+
+    def republish(self) -> None:
+        """In order of time. Those in a row that are of one kind go together."""
+        due = self.republishing = sorted(self.due)
+        self.due = []
+        self.due_cost = 0
+        for (persistent, ttl_ms, number), some in groupby(due, key=kind_and_number):
+            same = list(some)
+            safe = Safe([each.part for each in same], sum(each.cost for each in same))
+            letters = list(map(letter_of, same))
+            self.republisher.post(
+                Republish(self.exchange, letters, number, persistent, safe, ttl_ms)
+            )
+        self.republishing = []
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages of which no letters can be made, or that cannot be routed."""
+        found = self.republisher.suspected()
+        due = self.republishing
+        if due:
+            plain = due[0]._replace(content=DUE.pack(0) + PLAIN)
+            found += [due[each].part[:2] for each in unmanageable(lettered, due, plain)]
+        return found
+
+    def faulted(self, error: Exception) -> None:
+        """As one in its queue."""
+        self.go_deaf()
+        self.close()
+        self.queue.faulted(error)
+
+    def close(self) -> None:
+        """The exchange is deleted, and its messages with it."""
+        self.gone = True
+        self.waiting.clear()
+        self.due.clear()
+        self.inflow.detach()
+        self.republisher.post(SourceGone())
+
+
+def kind_and_number(due: Due) -> tuple[bool, int | None, int]:
+    """What messages must have in common to be republished together."""
+    kind = kind_of(properties_of(due.content[DUE.size :]), None)
+    return kind.persistent, kind.ttl_ms, due.deliver.number
+
+
+def lettered(due: Due) -> object:
+    """All that is done with a message that is due."""
+    return kind_and_number(due), letter_of(due)
+
+
+def letter_of(due: Due) -> Letter:
+    """As it goes to the exchange again: with its delay negative, which is none."""
+    content = due.content[DUE.size :]
+    raw = properties_of(content)
+    delay = delay_ms(BasicProperties.decode(raw).headers)
+    table = f.fields_of(headers_of(raw))
+    if delay:
+        table = f.replaced(table, DELAY.encode(), encode_value(-delay))
+    address = due.deliver.address
+    key, _ = decode_label(address, 1 + address[0], len(address))
+    kind = kind_of(raw, None)
+    content = with_properties(content, with_headers(raw, f.table_of(table)))
+    return Letter(content, (key, *kind.copies), priority=kind.priority)

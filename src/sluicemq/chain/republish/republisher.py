@@ -1,0 +1,304 @@
+"""source ---messages---> REPUBLISHER ---batches---> queues: publishing by the broker itself.
+
+Dead letters and delayed messages stay where they are until every queue they are routed to has made
+them safe; then the source hears of it, and may let them go. So nothing is lost when the broker is
+killed in between, but what had arrived already comes a second time.
+
+A message that a queue refuses (reject-publish) is offered to it again after a while. What is under
+way is bounded by the source, which hands over no more than a certain amount that is not answered;
+links to queues have credit as those of channels do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
+from sluicemq.chain.channel.publishing import TARGET_WORK, TARGETS_MAX
+from sluicemq.chain.connection.severing import take
+from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.message_kinds import properties_of
+from sluicemq.chain.queue.poison import PLAIN, places_in, unmanageable
+from sluicemq.chain.queue.queue import Enqueue, QueueGone
+from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.limits import RETRY_REFUSED_MS
+from sluicemq.model.batch import Batch, part_of, size_of
+from sluicemq.queues.commands import Down, Publish
+from sluicemq.queues.effects import Confirm, Rejected
+from sluicemq.routing.message import Message, TakesLong
+from sluicemq.text import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.kernel.actor import Actor
+
+Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
+"""Queues, routing key, priority, and whether the bodies belong into the message store."""
+
+
+class Sent:
+    """A batch on its way to one queue; `left` messages are not answered."""
+
+    __slots__ = ("batch", "left", "queue", "republish")
+
+    def __init__(self, republish: Republish, batch: Batch, queue: Queue) -> None:
+        self.republish = republish
+        self.batch = batch
+        self.queue = queue
+        self.left = len(batch.contents)
+
+
+class OfferAgain:
+    """A while has passed: what was refused may be taken now."""
+
+    __slots__ = ()
+
+
+class Republisher(FlowActor):
+    """One for each source."""
+
+    kind = "republisher"
+    is_vital = False
+    keeper: ActorKeeper
+
+    def __init__(self, vhost: VirtualHost, source: Actor, name: str) -> None:
+        broker = vhost.broker
+        super().__init__(broker.scheduler, broker.world.clock)
+        self.keeper = ActorKeeper(broker.world.clock, self)
+        self.broker = broker
+        self.vhost = vhost
+        self.source = source
+        self.name = name
+        self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.waiting: deque[Republish] = deque()
+        self.sent: dict[int, Sent] = {}
+        """By the sequence number of the first message."""
+        self.refused: list[Sent] = []
+        self.next_seq = 1
+        self.ending = False
+        self.publishing: Republish | None = None
+        """What is being published."""
+
+    def receive(self, message: object) -> None:
+        """Messages from the source; answers of queues; grants."""
+        if isinstance(message, Republish):
+            self.waiting.append(message)
+        elif isinstance(message, Confirm):
+            self.answered(message.first_seq, message.count)
+        elif isinstance(message, Rejected):
+            self.refuse(message)
+        elif isinstance(message, QueueGone):
+            self.forget(message.queue)
+        elif isinstance(message, OfferAgain):
+            self.offer_again()
+        elif isinstance(message, SourceGone):
+            self.ending = True
+        else:
+            super().receive(message)
+
+    def flow_resumed(self) -> None:
+        self.schedule()
+
+    def turn_ended(self) -> None:
+        """As far as credit goes, and in pieces."""
+        if self.underway is None and self.waiting and not self.keeper.gates_shut:
+            self.begin(self.publish_waiting())
+        if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
+            self.close()
+
+    def publish_waiting(self) -> Iterator[int]:
+        """One after the other."""
+        while self.waiting and not self.keeper.gates_shut:
+            yield from self.publish(self.waiting.popleft())
+
+    def publish(self, republish: Republish) -> Iterator[int]:
+        """Route each message; those in a row that go the same way by the same key are a batch."""
+        republish.open += 1
+        self.publishing = republish
+        contents: list[bytes] = []
+        common: Way | None = None
+        for letter in republish.letters:
+            way = yield from self.way_in_pieces(republish.exchange, letter)
+            if way != common and common is not None:
+                yield from self.send(republish, common, contents)
+                contents = []
+            common = way
+            contents.append(letter.content)
+        if common is not None:
+            yield from self.send(republish, common, contents)
+        self.publishing = None
+        self.settled(republish)
+
+    def way_in_pieces(self, exchange: str, letter: Letter) -> Generator[int, None, Way]:
+        """The same as `way`."""
+        message = self.message(letter)
+        message.is_hasty = True
+        try:
+            names = self.route(exchange, message)
+        except TakesLong:
+            names = yield from self.search(exchange, message)
+        yield len(names) + message.work
+        return self.way_by(names, letter)
+
+    def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
+        """The same as `route`."""
+        try:
+            return (yield from self.vhost.topology.search(exchange, message))
+        except Malformed:
+            return ()
+
+    def way(self, exchange: str, letter: Letter) -> Way:
+        """Letters with the same may be in one batch."""
+        return self.way_by(self.route(exchange, self.message(letter)), letter)
+
+    def way_by(self, names: tuple[str, ...], letter: Letter) -> Way:
+        """To these queues, without those to which the letter must not go."""
+        if letter.banned:
+            names = tuple(name for name in names if name not in letter.banned)
+        large = len(letter.content) >= self.broker.large_from_bytes
+        return names, letter.keys[0], letter.priority, large
+
+    def message(self, letter: Letter) -> Message:
+        """What exchanges may know of it."""
+        return Message(letter.keys, properties_of(letter.content), self.broker.world.dice.below)
+
+    def route(self, exchange: str, message: Message) -> tuple[str, ...]:
+        """The queues a message goes to; none when the exchange is not there."""
+        topology = self.vhost.topology
+        if exchange and exchange not in topology.exchanges:
+            return ()
+        try:
+            return topology.route_message(exchange, message)
+        except Malformed:  # of what a headers exchange would have to read
+            return ()
+
+    def send(self, republish: Republish, way: Way, contents: list[bytes]) -> Iterator[int]:
+        """One batch to its queues, some at a time; those that have gone meanwhile are left out. A
+        key that a policy or an argument has made too long for AMQP is cut, once it has led
+        there."""
+        names, key, priority, large = way
+        known = self.vhost.queues
+        found = [known.get(name) or known.holding.get(name) for name in names]
+        queues = [queue for queue in found if queue is not None]
+        if not queues:
+            return
+        count = len(contents)
+        size = size_of(contents, False)
+        batch = Batch(
+            encode_shortstr(republish.exchange) + encode_shortstr(cut(key, SHORTSTR_MAX)),
+            contents,
+            size,
+            len(set(map(len, contents))) == 1,
+            republish.persistent,
+            republish.number,
+            len(queues),
+            self.broker.message_ids(count) if large else 0,
+            republish.ttl_ms,
+            priority,
+        )
+        for at in range(0, len(queues), TARGETS_MAX):
+            some = queues[at : at + TARGETS_MAX]
+            for queue in some:
+                self.offer(republish, batch, queue)
+            yield TARGET_WORK * len(some)
+
+    def offer(self, republish: Republish, batch: Batch, queue: Queue) -> None:
+        """To one queue, which has a sequence of its own for it."""
+        count = len(batch.contents)
+        first_seq = self.next_seq
+        self.next_seq += count
+        self.sent[first_seq] = Sent(republish, batch, queue)
+        republish.open += 1
+        outflow, inflow = self.link(queue)
+        outflow.spend(count)
+        queue.post(Enqueue(Publish(batch, self, first_seq), inflow))
+
+    def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
+        """The one link to that queue."""
+        halves = self.links.get(queue)
+        if halves is None:
+            halves = self.links[queue] = self.broker.link_to_queue(self, queue)
+        return halves
+
+    def faulted(self, error: Exception) -> None:
+        """As one in its source, which has what was under way."""
+        self.go_deaf()
+        take(self, [self.close])
+        self.source.faulted(error)
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages of the source that cannot be routed."""
+        republish = self.publishing
+        if republish is None or republish.done is None:
+            return []
+        way_of = partial(self.way, republish.exchange)
+        places = places_in(republish.done.parts)
+        found = unmanageable(way_of, republish.letters, Letter(PLAIN, ("",)))
+        return [places[each] for each in found]
+
+    # -- answers
+
+    def answered(self, first_seq: int, count: int) -> None:
+        """So many are safe in one queue, or wait to be offered to it again."""
+        sent = self.sent[first_seq]
+        sent.left -= count
+        assert sent.left >= 0
+        if not sent.left:
+            del self.sent[first_seq]
+            self.settled(sent.republish)
+
+    def settled(self, republish: Republish) -> None:
+        """One thing less to wait for."""
+        republish.open -= 1
+        if not republish.open and republish.done is not None:
+            self.source.post(republish.done)
+
+    def refuse(self, answer: Rejected) -> None:
+        """The queue is full: these are kept, and offered to it again."""
+        sent = self.sent[answer.first_seq]
+        part = part_of(sent.batch, answer.offset, answer.offset + answer.count)
+        self.keep_for_later(Sent(sent.republish, part, sent.queue))
+        sent.republish.open += 1
+        self.answered(answer.first_seq, answer.count)
+
+    def keep_for_later(self, sent: Sent) -> None:
+        """It is offered again after a while."""
+        if not self.refused:
+            self.broker.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
+        self.refused.append(sent)
+
+    def offer_again(self) -> None:
+        """What was refused, unless its queue is gone."""
+        refused = self.refused
+        self.refused = []
+        for each in refused:
+            queue = each.queue.latest
+            if queue.crash is not None and not queue.gone:
+                self.keep_for_later(each)
+                continue
+            if not queue.machine.deleted:
+                self.offer(each.republish, each.batch, queue)
+            self.settled(each.republish)
+
+    def forget(self, queue: Queue) -> None:
+        """A queue was deleted: it holds up nobody. What it had not answered it answers."""
+        halves = self.links.pop(queue, None)
+        if halves is not None:
+            for half in halves:
+                half.detach()
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+        for queue, halves in self.links.items():
+            for half in halves:
+                half.detach()
+            queue.post(Down(self))
+        self.links = {}
+        self.keeper.release()

@@ -1,0 +1,1 @@
+"""queue ---write---> MESSAGE STORE: group commit of the journal, and checkpoints."""

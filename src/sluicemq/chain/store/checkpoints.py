@@ -1,0 +1,379 @@
+"""Checkpoints: how old journal files become unnecessary.
+
+    rotate   the journal begins file c; files before c - 1 are to go
+    flush    queues with something in those files write what is alive and not in a segment yet
+    look     at each queue that has changed: its state; its segment files are synced, each in the
+             lane of its queue; then at the files of streams, then at the definitions
+    wait     until the journal has all that was seen: what has left a queue may have made room for
+             something that is only on its way to the journal
+    save     the checkpoint says what is durable where
+    delete   journal files that neither this checkpoint nor the one before needs
+
+All of that in pieces, for there may be very many queues. So their states are not of one moment:
+each has at least what the files before c - 1 have of its queue, and what came later is in those
+that stay, which are replayed over it. The definitions are of one moment, behind all states.
+
+One at a time; when the journal has rotated meanwhile, the next one begins at once. The last one of
+a broker's life flushes everything and says that it is clean.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
+from sluicemq.storage.journal import DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluicemq.chain.queue.classic import ClassicShell
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.storage.entries import StreamFiles
+    from sluicemq.storage.recovered_queue import RecoveredQueue
+
+EVERYTHING = 1 << 62
+"""A position behind all others."""
+
+MARK_WORK: Final = 1
+TELL_WORK: Final = 4
+LOOK_WORK: Final = 10
+DEFINITIONS_WORK: Final = 200
+"""Units of work of a piece."""
+
+
+class Flush:
+    """To a queue: write what is alive below position `upto` into segments; answer `Flushed`."""
+
+    __slots__ = ("upto",)
+
+    def __init__(self, upto: int) -> None:
+        self.upto = upto
+
+
+class Flushed:
+    """From a queue: done, or the queue is deleted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+
+
+class Durable:
+    """To the message store, which gives it back to `asker` when all that was posted there before
+    is durable. Never, if the storage fails."""
+
+    __slots__ = ("asker",)
+
+    def __init__(self, asker: Actor) -> None:
+        self.asker = asker
+
+
+class SegmentSync(DiskJob):
+    """Makes segment files of one queue durable."""
+
+    def __init__(self, directory: str, paths: list[str], lane: int) -> None:
+        self.directory = directory
+        self.paths = paths
+        self.lane = lane
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            if files.size(path) >= 0:  # it may have been deleted since
+                files.sync(path)
+        files.sync_directory(self.directory)
+
+
+class JournalPruned(DiskJob):
+    """Deletes files of the journal, the oldest first."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self.paths = paths
+
+    def run(self, files: Files) -> None:
+        for path in self.paths:
+            files.delete(path)
+        if self.paths:
+            files.sync_directory(DIRECTORY)
+
+
+class CheckpointSaved(JournalPruned):
+    """Writes a checkpoint, then deletes what it makes unnecessary."""
+
+    def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
+        super().__init__(journal)
+        self.checkpoint = checkpoint
+        self.states = states
+
+    def run(self, files: Files) -> None:
+        write_checkpoint(files, self.checkpoint, self.states)
+        super().run(files)
+
+
+class Checkpoints(Actor):
+    """The procedure, for one message store."""
+
+    def __init__(self, store: MessageStore) -> None:
+        super().__init__(store.scheduler)
+        self.store = store
+        self.number = 0
+        self.node_id = b""
+        self.count = 0
+        self.cut = 0
+        """The journal file that the checkpoint under way begins at; 0: none is under way."""
+        self.saved_cut = 0
+        """That of the last one."""
+        self.flushing: dict[Queue, None] = {}
+        self.telling = False
+        """Not all queues that have something to flush know it yet."""
+        self.again = False
+        """While it looked a queue has had a fault: what was seen of that does not do."""
+        self.looked = False
+        """All was seen, and the journal has it."""
+        self.syncing = 0
+        """Jobs under way."""
+        self.touched: dict[ClassicShell, None] = {}
+        """Queues that have changed since they were looked at."""
+        self.held: dict[Queue, None] = {}
+        """Queues that are being read back after a fault."""
+        self.states: dict[int, bytes] = {}
+        """Of all durable queues, as they were last seen."""
+        self.streams: list[StreamFiles] = []
+        """Of all streams, likewise."""
+        self.definitions = b""
+        self.seen_sequence = 0
+        """Of the journal's last group before it began to look."""
+        self.closing = False
+        self.closed = False
+
+    def touch(self, queue: ClassicShell) -> None:
+        """Its state is not what was last seen of it; of a deleted one nothing is said."""
+        if not queue.machine.deleted:
+            self.touched[queue] = None
+
+    def forget(self, queue: ClassicShell) -> None:
+        """It is deleted: the next one says nothing of it."""
+        self.touched.pop(queue, None)
+
+    def hold(self, queue: Queue) -> None:
+        """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
+        has been read back, but for one that has been looked for already."""
+        self.held[queue] = None
+        self.again = True
+        if self.telling or self.flushing:
+            self.flushing[queue] = None
+
+    def keep(self, queue: ClassicShell, found: RecoveredQueue) -> None:
+        """It was read back and does not change any more."""
+        marks = [*found.higher.values()]
+        self.states[queue.id] = encode_queue_state(
+            QueueState(
+                queue.id,
+                found.next_position,
+                found.delivered,
+                found.index.states(),
+                found.size,
+                marks,
+            )
+        )
+
+    def release(self, queue: Queue) -> None:
+        """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
+        self.held.pop(queue, None)
+
+    def rotated(self) -> None:
+        """The journal has rotated. Two files stay as they are."""
+        store = self.store
+        cut = store.journal.number - 1
+        if self.cut or store.sealed or cut <= max(self.saved_cut, store.journal.first):
+            return
+        self._start(cut, store.journal.marks_before(cut))
+
+    def close(self) -> None:
+        """The broker stops, and everybody has left: flush everything."""
+        self.closing = True
+        self.store.group.urgent = True
+        self.store.schedule()
+
+    def close_when_idle(self) -> None:
+        """At the end of each turn of the store while the broker is closing."""
+        store = self.store
+        if self.closed:
+            return
+        if store.sealed:
+            self.closed = True
+        elif not self.cut and store.commit is None and store.group.is_empty():
+            queues = store.broker.durable_queues
+            marks = dict.fromkeys(queues, EVERYTHING)
+            store.journal.next_file()  # should something come after that, it is in there
+            self._start(store.journal.number, [marks])
+
+    def _start(self, cut: int, marks: Iterable[dict[int, int]]) -> None:
+        """`marks`: what has to be flushed, as Journal.marks has it of a file."""
+        self.cut = cut
+        self.flushing.update(dict.fromkeys(self.held))
+        self.telling = True
+        self.begin(self._tell(marks))
+
+    def _tell(self, marks: Iterable[dict[int, int]]) -> Iterator[int]:
+        """Have the queues flush; a piece is one of them."""
+        ends: dict[int, int] = {}
+        for each in marks:
+            for queue_id, upto in each.items():
+                ends[queue_id] = max(upto, ends.get(queue_id, 0))
+                yield MARK_WORK
+        queues = self.store.broker.durable_queues
+        for queue_id, upto in ends.items():
+            queue = queues.get(queue_id)
+            if queue is not None and upto:
+                self.flushing[queue] = None
+                queue.post(Flush(upto))
+                yield TELL_WORK
+        self.telling = False
+        if not self.flushing:
+            yield from self._look()
+
+    def flushed(self, message: Flushed) -> None:
+        """One queue less to wait for."""
+        was_last = self.flushing.pop(message.queue, self) is None and not self.flushing
+        if was_last and not self.telling:
+            self.begin(self._look())
+
+    def _look(self) -> Iterator[int]:
+        """See what is there, and have it made durable. If a queue has a fault meanwhile, look once
+        more when that is read back."""
+        store = self.store
+        idle = store.commit is None and store.group.is_empty()
+        self.seen_sequence = store.journal.sequence if idle else 0
+        self.again = True
+        while self.again:
+            self.again = False
+            for work in chain(self._see_queues(), self._see_streams()):
+                yield work
+                if store.sealed:
+                    return  # the one before goes on to count
+            if self.held:
+                self.flushing.update(dict.fromkeys(self.held))
+                return
+        pieces = []
+        for piece in store.broker.definitions.pieces():
+            pieces.append(piece)
+            yield DEFINITIONS_WORK
+        self.definitions = b"".join(pieces)
+        store.post(Durable(self))
+
+    def _see_queues(self) -> Iterator[int]:
+        """The states of those that have changed before it began; later ones are for the next
+        checkpoint. A piece is one of them."""
+        for queue in [*self.touched]:
+            if self.touched.pop(queue, self) is not None:
+                continue  # it was deleted meanwhile, or has had a fault
+            if queue.machine.deleted or not queue.definition.durable:
+                continue
+            self.states[queue.id] = encode_queue_state(state_of(queue))
+            index = queue.machine.backing.index
+            paths = index.take_dirty()
+            if paths:
+                self.syncing += 1
+                self.store.submit(SegmentSync(index.directory, paths, queue.lane))
+            yield LOOK_WORK + LOOK_WORK * len(paths)
+        durable = self.store.broker.durable_queues
+        for queue_id in [*self.states]:
+            if queue_id not in durable:
+                del self.states[queue_id]
+            yield MARK_WORK
+
+    def _see_streams(self) -> Iterator[int]:
+        """The files of all of them. A piece is one queue."""
+        self.streams = []
+        for queue in [*self.store.broker.durable_queues.values()]:
+            files = queue.stream_files()
+            if files is not None:
+                self.streams.append(files)
+            yield MARK_WORK
+
+    def _leave_out_what_is_saved(self) -> None:
+        """When the broker stops, its streams have written to the journal while they were flushed;
+        all of that was seen, so the journal may go."""
+        store = self.store
+        journal = store.journal
+        idle = store.commit is None and store.group.is_empty()
+        idle = idle and journal.sequence == self.seen_sequence
+        is_last = self.closing and self.cut == journal.number
+        if is_last and idle and journal.offset and not journal.marks[journal.number]:
+            journal.next_file()
+            self.cut = journal.number
+
+    def receive(self, message: object) -> None:
+        """The journal has what was seen."""
+        assert isinstance(message, Durable)
+        self.looked = True
+        self._leave_out_what_is_saved()
+        self._save_if_durable()
+
+    def synced(self) -> None:
+        """One job less to wait for."""
+        self.syncing -= 1
+        self._save_if_durable()
+
+    def make_room(self) -> None:
+        """The journal has no space for a group, perhaps the one that a checkpoint waits for. Files
+        that would go with that one go before it: the last one does not need them, and the one
+        before it is for the case that the last is damaged."""
+        if self.cut:
+            paths = self.store.journal.files_before(self.saved_cut)
+            if paths:
+                self.store.submit(JournalPruned(paths))
+
+    def _save_if_durable(self) -> None:
+        """Write the checkpoint, when nothing is in its way any more."""
+        store = self.store
+        if self.syncing or not self.looked or store.sealed:
+            return
+        self.looked = False
+        self.number += 1
+        checkpoint = Checkpoint(
+            self.number,
+            self.closing and self.cut == store.journal.number,
+            self.cut,
+            store.broker.next_message_id,
+            store.broker.next_queue_id,
+            self.node_id,
+            self.definitions,
+            [],
+            store.broker.entry_count,
+            self.streams,
+        )
+        paths = store.journal.files_before(self.saved_cut)
+        store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))
+
+    def saved(self, job: CheckpointSaved) -> None:
+        """It counts from now on."""
+        self.count += 1
+        self.saved_cut = job.checkpoint.journal_first
+        self.store.journal.forget_before(self.saved_cut)
+        self.cut = 0
+        if job.checkpoint.clean:
+            self.closed = True
+        elif not self.closing:
+            self.rotated()
+
+
+def state_of(queue: ClassicShell) -> QueueState:
+    """What a checkpoint says about a queue, when the journal has all that the queue has said."""
+    machine = queue.machine
+    depth = machine.depth
+    mark, *others = machine.marks()
+    return QueueState(
+        queue.id,
+        mark.next,
+        mark.delivered,
+        machine.backing.index.states(),
+        depth.ready_bytes + depth.unacked_bytes,
+        others,
+    )
