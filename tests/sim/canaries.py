@@ -20,7 +20,8 @@ from sluicemq.chain.queue.upkeep import Upkeep
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.delayer import Delayer
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.message_store import MessageStore, StoreWrite
+from sluicemq.chain.store.message_store import MessageStore
+from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.chain.writer import Writer
 from sluicemq.flow import confirms
 from sluicemq.flow.alarm import AlarmBoard

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.store.message_store import StoreDefinition
+from sluicemq.chain.store.messages import StoreDefinition
 from sluicemq.model.definitions import (
     EXCHANGE,
     RESERVED_PREFIX,

@@ -13,8 +13,7 @@ from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.queue.stream_crashing import StreamCrash
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.message_store import StoreDefinition
-from sluicemq.chain.store.stream_files import StoreStreamFiles
+from sluicemq.chain.store.messages import StoreDefinition, StoreStreamFiles
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import QUEUE, STREAM, Destination, QueueDefinition
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of

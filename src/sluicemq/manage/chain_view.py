@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Enqueue
-from sluicemq.chain.store.message_store import StoreWrite
+from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sluicemq.chain.store.message_store import Defined, StoreDefinition
+from sluicemq.chain.store.messages import Defined, StoreDefinition
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given

@@ -42,7 +42,7 @@ from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.message_store import StorePaged, StoreWrite
+from sluicemq.chain.store.messages import StorePaged, StoreWrite
 from sluicemq.chain.writer import FRAMES_BYTES, Frames
 from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant

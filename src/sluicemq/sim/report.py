@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.queue.queue import Enqueue
-from sluicemq.chain.store.message_store import StoreWrite
+from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
 from sluicemq.sim.world import MS
 

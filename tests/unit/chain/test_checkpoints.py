@@ -16,7 +16,7 @@ from sluicemq.amqp.connection import Acks
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.store.checkpoints import Checkpoints
-from sluicemq.chain.store.message_store import Flushed, StoreWrite
+from sluicemq.chain.store.messages import Flushed, StoreWrite
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob

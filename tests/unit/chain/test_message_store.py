@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.store.message_store import (
-    MESSAGES_LANE,
+from sluicemq.chain.store.message_store import MESSAGES_LANE, Hurry
+from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
     Defined,
     Forgotten,
-    Hurry,
     StoreDefinition,
     StorePaged,
     StoreQueueDeleted,

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sluicemq.amqp.methods import ExchangeDeclare, QueueDeclare
-from sluicemq.chain.store.message_store import StoreDefinition
+from sluicemq.chain.store.messages import StoreDefinition
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.manage.command import UNAVAILABLE
 from sluicemq.model.durable import DurableDefinitions

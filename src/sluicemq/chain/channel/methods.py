@@ -18,7 +18,7 @@ from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE, ReplyConsumer, listene
 from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.channel.unacked import Undoable
-from sluicemq.chain.store.message_store import Defined, StoreDefinition
+from sluicemq.chain.store.messages import Defined, StoreDefinition
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.prefetch import Prefetch
 from sluicemq.model.arguments import type_name

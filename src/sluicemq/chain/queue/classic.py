@@ -9,10 +9,11 @@ from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
 from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
 from sluicemq.chain.queue.upkeep import HeadDue, LookUnused, Upkeep
-from sluicemq.chain.store.checkpoints import Flush, Flushed
-from sluicemq.chain.store.message_store import (
+from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
+    Flush,
+    Flushed,
     Forgotten,
     StorePaged,
     StoreQueueDeleted,
@@ -52,6 +53,7 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
+from sluicemq.storage.checkpoint import QueueState, encode_queue_state
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 
 if TYPE_CHECKING:
@@ -502,6 +504,26 @@ class ClassicShell(Queue):
         if backing.target is None or self.broker.store.sealed or self.machine.deleted:
             return False
         return isinstance(backing.index.job, IndexWrite) and bool(backing.outgoing)
+
+    # -- checkpoints
+
+    def checkpoint_state(self) -> bytes:
+        machine = self.machine
+        depth = machine.depth
+        mark, *others = machine.marks()
+        state = QueueState(
+            self.id,
+            mark.next,
+            mark.delivered,
+            machine.backing.index.states(),
+            depth.ready_bytes + depth.unacked_bytes,
+            others,
+        )
+        return encode_queue_state(state)
+
+    def dirty_files(self) -> tuple[str, list[str]]:
+        index = self.machine.backing.index
+        return index.directory, index.take_dirty()
 
     # -- ends
 

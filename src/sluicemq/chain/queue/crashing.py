@@ -29,9 +29,10 @@ from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.poison import suspects
 from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
 from sluicemq.chain.queue.unwelcome import Unwelcome
-from sluicemq.chain.store.checkpoints import Flush, Flushed
-from sluicemq.chain.store.message_store import (
+from sluicemq.chain.store.messages import (
     Defined,
+    Flush,
+    Flushed,
     Forgotten,
     StoreDefinition,
     StoreQueueDeleted,

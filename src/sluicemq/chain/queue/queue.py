@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.broker.declarations import BINDING_WORK, BINDINGS_MAX
-from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.store.messages import StoreClient
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.queues.commands import (
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
-    from sluicemq.storage.entries import StreamFiles
 
 FIRST_LANE: Final = 2
 """The disk's lane of the queue with id 0, behind those of the journal and the message store."""
@@ -80,7 +79,7 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
-class Queue(FlowActor):
+class Queue(StoreClient):
     """What everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
@@ -133,6 +132,14 @@ class Queue(FlowActor):
             queue = queue.successor
         return queue
 
+    @property
+    def is_durable(self) -> bool:
+        return self.definition.durable
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.machine.deleted
+
     def state(self, now_ns: int) -> str:
         """As users see it."""
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
@@ -176,7 +183,3 @@ class Queue(FlowActor):
             count = len(publish.batch.contents)
             publish.sender.post(Rejected(publish.sender, publish.first_seq, 0, count))
         return is_refused
-
-    def stream_files(self) -> StreamFiles | None:
-        """What files of its own must be there after a restart; None: none, as most queues."""
-        return None

@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
 from sluicemq.chain.queue.stream_crashing import StreamCrash
-from sluicemq.chain.store.checkpoints import Flush, Flushed
-from sluicemq.chain.store.message_store import Forgotten, StoreQueueDeleted
-from sluicemq.chain.store.stream_files import StoreStreamFiles
+from sluicemq.chain.store.messages import (
+    Flush,
+    Flushed,
+    Forgotten,
+    StoreQueueDeleted,
+    StoreStreamFiles,
+)
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import (

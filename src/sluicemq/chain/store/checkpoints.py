@@ -22,6 +22,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.store.messages import Flush
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
@@ -30,9 +31,8 @@ from sluicemq.storage.journal import DIRECTORY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sluicemq.chain.queue.classic import ClassicShell
-    from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.chain.store.messages import Flushed, StoreClient
     from sluicemq.storage.entries import StreamFiles
     from sluicemq.storage.recovered_queue import RecoveredQueue
 
@@ -44,24 +44,6 @@ TELL_WORK: Final = 4
 LOOK_WORK: Final = 10
 DEFINITIONS_WORK: Final = 200
 """Units of work of a piece."""
-
-
-class Flush:
-    """To a queue: write what is alive below position `upto` into segments; answer `Flushed`."""
-
-    __slots__ = ("upto",)
-
-    def __init__(self, upto: int) -> None:
-        self.upto = upto
-
-
-class Flushed:
-    """From a queue: done, or the queue is deleted."""
-
-    __slots__ = ("queue",)
-
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
 
 
 class Durable:
@@ -128,7 +110,7 @@ class Checkpoints(Actor):
         """The journal file that the checkpoint under way begins at; 0: none is under way."""
         self.saved_cut = 0
         """That of the last one."""
-        self.flushing: dict[Queue, None] = {}
+        self.flushing: dict[StoreClient, None] = {}
         self.telling = False
         """Not all queues that have something to flush know it yet."""
         self.again = False
@@ -137,9 +119,9 @@ class Checkpoints(Actor):
         """All was seen, and the journal has it."""
         self.syncing = 0
         """Jobs under way."""
-        self.touched: dict[ClassicShell, None] = {}
+        self.touched: dict[StoreClient, None] = {}
         """Queues that have changed since they were looked at."""
-        self.held: dict[Queue, None] = {}
+        self.held: dict[StoreClient, None] = {}
         """Queues that are being read back after a fault."""
         self.states: dict[int, bytes] = {}
         """Of all durable queues, as they were last seen."""
@@ -151,16 +133,16 @@ class Checkpoints(Actor):
         self.closing = False
         self.closed = False
 
-    def touch(self, queue: ClassicShell) -> None:
+    def touch(self, queue: StoreClient) -> None:
         """Its state is not what was last seen of it; of a deleted one nothing is said."""
-        if not queue.machine.deleted:
+        if not queue.is_deleted:
             self.touched[queue] = None
 
-    def forget(self, queue: ClassicShell) -> None:
+    def forget(self, queue: StoreClient) -> None:
         """It is deleted: the next one says nothing of it."""
         self.touched.pop(queue, None)
 
-    def hold(self, queue: Queue) -> None:
+    def hold(self, queue: StoreClient) -> None:
         """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
         has been read back, but for one that has been looked for already."""
         self.held[queue] = None
@@ -168,7 +150,7 @@ class Checkpoints(Actor):
         if self.telling or self.flushing:
             self.flushing[queue] = None
 
-    def keep(self, queue: ClassicShell, found: RecoveredQueue) -> None:
+    def keep(self, queue: StoreClient, found: RecoveredQueue) -> None:
         """It was read back and does not change any more."""
         marks = [*found.higher.values()]
         self.states[queue.id] = encode_queue_state(
@@ -182,7 +164,7 @@ class Checkpoints(Actor):
             )
         )
 
-    def release(self, queue: Queue) -> None:
+    def release(self, queue: StoreClient) -> None:
         """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
         self.held.pop(queue, None)
 
@@ -273,14 +255,13 @@ class Checkpoints(Actor):
         for queue in [*self.touched]:
             if self.touched.pop(queue, self) is not None:
                 continue  # it was deleted meanwhile, or has had a fault
-            if queue.machine.deleted or not queue.definition.durable:
+            if queue.is_deleted or not queue.is_durable:
                 continue
-            self.states[queue.id] = encode_queue_state(state_of(queue))
-            index = queue.machine.backing.index
-            paths = index.take_dirty()
+            self.states[queue.id] = queue.checkpoint_state()
+            directory, paths = queue.dirty_files()
             if paths:
                 self.syncing += 1
-                self.store.submit(SegmentSync(index.directory, paths, queue.lane))
+                self.store.submit(SegmentSync(directory, paths, queue.lane))
             yield LOOK_WORK + LOOK_WORK * len(paths)
         durable = self.store.broker.durable_queues
         for queue_id in [*self.states]:
@@ -362,18 +343,3 @@ class Checkpoints(Actor):
             self.closed = True
         elif not self.closing:
             self.rotated()
-
-
-def state_of(queue: ClassicShell) -> QueueState:
-    """What a checkpoint says about a queue, when the journal has all that the queue has said."""
-    machine = queue.machine
-    depth = machine.depth
-    mark, *others = machine.marks()
-    return QueueState(
-        queue.id,
-        mark.next,
-        mark.delivered,
-        machine.backing.index.states(),
-        depth.ready_bytes + depth.unacked_bytes,
-        others,
-    )

@@ -14,17 +14,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.store.checkpoints import (
-    Checkpoints,
-    CheckpointSaved,
-    Durable,
-    Flushed,
-    SegmentSync,
-)
+from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, Durable, SegmentSync
 from sluicemq.chain.store.journal_seals import Idle, JournalSeals
+from sluicemq.chain.store.messages import (
+    BodiesRead,
+    Collect,
+    Defined,
+    Flushed,
+    Forgotten,
+    StoreDefinition,
+    StorePaged,
+    StoreQueueDeleted,
+    StoreRead,
+    StoreRemove,
+    StoreStreamFiles,
+    StoreWrite,
+)
 from sluicemq.chain.store.reserve import GiveUp, LayAside, Reserve
 from sluicemq.chain.store.store_group import Group
-from sluicemq.chain.store.stream_files import StoreStreamFiles
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
@@ -54,137 +61,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluicemq.broker.broker import Broker
-    from sluicemq.chain.queue.classic import ClassicShell
-    from sluicemq.chain.queue.queue import Queue
-    from sluicemq.flow.credit import Inflow
-    from sluicemq.kernel.actor import Actor
-    from sluicemq.model.batch import Batch
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.effects import Deleted
+    from sluicemq.chain.store.messages import StoreClient
     from sluicemq.storage.message_files import MessageFiles
 
 MESSAGES_LANE: Final = 1
-
-
-class StoreWrite:
-    """Persistent messages of `queue`, from `position` on; `inflow` is the store's half of their
-    link; see Chunk for `expiry`."""
-
-    __slots__ = ("batch", "cancelled", "expiry", "inflow", "position", "queue", "receipt")
-
-    def __init__(
-        self,
-        queue: ClassicShell,
-        batch: Batch,
-        receipt: Receipt | None,
-        position: int,
-        inflow: Inflow,
-        expiry: int = 0,
-    ) -> None:
-        self.queue = queue
-        self.batch = batch
-        self.receipt = receipt
-        self.position = position
-        self.inflow = inflow
-        self.expiry = expiry
-        self.cancelled = False
-
-
-class StorePaged:
-    """Transient bodies that were paged out."""
-
-    __slots__ = ("chunk", "inflow")
-
-    def __init__(self, chunk: Chunk, inflow: Inflow) -> None:
-        self.chunk = chunk
-        self.inflow = inflow
-
-
-class StoreRemove:
-    """Messages that have left a queue: `ranges` and `indexed` must be remembered over a restart,
-    `delivered` with them; of the first only the journal can know, the others are in the queue's
-    index. `persistent` and `transient` are ids of bodies. `empty`: the queue wants these back when
-    all this is durable."""
-
-    __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
-
-    def __init__(self, queue: ClassicShell, delivered: int) -> None:
-        self.queue = queue
-        self.ranges: list[range] = []
-        self.indexed: list[range] = []
-        self.persistent: list[range] = []
-        self.transient: list[range] = []
-        self.delivered = delivered
-        self.empty: list[tuple[int, int]] = []
-
-
-class StoreRead:
-    """The bodies of a chunk are wanted back; `tries`: so often the disk has failed to read them."""
-
-    __slots__ = ("chunk", "queue", "tries")
-
-    def __init__(self, queue: ClassicShell, chunk: Chunk) -> None:
-        self.queue = queue
-        self.chunk = chunk
-        self.tries = 0
-
-
-class StoreDefinition:
-    """A change of the durable definitions; the channel, if any, hears `Defined` when it is
-    durable."""
-
-    __slots__ = ("change", "channel")
-
-    def __init__(self, change: bytes, channel: Actor | None) -> None:
-        self.change = change
-        self.channel = channel
-
-
-class StoreQueueDeleted:
-    """A durable queue is gone. When that is durable `answer` goes to its channel, if any, and the
-    queue hears `Forgotten`."""
-
-    __slots__ = ("answer", "channel", "queue")
-
-    def __init__(self, queue: Queue, answer: Deleted) -> None:
-        self.queue = queue
-        self.answer = answer
-        self.channel = answer.channel
-
-
-class Defined:
-    """To a channel: what it declared is durable. `failure`: it is not, and why."""
-
-    __slots__ = ("failure",)
-
-    def __init__(self, failure: str = "") -> None:
-        self.failure = failure
-
-
-class Forgotten:
-    """To a queue: after a restart it will not be there, so its files may go."""
-
-    __slots__ = ()
-
-
-class BodiesRead:
-    """To a queue: what was found of the bodies of a chunk."""
-
-    __slots__ = ("chunk", "contents")
-
-    def __init__(self, chunk: Chunk, contents: dict[int, bytes]) -> None:
-        self.chunk = chunk
-        self.contents = contents
-
-
-class Collect:
-    """To a queue: what it acknowledged before is durable, so segments that were empty then may
-    go."""
-
-    __slots__ = ("empty",)
-
-    def __init__(self, empty: list[tuple[int, int]]) -> None:
-        self.empty = empty
 
 
 class Hurry:
@@ -330,7 +210,7 @@ class MessageStore(FlowActor):
         if message.empty:
             group.collect.append(message)
 
-    def overtake(self, queue: ClassicShell, ranges: list[range]) -> list[range]:
+    def overtake(self, queue: StoreClient, ranges: list[range]) -> list[range]:
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
         at once. Returns the other ranges."""
         left: list[range] = []
@@ -352,7 +232,7 @@ class MessageStore(FlowActor):
             queue.post(Written(receipts))
         return left
 
-    def pending(self, queue: ClassicShell, positions: range) -> StoreWrite | None:
+    def pending(self, queue: StoreClient, positions: range) -> StoreWrite | None:
         """The write of the group that begins where these begin and has no others. It is forgotten
         there."""
         places = self.group.places
@@ -447,7 +327,7 @@ class MessageStore(FlowActor):
         group = self.committing
         self.committing = Group()
         self.commit = None
-        by_queue: dict[ClassicShell, list[Receipt]] = {}
+        by_queue: dict[StoreClient, list[Receipt]] = {}
         for write in group.writes:
             self.checkpoints.touch(write.queue)
             if write.receipt is not None and not write.cancelled:
@@ -594,7 +474,7 @@ class MessageStore(FlowActor):
         if not positions:
             return
         ids = [position + chunk.id_base for position in positions]
-        durable = message.queue.definition.durable and chunk.persistent
+        durable = message.queue.is_durable and chunk.persistent
         files = self.persistent if durable else self.transient
         contents, job = files.find(ids)
         if job is None:
@@ -607,7 +487,7 @@ class MessageStore(FlowActor):
         """Hand over what was found. What the disk has failed to read is tried again; what is
         missing after that, or damaged, is lost."""
         message, contents = self.reading.pop(job)
-        durable = message.queue.definition.durable and message.chunk.persistent
+        durable = message.queue.is_durable and message.chunk.persistent
         files = self.persistent if durable else self.transient
         files.done_reading(job)
         contents.update(job.contents)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.classic import ClassicShell
     from sluicemq.chain.store.checkpoints import Durable
-    from sluicemq.chain.store.message_store import (
+    from sluicemq.chain.store.messages import (
+        StoreClient,
         StoreDefinition,
         StoreQueueDeleted,
         StoreRemove,
+        StoreStreamFiles,
         StoreWrite,
     )
-    from sluicemq.chain.store.stream_files import StoreStreamFiles
 
 
 class Group:
@@ -35,10 +35,10 @@ class Group:
 
     def __init__(self) -> None:
         self.writes: list[StoreWrite] = []
-        self.places: dict[tuple[ClassicShell, int], StoreWrite] = {}
+        self.places: dict[tuple[StoreClient, int], StoreWrite] = {}
         """The writes by where they begin, less those that were overtaken."""
-        self.acks: dict[ClassicShell, list[range]] = {}
-        self.delivered: dict[ClassicShell, int] = {}
+        self.acks: dict[StoreClient, list[range]] = {}
+        self.delivered: dict[StoreClient, int] = {}
         self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
         self.collect: list[StoreRemove] = []
         self.streams: list[StoreStreamFiles] = []

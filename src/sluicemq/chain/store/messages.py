@@ -1,0 +1,211 @@
+"""What queues and channels tell the message store, what it answers, and whom it does that for.
+
+StoreWrite, StorePaged, StoreRemove, StoreRead    of queues, about their messages
+StoreDefinition, StoreQueueDeleted                of channels and commands: what is declared
+StoreStreamFiles                                  of streams: which files there must be
+Written (queues/commands.py), BodiesRead, Collect, Forgotten, Defined          the answers
+Flush, Flushed                                    for a checkpoint
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.flow_actor import FlowActor
+
+if TYPE_CHECKING:
+    from sluicemq.flow.credit import Inflow
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.commands import Receipt
+    from sluicemq.queues.effects import Deleted
+    from sluicemq.storage.entries import StreamFiles
+
+
+class StoreClient(FlowActor):
+    """A queue, as the message store and checkpoints see it. `id` is its number in files, `lane`
+    the one of the disk in which its own jobs run, `title` names it for people."""
+
+    id: int
+    lane: int
+    title: str
+
+    @property
+    def is_durable(self) -> bool:
+        """Is it there after a restart?"""
+        raise NotImplementedError
+
+    @property
+    def is_deleted(self) -> bool:
+        """Nothing is said of it any more."""
+        raise NotImplementedError
+
+    def checkpoint_state(self) -> bytes:
+        """What a checkpoint says about it, when the journal has all that the queue has said. Only
+        of those that were touched."""
+        raise NotImplementedError
+
+    def dirty_files(self) -> tuple[str, list[str]]:
+        """The directory of its own files, and those that were written since the last call: they
+        have to be synced."""
+        raise NotImplementedError
+
+    def stream_files(self) -> StreamFiles | None:
+        """What files of its own must be there after a restart; None: none, as most queues."""
+        return None
+
+
+class StoreWrite:
+    """Persistent messages of `queue`, from `position` on; `inflow` is the store's half of their
+    link; see Chunk for `expiry`."""
+
+    __slots__ = ("batch", "cancelled", "expiry", "inflow", "position", "queue", "receipt")
+
+    def __init__(
+        self,
+        queue: StoreClient,
+        batch: Batch,
+        receipt: Receipt | None,
+        position: int,
+        inflow: Inflow,
+        expiry: int = 0,
+    ) -> None:
+        self.queue = queue
+        self.batch = batch
+        self.receipt = receipt
+        self.position = position
+        self.inflow = inflow
+        self.expiry = expiry
+        self.cancelled = False
+
+
+class StorePaged:
+    """Transient bodies that were paged out."""
+
+    __slots__ = ("chunk", "inflow")
+
+    def __init__(self, chunk: Chunk, inflow: Inflow) -> None:
+        self.chunk = chunk
+        self.inflow = inflow
+
+
+class StoreRemove:
+    """Messages that have left a queue: `ranges` and `indexed` must be remembered over a restart,
+    `delivered` with them; of the first only the journal can know, the others are in the queue's
+    index. `persistent` and `transient` are ids of bodies. `empty`: the queue wants these back when
+    all this is durable."""
+
+    __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
+
+    def __init__(self, queue: StoreClient, delivered: int) -> None:
+        self.queue = queue
+        self.ranges: list[range] = []
+        self.indexed: list[range] = []
+        self.persistent: list[range] = []
+        self.transient: list[range] = []
+        self.delivered = delivered
+        self.empty: list[tuple[int, int]] = []
+
+
+class StoreRead:
+    """The bodies of a chunk are wanted back; `tries`: so often the disk has failed to read them."""
+
+    __slots__ = ("chunk", "queue", "tries")
+
+    def __init__(self, queue: StoreClient, chunk: Chunk) -> None:
+        self.queue = queue
+        self.chunk = chunk
+        self.tries = 0
+
+
+class StoreDefinition:
+    """A change of the durable definitions; the channel, if any, hears `Defined` when it is
+    durable."""
+
+    __slots__ = ("change", "channel")
+
+    def __init__(self, change: bytes, channel: Actor | None) -> None:
+        self.change = change
+        self.channel = channel
+
+
+class StoreQueueDeleted:
+    """A durable queue is gone. When that is durable `answer` goes to its channel, if any, and the
+    queue hears `Forgotten`."""
+
+    __slots__ = ("answer", "channel", "queue")
+
+    def __init__(self, queue: StoreClient, answer: Deleted) -> None:
+        self.queue = queue
+        self.answer = answer
+        self.channel = answer.channel
+
+
+class StoreStreamFiles:
+    """What must be there of a stream's files from now on. When that is durable the message goes
+    back to the stream, with the `job` it came for, if any; `urgent`: confirms wait for it."""
+
+    __slots__ = ("files", "job", "queue", "urgent")
+
+    def __init__(
+        self, queue: StoreClient, files: StreamFiles, job: DiskJob | None, urgent: bool = False
+    ) -> None:
+        self.queue = queue
+        self.files = files
+        self.job = job
+        self.urgent = urgent
+
+
+class Defined:
+    """To a channel: what it declared is durable. `failure`: it is not, and why."""
+
+    __slots__ = ("failure",)
+
+    def __init__(self, failure: str = "") -> None:
+        self.failure = failure
+
+
+class Forgotten:
+    """To a queue: after a restart it will not be there, so its files may go."""
+
+    __slots__ = ()
+
+
+class BodiesRead:
+    """To a queue: what was found of the bodies of a chunk."""
+
+    __slots__ = ("chunk", "contents")
+
+    def __init__(self, chunk: Chunk, contents: dict[int, bytes]) -> None:
+        self.chunk = chunk
+        self.contents = contents
+
+
+class Collect:
+    """To a queue: what it acknowledged before is durable, so segments that were empty then may
+    go."""
+
+    __slots__ = ("empty",)
+
+    def __init__(self, empty: list[tuple[int, int]]) -> None:
+        self.empty = empty
+
+
+class Flush:
+    """To a queue: write what is alive below position `upto` into segments; answer `Flushed`."""
+
+    __slots__ = ("upto",)
+
+    def __init__(self, upto: int) -> None:
+        self.upto = upto
+
+
+class Flushed:
+    """From a queue: done, or the queue is deleted."""
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: StoreClient) -> None:
+        self.queue = queue
