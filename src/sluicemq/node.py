@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sluicemq.access.access import begin
-from sluicemq.broker.broker import Broker, ignore
+from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.peer import Peer
 from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.services import ignore
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import told
 from sluicemq.model.passwords import SALT_BYTES, hash_password
@@ -112,7 +113,7 @@ class Node:
 
     def say_recovered(self, duration_ms: int, clean: bool) -> None:
         """One line about what was found."""
-        queues = self.broker.durable_queues.values()
+        queues = [queue for queue in self.broker.all_with_messages() if queue.is_durable]
         messages = sum(queue.machine.depth.ready for queue in queues)
         how = "stopped in order" if clean else "was stopped in the middle of its work"
         self.world.log.write(

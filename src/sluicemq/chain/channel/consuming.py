@@ -76,7 +76,10 @@ class Consuming:
                 there = {q: link for q, link in self.windows.items() if not q.machine.deleted}
                 self.windows = there
                 self.windows_max = 2 * len(there) + REMEMBERED_MIN
-            halves = self.channel.broker.link_consumer(queue, self.channel)
+            channel = self.channel
+            keepers = queue.deliveries, channel.deliveries
+            window = channel.reader.window
+            halves = channel.broker.delivery_link(queue, keepers, channel.name, window)
             self.windows[queue] = halves
         return halves
 

@@ -514,7 +514,8 @@ class Publishing:
         """The channel's one link to that queue."""
         halves = self.links.get(queue)
         if halves is None:
-            halves = self.links[queue] = self.broker.link_to_queue(self.channel, queue)
+            name = f"queue {queue.name}"
+            halves = self.links[queue] = self.broker.credit_link(self.channel, queue, name)
         return halves
 
     def kind(self, content: bytes) -> Kind:

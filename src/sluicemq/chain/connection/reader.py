@@ -145,8 +145,7 @@ class Reader(FlowActor, Session):
         """From then on."""
         self.accounted = 0
         """Bytes it was last counted with, of those in use: see `account`."""
-        self.received_bytes = self.received_reads = 0
-        self.silent_ticks = 0
+        self.received_bytes = self.received_reads = self.silent_ticks = 0
         self.bytes_at_tick = (0, 0)
         self.connected_at_ms = broker.world.clock.wall_ms()
         broker.connections[connection] = self
@@ -350,7 +349,8 @@ class Reader(FlowActor, Session):
             raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
         self.broker.access.check_channels(self.user)
         channel = Channel(self.broker, self, number)
-        self.outflows[number], channel.inflow = self.broker.link_to_channel(self, channel)
+        halves = self.broker.credit_link(self, channel, f"channel {number}")
+        self.outflows[number], channel.inflow = halves
         self.channels[number] = channel
         self.broker.counters.channels_opened += 1
         channel.reply(ChannelOpenOk())

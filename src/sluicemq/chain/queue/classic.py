@@ -92,7 +92,7 @@ class ClassicShell(Queue):
         self.pace = Pace()
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
-        self.to_store, self.store_inflow = broker.link_to_store(self)
+        self.to_store, self.store_inflow = broker.store_link(self, broker.store)
         self.paging = Gate(self.keeper, "paging out")
         self.flush_upto = 0
         """A checkpoint waits for what is below this position."""

@@ -154,7 +154,9 @@ class Delayer(FlowActor):
         self.exchange = exchange
         self.name = f"delayed messages of exchange {exchange}"
         self.deliveries = GateKeeper(broker.world.clock)
-        window, self.inflow = broker.link_deliveries(queue, self)
+        window, self.inflow = broker.delivery_link(
+            queue, (queue.deliveries, self.deliveries), self.name
+        )
         self.republisher = Republisher(queue.vhost, self, self.name)
         self.waiting: list[tuple[int, int, int]] = []
         """A heap: when a message is due, its lot, its place there."""

@@ -224,7 +224,7 @@ class Republisher(FlowActor):
         """The one link to that queue."""
         halves = self.links.get(queue)
         if halves is None:
-            halves = self.links[queue] = self.broker.link_to_queue(self, queue)
+            halves = self.links[queue] = self.broker.credit_link(self, queue, f"queue {queue.name}")
         return halves
 
     def faulted(self, error: Exception) -> None:

@@ -190,7 +190,7 @@ class Checkpoints(Actor):
         if store.sealed:
             self.closed = True
         elif not self.cut and store.commit is None and store.group.is_empty():
-            queues = store.broker.durable_queues
+            queues = store.services.durable_queues
             marks = dict.fromkeys(queues, EVERYTHING)
             store.journal.next_file()  # should something come after that, it is in there
             self._start(store.journal.number, [marks])
@@ -209,7 +209,7 @@ class Checkpoints(Actor):
             for queue_id, upto in each.items():
                 ends[queue_id] = max(upto, ends.get(queue_id, 0))
                 yield MARK_WORK
-        queues = self.store.broker.durable_queues
+        queues = self.store.services.durable_queues
         for queue_id, upto in ends.items():
             queue = queues.get(queue_id)
             if queue is not None and upto:
@@ -243,7 +243,7 @@ class Checkpoints(Actor):
                 self.flushing.update(dict.fromkeys(self.held))
                 return
         pieces = []
-        for piece in store.broker.definitions.pieces():
+        for piece in store.services.definitions.pieces():
             pieces.append(piece)
             yield DEFINITIONS_WORK
         self.definitions = b"".join(pieces)
@@ -263,7 +263,7 @@ class Checkpoints(Actor):
                 self.syncing += 1
                 self.store.submit(SegmentSync(directory, paths, queue.lane))
             yield LOOK_WORK + LOOK_WORK * len(paths)
-        durable = self.store.broker.durable_queues
+        durable = self.store.services.durable_queues
         for queue_id in [*self.states]:
             if queue_id not in durable:
                 del self.states[queue_id]
@@ -272,7 +272,7 @@ class Checkpoints(Actor):
     def _see_streams(self) -> Iterator[int]:
         """The files of all of them. A piece is one queue."""
         self.streams = []
-        for queue in [*self.store.broker.durable_queues.values()]:
+        for queue in [*self.store.services.durable_queues.values()]:
             files = queue.stream_files()
             if files is not None:
                 self.streams.append(files)
@@ -322,12 +322,12 @@ class Checkpoints(Actor):
             self.number,
             self.closing and self.cut == store.journal.number,
             self.cut,
-            store.broker.next_message_id,
-            store.broker.next_queue_id,
+            store.services.next_message_id,
+            store.services.next_queue_id,
             self.node_id,
             self.definitions,
             [],
-            store.broker.entry_count,
+            store.services.entry_count,
             self.streams,
         )
         paths = store.journal.files_before(self.saved_cut)

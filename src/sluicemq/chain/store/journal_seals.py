@@ -37,7 +37,7 @@ class JournalSeals:
             self.watching = True
             store = self.store
             idle = Idle(store.journal.sequence)
-            store.broker.world.clock.call_after(SEAL_AFTER_MS, store, idle)
+            store.services.world.clock.call_after(SEAL_AFTER_MS, store, idle)
 
     def look(self, message: Idle) -> None:
         """Nothing was written for a while: say that what is there is all there was."""

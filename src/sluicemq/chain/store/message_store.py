@@ -60,7 +60,7 @@ from sluicemq.storage.queue_index import READ_TRIES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.services import Services
     from sluicemq.chain.store.messages import StoreClient
     from sluicemq.storage.message_files import MessageFiles
 
@@ -85,19 +85,19 @@ class MessageStore(FlowActor):
 
     def __init__(
         self,
-        broker: Broker,
+        services: Services,
         journal: Journal,
         persistent: MessageFiles,
         transient: MessageFiles,
     ) -> None:
-        super().__init__(broker.scheduler, broker.world.clock)
-        self.broker = broker
-        self.disk = broker.world.disk
+        super().__init__(services.scheduler, services.world.clock)
+        self.services = services
+        self.disk = services.world.disk
         self.journal = journal
         self.persistent = persistent
         self.transient = transient
         self.checkpoints = Checkpoints(self)
-        self.reserve = Reserve(self, broker.config.storage.reserve_bytes)
+        self.reserve = Reserve(self, services.config.storage.reserve_bytes)
         self.group = Group()
         self.committing = Group()
         self.commit: GroupCommit | None = None
@@ -126,7 +126,7 @@ class MessageStore(FlowActor):
     @property
     def retrying(self) -> int:
         """Jobs that wait for space."""
-        return len(self.broker.no_space)
+        return len(self.services.no_space)
 
     # -- the inbox
 
@@ -187,7 +187,7 @@ class MessageStore(FlowActor):
         self.transient.write_run(range(first, first + len(contents)), contents)
         size = chunk.size()
         self.paged_bytes += size
-        self.broker.memory_used(size)
+        self.services.memory_used(size)
         message.inflow.settle(len(contents), size)
 
     def remove(self, message: StoreRemove) -> None:
@@ -280,7 +280,7 @@ class MessageStore(FlowActor):
         if not group.urgent and group.bytes < UNHURRIED_GROUP_BYTES:
             if not self.hurrying:
                 self.hurrying = True
-                self.broker.world.clock.call_after(GROUP_WAIT_MS, self, Hurry())
+                self.services.world.clock.call_after(GROUP_WAIT_MS, self, Hurry())
             return
         parts = self.entries(group)
         self.committing = group
@@ -384,14 +384,14 @@ class MessageStore(FlowActor):
         if job.failure is not None:
             self.failed(job)
             return
-        self.broker.has_space(job)
+        self.services.has_space(job)
         if isinstance(job, GroupCommit):
             if job.messages is not None:
                 self.persistent.finished(job.messages)
             self.committed()
         elif isinstance(job, MessageWrites):
             self.transient.finished(job)
-            self.broker.memory_used(-self.paging_bytes)
+            self.services.memory_used(-self.paging_bytes)
             self.paging_bytes = 0
         elif isinstance(job, Compaction | Deletion):
             owner = self.owner_of(job)
@@ -414,7 +414,7 @@ class MessageStore(FlowActor):
             return  # it is a help only, and its place is the next group's
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
-            self.broker.no_space_for(job)
+            self.services.no_space_for(job)
             self.reserve.give_up()
             if job is self.commit:
                 self.checkpoints.make_room()
@@ -426,15 +426,15 @@ class MessageStore(FlowActor):
 
     def try_later(self, job: DiskJob) -> None:
         """There is no space for it now."""
-        self.broker.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
+        self.services.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
 
     def seal(self, reason: str) -> None:
         """The disk cannot be trusted any more."""
         if self.sealed:
             return
         self.sealed = f"storage has failed ({reason}); restart the broker"
-        self.broker.world.log.write("error", f"{self.sealed}: nothing is written any more")
-        self.broker.alarms.raise_alarm(STORAGE, self.sealed)
+        self.services.world.log.write("error", f"{self.sealed}: nothing is written any more")
+        self.services.alarms.raise_alarm(STORAGE, self.sealed)
         self.refuse(self.group)
         self.schedule()  # a stop waits for nothing any more
 
@@ -455,13 +455,13 @@ class MessageStore(FlowActor):
             self.paging_bytes, self.paged_bytes = self.paged_bytes, 0
             self.disk.submit(job, self, MESSAGES_LANE)
         elif self.paged_bytes and not self.transient.buffer:
-            self.broker.memory_used(-self.paged_bytes)  # all removed before they were written
+            self.services.memory_used(-self.paged_bytes)  # all removed before they were written
             self.paged_bytes = 0
 
     def compact(self, files: MessageFiles) -> None:
         """Garbage, in the background."""
         for problem in files.problems:
-            self.broker.world.log.write("error", f"message store: {problem}")
+            self.services.world.log.write("error", f"message store: {problem}")
         files.problems.clear()
         while (job := files.compaction()) is not None:
             self.disk.submit(job, self, MESSAGES_LANE)
@@ -495,12 +495,12 @@ class MessageStore(FlowActor):
         if unread and message.tries < READ_TRIES:
             message.tries += 1
             self.rereads += 1
-            self.broker.world.clock.call_after(RETRY_FULL_MS, self, message)
+            self.services.world.clock.call_after(RETRY_FULL_MS, self, message)
             return
         if unread or job.missing:
             what = unread or f"{len(job.missing)} bodies are damaged"
             text = f"{message.queue.title}: messages lost in reading them back: {what}"
-            self.broker.world.log.write("error", text)
+            self.services.world.log.write("error", text)
         message.queue.post(BodiesRead(message.chunk, contents))
 
     # -- for people

@@ -60,10 +60,10 @@ class Reserve:
         """Lay it aside when it is missing and the disk is well."""
         if self.is_there or self.working or not self.size or self.store.sealed:
             return
-        broker = self.store.broker
-        if DISK in broker.alarms.reasons:
+        services = self.store.services
+        if DISK in services.alarms.reasons:
             return
-        now_ns = broker.world.clock.now_ns()
+        now_ns = services.world.clock.now_ns()
         if now_ns >= self.not_before_ns:
             self.not_before_ns = now_ns + RESERVE_PAUSE_NS
             self.working = True
@@ -73,7 +73,7 @@ class Reserve:
         """There is no space."""
         if self.size and self.wanted is None:
             self.wanted = LayAside(self.size)
-            self.store.broker.no_space_for(self.wanted)
+            self.store.services.no_space_for(self.wanted)
             if not self.working:
                 self.working = True
                 self.store.submit(GiveUp())
@@ -84,7 +84,7 @@ class Reserve:
         self.is_there = isinstance(job, LayAside) and job.is_there
         if self.wanted is not None:
             if self.is_there:
-                self.store.broker.has_space(self.wanted)
+                self.store.services.has_space(self.wanted)
                 self.wanted = None
             else:
                 self.working = True

@@ -1,0 +1,185 @@
+"""What every actor of one node may use: the World, the settings, links, counters, ids, memory.
+
+None of it knows an actor of another kind, so that all of them may know this.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.pacer import Pacer
+from sluicemq.flow.alarm import AlarmBoard
+from sluicemq.flow.credit import LinkSpec
+from sluicemq.flow.link import link, link_deliveries
+from sluicemq.flow.profiles import flow_budget, flow_profile
+from sluicemq.limits import (
+    ACCOUNT_STEP_BYTES,
+    CONNECTION_WINDOW,
+    CONNECTION_WINDOW_TIGHT,
+    CONTENT_OVERHEAD_BYTES,
+    DELIVERY_WINDOW,
+    DELIVERY_WINDOW_NOTIFY,
+    HELD_METHODS_MAX,
+    STREAM_CACHE_BYTES,
+    TIGHT_RATIO,
+    WRITER_BACKLOG_BYTES,
+)
+from sluicemq.queues.stream_cache import ChunkCache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sluicemq.chain.flow_actor import FlowActor
+    from sluicemq.chain.store.messages import StoreClient
+    from sluicemq.config import Config
+    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.flow.delivery_window import ConnectionWindow
+    from sluicemq.flow.gate import GateKeeper
+    from sluicemq.kernel.actor import Scheduler
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.kernel.world import World
+    from sluicemq.storage.recovery import Recovery
+
+
+class Counters:
+    """Totals since the start, for status and metrics; never decreasing."""
+
+    __slots__ = (
+        "acknowledged",
+        "channels_opened",
+        "confirmed",
+        "connections_opened",
+        "delivered",
+        "dropped",
+        "faults",
+        "published",
+        "returned",
+    )
+
+    def __init__(self) -> None:
+        self.connections_opened = 0
+        self.channels_opened = 0
+        self.published = 0
+        self.confirmed = 0
+        self.returned = 0
+        self.dropped = 0
+        self.delivered = 0
+        self.acknowledged = 0
+        self.faults = 0
+        """Exceptions that nobody expected, and that were contained."""
+
+
+class Services:
+    """Of one node. `recovery` says which numbers were given before."""
+
+    def __init__(
+        self, world: World, config: Config, scheduler: Scheduler, recovery: Recovery
+    ) -> None:
+        self.world = world
+        self.config = config
+        self.scheduler = scheduler
+        self.profile = flow_profile(config.flow)
+        self.budget = flow_budget(config.flow)
+        self.pacer = None if self.budget is None else Pacer(scheduler, world.clock)
+        """None with RabbitMQ's profiles: they take in what comes."""
+        self.delivery_window = LinkSpec(DELIVERY_WINDOW, DELIVERY_WINDOW_NOTIFY)
+        self.connection_window_max = CONNECTION_WINDOW
+        self.held_methods_max = HELD_METHODS_MAX
+        self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
+        self.alarms = AlarmBoard()
+        self.definitions = recovery.definitions
+        self.entry_count = recovery.entry_count
+        self.next_queue_id = recovery.next_queue_id
+        self.next_message_id = recovery.next_message_id
+        self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
+        self.durable_queues: dict[int, StoreClient] = {}
+        self.counters = Counters()
+        self.accounted_bytes = 0
+        self.unseen_bytes = 0
+        self.memory_pressure = 0.0
+        """Accounted bytes, as a part of the limit."""
+        self.monitor: Callable[[], None] = ignore
+        self.disk_full: Callable[[bool], None] = ignore
+        """Hears that there is no space for what has to be written, or that there is again."""
+        self.disk_written: Callable[[], None] = ignore
+        self.no_space: dict[DiskJob, None] = {}
+        """Jobs that wait for space."""
+        self.stream_cache = ChunkCache(STREAM_CACHE_BYTES, self.memory_used)
+
+    def credit_link(
+        self, sender: FlowActor, receiver: FlowActor, name: str
+    ) -> tuple[Outflow, Inflow]:
+        """For batches: from a reader to a channel, from a channel or republisher to a queue. `name`
+        says what the sender waits for."""
+        spec = self.profile.credit_flow_default_credit
+        return link(sender.keeper, sender, receiver.keeper, spec, name, self.budget)
+
+    def store_link(self, queue: FlowActor, store: FlowActor) -> tuple[Outflow, Inflow]:
+        """From a queue to the message store."""
+        spec = self.profile.msg_store_credit_disc_bound
+        return link(queue.keeper, queue, store.keeper, spec, "message store")
+
+    def delivery_link(
+        self,
+        queue: FlowActor,
+        keepers: tuple[GateKeeper, GateKeeper],
+        receiver: str,
+        shared: ConnectionWindow | None = None,
+    ) -> tuple[Outflow, Inflow]:
+        """From a queue to who takes its deliveries, within the window `shared` of the connection,
+        if there is one. `keepers` are the two ends' own for deliveries: no gate of theirs holds up
+        who publishes."""
+        sender, taker = keepers
+        name = f"deliveries to {receiver}"
+        if shared is None:
+            return link(sender, queue, taker, self.delivery_window, name)
+        return link_deliveries(sender, queue, taker, self.delivery_window, name, shared)
+
+    def connection_window(self) -> int:
+        """What may be on its way to one socket, in units of delivery cost: less while memory is
+        short, for those who do not read must not be what keeps an alarm up."""
+        if self.memory_pressure >= TIGHT_RATIO:
+            return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
+        return self.connection_window_max
+
+    def file_id(self) -> bytes:
+        """16 random bytes: no two files have the same."""
+        return self.world.dice.token(16)
+
+    def queue_id(self) -> int:
+        """One that no queue has had."""
+        queue_id = self.next_queue_id
+        self.next_queue_id += 1
+        return queue_id
+
+    def message_ids(self, count: int) -> int:
+        """The first of so many ids in the message store."""
+        first = self.next_message_id
+        self.next_message_id = first + count
+        return first
+
+    def no_space_for(self, job: DiskJob) -> None:
+        """The disk is too full for this job, which will be tried again."""
+        self.no_space[job] = None
+        self.disk_full(True)
+
+    def has_space(self, job: DiskJob) -> None:
+        """This job is done: something has been written."""
+        self.disk_written()
+        if job in self.no_space:
+            del self.no_space[job]
+            if not self.no_space:
+                self.disk_full(False)
+
+    def memory_used(self, change_bytes: int) -> None:
+        """A queue's messages take more or less RAM now. The alarm does not wait for its next
+        regular look when much has changed."""
+        self.accounted_bytes += change_bytes
+        self.unseen_bytes += change_bytes
+        if abs(self.unseen_bytes) > ACCOUNT_STEP_BYTES:
+            self.unseen_bytes = 0
+            self.monitor()
+
+
+def ignore(*_: object) -> None:
+    """The monitor of a broker that has none."""
