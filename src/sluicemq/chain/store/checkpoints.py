@@ -22,7 +22,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.store.messages import Flush
+from sluicemq.chain.store.messages import Durable, Flush
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
@@ -31,8 +31,8 @@ from sluicemq.storage.journal import DIRECTORY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.chain.store.messages import Flushed, StoreClient
+    from sluicemq.chain.store.port import StorePort
     from sluicemq.storage.entries import StreamFiles
     from sluicemq.storage.recovered_queue import RecoveredQueue
 
@@ -44,16 +44,6 @@ TELL_WORK: Final = 4
 LOOK_WORK: Final = 10
 DEFINITIONS_WORK: Final = 200
 """Units of work of a piece."""
-
-
-class Durable:
-    """To the message store, which gives it back to `asker` when all that was posted there before
-    is durable. Never, if the storage fails."""
-
-    __slots__ = ("asker",)
-
-    def __init__(self, asker: Actor) -> None:
-        self.asker = asker
 
 
 class SegmentSync(DiskJob):
@@ -100,7 +90,7 @@ class CheckpointSaved(JournalPruned):
 class Checkpoints(Actor):
     """The procedure, for one message store."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: StorePort) -> None:
         super().__init__(store.scheduler)
         self.store = store
         self.number = 0
@@ -179,8 +169,7 @@ class Checkpoints(Actor):
     def close(self) -> None:
         """The broker stops, and everybody has left: flush everything."""
         self.closing = True
-        self.store.group.urgent = True
-        self.store.schedule()
+        self.store.commit_soon()
 
     def close_when_idle(self) -> None:
         """At the end of each turn of the store while the broker is closing."""
@@ -189,7 +178,7 @@ class Checkpoints(Actor):
             return
         if store.sealed:
             self.closed = True
-        elif not self.cut and store.commit is None and store.group.is_empty():
+        elif not self.cut and store.is_idle:
             queues = store.services.durable_queues
             marks = dict.fromkeys(queues, EVERYTHING)
             store.journal.next_file()  # should something come after that, it is in there
@@ -230,8 +219,7 @@ class Checkpoints(Actor):
         """See what is there, and have it made durable. If a queue has a fault meanwhile, look once
         more when that is read back."""
         store = self.store
-        idle = store.commit is None and store.group.is_empty()
-        self.seen_sequence = store.journal.sequence if idle else 0
+        self.seen_sequence = store.journal.sequence if store.is_idle else 0
         self.again = True
         while self.again:
             self.again = False
@@ -283,8 +271,7 @@ class Checkpoints(Actor):
         all of that was seen, so the journal may go."""
         store = self.store
         journal = store.journal
-        idle = store.commit is None and store.group.is_empty()
-        idle = idle and journal.sequence == self.seen_sequence
+        idle = store.is_idle and journal.sequence == self.seen_sequence
         is_last = self.closing and self.cut == journal.number
         if is_last and idle and journal.offset and not journal.marks[journal.number]:
             journal.next_file()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluicemq.limits import SEAL_AFTER_MS
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.chain.store.port import StorePort
 
 
 class Idle:
@@ -26,7 +26,7 @@ class Idle:
 class JournalSeals:
     """The seals of one message store's journal."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: StorePort) -> None:
         self.store = store
         self.watching = False
         """An `Idle` is on its way."""
@@ -43,7 +43,7 @@ class JournalSeals:
         """Nothing was written for a while: say that what is there is all there was."""
         self.watching = False
         store = self.store
-        if store.commit is not None or message.sequence != store.journal.sequence:
+        if store.sync_runs or message.sequence != store.journal.sequence:
             self.watch()
             return
         job = store.journal.seal()

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, Durable, SegmentSync
+from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, SegmentSync
 from sluicemq.chain.store.journal_seals import Idle, JournalSeals
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
     Defined,
+    Durable,
     Flushed,
     Forgotten,
     StoreDefinition,
@@ -30,6 +30,7 @@ from sluicemq.chain.store.messages import (
     StoreStreamFiles,
     StoreWrite,
 )
+from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.store.reserve import GiveUp, LayAside, Reserve
 from sluicemq.chain.store.store_group import Group
 from sluicemq.flow.alarm import STORAGE
@@ -77,7 +78,7 @@ class Hurry:
         self.job = job
 
 
-class MessageStore(FlowActor):
+class MessageStore(StorePort):
     """One per node. `durable` False: nothing outlives the process, so nothing is journalled."""
 
     kind = "message_store"
@@ -120,8 +121,15 @@ class MessageStore(FlowActor):
 
     @property
     def sync_runs(self) -> bool:
-        """A group is on its way to the disk."""
         return self.commit is not None
+
+    @property
+    def is_idle(self) -> bool:
+        return self.commit is None and self.group.is_empty()
+
+    def commit_soon(self) -> None:
+        self.group.urgent = True
+        self.schedule()
 
     @property
     def retrying(self) -> int:
@@ -365,7 +373,6 @@ class MessageStore(FlowActor):
     # -- jobs
 
     def submit(self, job: DiskJob) -> None:
-        """To the lane where jobs of this kind belong."""
         lane = MESSAGES_LANE
         if isinstance(job, GroupCommit | SealWrite):
             lane = SYNC_LANE
@@ -425,7 +432,6 @@ class MessageStore(FlowActor):
                 self.refuse(self.committing)
 
     def try_later(self, job: DiskJob) -> None:
-        """There is no space for it now."""
         self.services.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
 
     def seal(self, reason: str) -> None:

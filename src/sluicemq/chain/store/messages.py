@@ -209,3 +209,13 @@ class Flushed:
 
     def __init__(self, queue: StoreClient) -> None:
         self.queue = queue
+
+
+class Durable:
+    """To the message store, which gives it back to `asker` when all that was posted there before
+    is durable. Never, if the storage fails."""
+
+    __slots__ = ("asker",)
+
+    def __init__(self, asker: Actor) -> None:
+        self.asker = asker

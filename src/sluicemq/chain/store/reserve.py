@@ -14,7 +14,7 @@ from sluicemq.limits import RESERVE_PAUSE_NS
 from sluicemq.storage.recovery import RESERVE
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.chain.store.port import StorePort
 
 
 class LayAside(DiskJob):
@@ -47,7 +47,7 @@ class Reserve:
     compaction and acknowledgements, not new messages. It is laid aside again when there is space.
     """
 
-    def __init__(self, store: MessageStore, size: int) -> None:
+    def __init__(self, store: StorePort, size: int) -> None:
         self.store = store
         self.size = size
         self.is_there = False

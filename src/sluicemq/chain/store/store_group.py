@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.checkpoints import Durable
     from sluicemq.chain.store.messages import (
+        Durable,
         StoreClient,
         StoreDefinition,
         StoreQueueDeleted,

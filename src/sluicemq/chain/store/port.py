@@ -1,0 +1,42 @@
+"""What the parts of the message store see of it: checkpoints, seals of the journal, the reserve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.flow_actor import FlowActor
+
+if TYPE_CHECKING:
+    from sluicemq.chain.services import Services
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.storage.journal import Journal
+
+
+class StorePort(FlowActor):
+    """The message store. `sealed` says why nothing is written any more; empty: it is."""
+
+    services: Services
+    journal: Journal
+    sealed: str
+
+    @property
+    def sync_runs(self) -> bool:
+        """A group is on its way to the disk."""
+        raise NotImplementedError
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is on its way to the journal, nor waits for it."""
+        raise NotImplementedError
+
+    def commit_soon(self) -> None:
+        """What waits for the journal is written though nobody waits for that."""
+        raise NotImplementedError
+
+    def submit(self, job: DiskJob) -> None:
+        """To the lane of the disk where jobs of this kind belong; it comes back to the store."""
+        raise NotImplementedError
+
+    def try_later(self, job: DiskJob) -> None:
+        """There is no space for it now."""
+        raise NotImplementedError
