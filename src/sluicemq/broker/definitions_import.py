@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.broker import declarations, user_changes
 from sluicemq.broker.policy_rounds import policies_changed
-from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ProtocolViolation
 from sluicemq.model.definitions import check_equivalent_queue, validate_queue
 from sluicemq.model.document import DefinitionsRefused
@@ -23,6 +22,7 @@ from sluicemq.model.document_fields import Errors
 from sluicemq.model.durable import together
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.model.record import Record
+from sluicemq.model.reply_address import PSEUDO_QUEUE
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition, limit_of
 from sluicemq.routing.delayed import is_holding

@@ -28,10 +28,10 @@ from sluicemq.amqp.properties import (
     without_header,
 )
 from sluicemq.amqp.types import FieldValue, Malformed
-from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import KINDS_MAX
 from sluicemq.model.arguments import TIMER_MAX_MS, type_name
+from sluicemq.model.reply_address import PSEUDO_QUEUE
 from sluicemq.text import octets
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
@@ -178,15 +178,3 @@ def undecodable(error: Malformed) -> ConnectionViolation:
     """501: a headers table that somebody has to read, and cannot."""
     text = f"cannot decode the headers of a message: {error}"
     return ConnectionViolation(501, text, *BASIC_PUBLISH)
-
-
-def properties_of(content: bytes) -> bytes:
-    """Raw flags and fields of a content."""
-    return content[19 : 7 + int.from_bytes(content[3:7])]
-
-
-def with_properties(content: bytes, properties: bytes) -> bytes:
-    """The same content with other properties."""
-    size = int.from_bytes(content[3:7])
-    new_size = (12 + len(properties)).to_bytes(4)
-    return b"".join((content[:3], new_size, content[7:19], properties, content[7 + size :]))

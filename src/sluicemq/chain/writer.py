@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.kernel.actor import Actor, Scheduler, Share
 from sluicemq.kernel.world import Net, Writable
 from sluicemq.limits import WRITE_BYTES, WRITER_BACKLOG_BYTES
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.channel import Channel
     from sluicemq.flow.gate import Gate
 
 
@@ -34,12 +34,18 @@ def nobody() -> None:
     """Hears of a fault when the connection has ended."""
 
 
+class WriterClient(FlowActor):
+    """A channel, as the writer sees it. `gone`: it has ended, so nothing is kept back from it."""
+
+    gone: bool
+
+
 class Frames:
     """Bytes to write. `cost` is what they take of delivery windows; `channel` hears `Flushed`."""
 
     __slots__ = ("channel", "cost", "data")
 
-    def __init__(self, data: bytes, channel: Channel | None = None, cost: int = 0) -> None:
+    def __init__(self, data: bytes, channel: WriterClient | None = None, cost: int = 0) -> None:
         self.data = data
         self.channel = channel
         self.cost = cost
@@ -93,7 +99,7 @@ class Writer(Actor):
         self.memory_used = memory_used
         self.written = written
         """Hears what deliveries cost that have been handed to the socket."""
-        self.flushed: dict[Channel, int] = {}
+        self.flushed: dict[WriterClient, int] = {}
         self.pending: deque[Frames] = deque()
         self.pending_bytes = 0
         self.unsent_bytes = 0

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from sluicemq.kernel.companies import Companies
+from sluicemq.kernel.companies import Companies, Member
 from sluicemq.kernel.containment import is_vital
 
 TURN_MAX: Final = 64
@@ -72,7 +72,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
-        self.patient = Companies()
+        self.patient: Companies[Actor] = Companies()
         """Those who bring work in, behind those who do it."""
         self.awake = False
         self.turn_max = TURN_MAX
@@ -200,7 +200,7 @@ class Scheduler:
         return bool(self.ready or self.patient)
 
 
-class Actor:
+class Actor(Member):
     """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
     is_common = False
@@ -222,8 +222,6 @@ class Actor:
         """The message at which the last fault came; None: it came elsewhere, or there was none."""
         self.is_deaf = False
         """See `go_deaf`."""
-        self.company: object = None
-        """With whom it has its turns, if it is patient: those with an equal one. None: alone."""
 
     def post(self, message: object) -> None:
         """Put `message` into the inbox; it is handled in a later turn, in order."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sluicemq.kernel.actor import Actor
+from typing import Generic, TypeVar
 
 
-class Companies:
+class Member:
+    """Who may have its turns with others: with those whose `company` is equal. None: alone."""
+
+    company: object = None
+
+
+M = TypeVar("M", bound=Member)
+
+
+class Companies(Generic[M]):
     """Those of one company have their turns one after the other, so that what they bring for the
     same receiver comes together. Who comes to a company whose turns have begun waits for its next
     ones, so nobody is overtaken by the same one more than twice: once in such a company, once in
     one that waits before its own. (With a company that changes it is once for each of those.)"""
 
     def __init__(self) -> None:
-        self.waiting: dict[object, list[Actor]] = {}
-        self.called: list[Actor] = []
+        self.waiting: dict[object, list[M]] = {}
+        self.called: list[M] = []
         """What is left of the company whose turns have begun, the last first."""
         self.count = 0
         """How many wait."""
@@ -24,13 +30,13 @@ class Companies:
     def __bool__(self) -> bool:
         return self.count > 0
 
-    def append(self, actor: Actor) -> None:
+    def append(self, actor: M) -> None:
         """Its turn comes with those of its company that wait, or behind all."""
         company = actor if actor.company is None else actor.company
         self.waiting.setdefault(company, []).append(actor)
         self.count += 1
 
-    def popleft(self) -> Actor:
+    def popleft(self) -> M:
         """The next one, which does not wait any more."""
         if not self.called:
             self.called = self.waiting.pop(next(iter(self.waiting)))

@@ -13,9 +13,9 @@ from sluicemq.amqp.properties import (
     text_property,
 )
 from sluicemq.amqp.types import FieldValue, Timestamp
-from sluicemq.chain.message_kinds import properties_of
 from sluicemq.chain.queue.dead_letters import Death, Letters
 from sluicemq.chain.queue.republish_messages import Letter
+from sluicemq.model.content import properties_of
 
 FIRST = (
     b"\x16x-first-death-exchangeS\x00\x00\x00\x00\x13x-first-death-queueS\x00\x00\x00\x03src"

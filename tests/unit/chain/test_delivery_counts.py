@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.message_kinds import properties_of
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.model.batch import ADDRESSED
+from sluicemq.model.content import properties_of
 
 from ..amqp.strategies import properties
 

@@ -16,7 +16,8 @@ from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.channel import reply_to
 from sluicemq.chain.channel.channel import Channel
-from sluicemq.chain.channel.reply_to import ADDRESS, PSEUDO_QUEUE, listener
+from sluicemq.chain.channel.reply_to import listener
+from sluicemq.model.reply_address import ADDRESS, PSEUDO_QUEUE
 from sluicemq.routing.message import Message
 from sluicemq.routing.topology import Topology
 

@@ -19,16 +19,16 @@ from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest
 from sluicemq.chain.channel.consuming import Consuming
+from sluicemq.chain.channel.deliveries import Reply
 from sluicemq.chain.channel.methods import ANSWERS, METHOD_WORK, METHODS, Question
 from sluicemq.chain.channel.publishing import Publishing
-from sluicemq.chain.channel.reply_to import Reply, ReplyConsumer
+from sluicemq.chain.channel.reply_to import ReplyConsumer
 from sluicemq.chain.channel.transactions import Transaction, too_early
 from sluicemq.chain.connection.severing import abandon
-from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.message_kinds import BASIC_PUBLISH
 from sluicemq.chain.queue.queue import QueueGone
 from sluicemq.chain.splitting import split
-from sluicemq.chain.writer import Flushed, Frames
+from sluicemq.chain.writer import Flushed, Frames, WriterClient
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import MESSAGE_WORK
@@ -96,7 +96,7 @@ def bytes_of(message: object) -> int:
     return 0
 
 
-class Channel(FlowActor):
+class Channel(WriterClient):
     """One channel of one connection."""
 
     kind = "channel"

@@ -11,7 +11,6 @@ from sluicemq.model.batch import ADDRESSED, separate
 from sluicemq.text import octets
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.reply_to import Reply
     from sluicemq.queues.effects import Deliver, Got
 
 PACK_TAG: Final = struct.Struct(">Q").pack
@@ -23,6 +22,19 @@ def short_string(text: str) -> bytes:
     """A short string as it stands on the wire."""
     raw = octets(text)
     return bytes((len(raw),)) + raw
+
+
+class Reply:
+    """To a channel: contents for its reply consumer, if it is still the one at `at`."""
+
+    __slots__ = ("address", "at", "contents", "number", "redelivered")
+
+    def __init__(self, at: str, contents: list[bytes], address: bytes, number: int) -> None:
+        self.at = at
+        self.contents = contents
+        self.address = address
+        self.number = number
+        self.redelivered = False
 
 
 class Outlet:

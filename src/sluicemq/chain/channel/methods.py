@@ -14,7 +14,7 @@ from sluicemq.amqp.method import Method
 from sluicemq.broker import declarations
 from sluicemq.chain.channel.consuming import Subscription
 from sluicemq.chain.channel.deliveries import Outlet
-from sluicemq.chain.channel.reply_to import PSEUDO_QUEUE, ReplyConsumer, listener
+from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
 from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.channel.unacked import Undoable
@@ -34,6 +34,7 @@ from sluicemq.model.definitions import (
     validate_queue,
 )
 from sluicemq.model.permissions import CONFIGURE, READ
+from sluicemq.model.reply_address import PSEUDO_QUEUE
 from sluicemq.queues.commands import (
     ACK,
     REJECT,

@@ -19,21 +19,16 @@ from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.amqp.types import Malformed
-from sluicemq.chain.channel.reply_to import ADDRESS, ReplyConsumer, send_replies
+from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
 from sluicemq.chain.channel.transactions import Held, Transaction
-from sluicemq.chain.message_kinds import (
-    BASIC_PUBLISH,
-    Kind,
-    kind_of,
-    properties_of,
-    undecodable,
-    with_properties,
-)
+from sluicemq.chain.message_kinds import BASIC_PUBLISH, Kind, kind_of, undecodable
 from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
+from sluicemq.model.content import properties_of, with_properties
+from sluicemq.model.reply_address import ADDRESS
 from sluicemq.queues.commands import Publish
 from sluicemq.routing.exchange import PIECE
 from sluicemq.routing.message import Message, TakesLong

@@ -17,8 +17,9 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.channel.deliveries import Outlet
+from sluicemq.chain.channel.deliveries import Outlet, Reply
 from sluicemq.limits import REPLY_BACKLOG_BYTES
+from sluicemq.model.reply_address import ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,25 +27,9 @@ if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.chain.channel.channel import Channel
 
-PSEUDO_QUEUE: Final = "amq.rabbitmq.reply-to"
-ADDRESS: Final = PSEUDO_QUEUE + "."
-"""What every address begins with."""
 PLACE: Final = struct.Struct(">QH")
 """Connection and channel."""
 RANDOM_BYTES: Final = 16
-
-
-class Reply:
-    """To a channel: contents for its reply consumer, if it is still the one at `at`."""
-
-    __slots__ = ("address", "at", "contents", "number", "redelivered")
-
-    def __init__(self, at: str, contents: list[bytes], address: bytes, number: int) -> None:
-        self.at = at
-        self.contents = contents
-        self.address = address
-        self.number = number
-        self.redelivered = False
 
 
 class ReplyConsumer:

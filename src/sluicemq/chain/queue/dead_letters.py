@@ -20,8 +20,8 @@ from sluicemq.amqp.properties import (
     with_headers,
     without_text,
 )
-from sluicemq.chain.message_kinds import properties_of, with_properties
 from sluicemq.chain.queue.republish_messages import Letter
+from sluicemq.model.content import properties_of, with_properties
 from sluicemq.queues.limits import REJECTED
 from sluicemq.text import octets, text_of
 

@@ -11,8 +11,8 @@ from typing import Final
 from sluicemq.amqp.fields import fields_of, long, replaced, table_of
 from sluicemq.amqp.properties import headers_of, with_headers
 from sluicemq.amqp.types import Malformed
-from sluicemq.chain.message_kinds import properties_of, with_properties
 from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.model.content import properties_of, with_properties
 
 X_DELIVERY_COUNT: Final = b"x-delivery-count"
 

@@ -25,7 +25,7 @@ from sluicemq.amqp import fields as f
 from sluicemq.amqp.properties import BasicProperties, headers_of, with_headers
 from sluicemq.amqp.types import decode_label, encode_value
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.message_kinds import kind_of, properties_of, with_properties
+from sluicemq.chain.message_kinds import kind_of
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.poison import PLAIN, Place, unmanageable
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
@@ -34,6 +34,7 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
 from sluicemq.model.batch import Batch, size_of
+from sluicemq.model.content import properties_of, with_properties
 from sluicemq.queues.commands import ACK, REQUEUE, Consume, Publish, Settle
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Cancelled, Consumed, Deliver

@@ -19,12 +19,12 @@ from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
 from sluicemq.chain.channel.publishing import TARGET_WORK, TARGETS_MAX
 from sluicemq.chain.connection.severing import take
 from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
-from sluicemq.chain.message_kinds import properties_of
 from sluicemq.chain.queue.poison import PLAIN, places_in, unmanageable
 from sluicemq.chain.queue.queue import Enqueue, QueueGone
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
+from sluicemq.model.content import properties_of
 from sluicemq.queues.commands import Down, Publish
 from sluicemq.queues.effects import Confirm, Rejected
 from sluicemq.routing.message import Message, TakesLong
