@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
     ("options", "words"),
     [
         ({"prefetch": "many"}, "prefetch = 'many': must be a whole number from 1 to 10000000"),
-        ({"prefetches": "1"}, "prefetches = '1': there is no such option"),
+        ({"prefetches": "1"}, "prefetches: there is no such option"),
         ({"uri": "http://me:secret@h/"}, r"uris: 'http://me:\.\.\.@h/' is not an AMQP URL"),
         ({"startingOffsets": "5"}, "startingOffsets = 5: needs queueType = stream"),
         ({"queueType": "stream", "startingOffsets": "soon"}, "startingOffsets = 'soon': must be"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sluicemq.errors import Refused
+from sluicemq.spark.commits import CommitLog
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.gathering import Session
 from sluicemq.spark.options import Options, declarations
@@ -61,16 +62,54 @@ def test_a_password_file_is_read_for_each_connection(tmp_path: Path) -> None:
             {"transferPort": "70000"},
             "transferPort = '70000': must be a whole number from 0 to 6",
         ),
-        ({"retries": "8"}, "retries = '8': there is no such option .*: reconnectFor"),
-        ({"provider": "amqp"}, "provider = 'amqp': .* CREATE TEMPORARY VIEW"),
-        ({"queuePattern": "o.*"}, r"queuePattern = 'o\.\*': .* cannot list queues: list them in"),
-        ({"subscribe": "orders"}, "subscribe = 'orders': .* named by queues"),
+        ({"retries": "8"}, "retries: there is no such option .*: reconnectFor"),
+        ({"provider": "amqp"}, "provider: .* CREATE TEMPORARY VIEW"),
+        ({"queuePattern": "o.*"}, "queuePattern: .* cannot list queues: list them in"),
+        ({"subscribe": "orders"}, "subscribe: .* named by queues"),
+        ({"passwd": "secret"}, "^passwd: there is no such option of format amqp$"),
+        ({"kafka.ssl.keystore.password": "secret"}, r"keystore\.password: .*spark-kafka\.md"),
+        ({"kafka.sasl.jaas.config": "x password='secret';"}, r"^kafka\.sasl\.jaas\.config: there"),
+        (
+            {"ledger": "s3a://me:secret@bucket/l"},
+            r"ledger = 's3a://me:\.\.\.@bucket/l': needs exactlyOnce = true",
+        ),
+        ({"dedupWindow": "5"}, "dedupWindow = '5': needs exactlyOnce = true"),
+        ({"messagesWithoutId": "skip"}, "messagesWithoutId = 'skip': needs exactlyOnce = true"),
+        ({"queueType": "stream", "gather": "executors"}, "gather = executors: is for queues"),
+        ({"queueType": "stream", "consumersPerQueue": "2"}, "consumersPerQueue = 2: is for queues"),
+        ({"queueType": "stream", "gatherers": "3"}, "gatherers = 3: needs gather = executors"),
+        ({"gather": "driver", "gatherers": "3"}, "gatherers = 3: needs gather = executors"),
     ],
 )
 def test_what_cannot_be_used_is_named(options: dict[str, str], words: str) -> None:
     with pytest.raises(Refused, match=words) as caught:
         parse(**options)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "consumers"),
+    [
+        ({}, 1),
+        ({"queue": None, "queues": "a,b,c,d"}, 4),
+        ({"consumersPerQueue": "4"}, 4),
+        ({"queue": None, "queues": "a,b", "consumersPerQueue": "2"}, 4),
+        ({"gather": "executors", "gatherers": "3"}, 3),
+        ({"gather": "executors", "gatherers": "3", "consumersPerQueue": "4"}, 4),
+    ],
+)
+def test_so_many_as_all_consumers_can_hold_may_be_waited_for(
+    more: dict[str, str | None], consumers: int
+) -> None:
+    """And not one more."""
+    given = {"queue": "q", "prefetch": "1000"} | more
+    options = {key: value for key, value in given.items() if value is not None}
+    most = 1000 * consumers
+    found = Options.parse(options | {"minMessagesPerTrigger": str(most)}, "source")
+    assert found.min_messages_per_trigger == most
+    words = rf"minMessagesPerTrigger = {most + 1}: must not be above prefetch .*\({most}\)"
+    with pytest.raises(Refused, match=words):
+        Options.parse(options | {"minMessagesPerTrigger": str(most + 1)}, "source")
 
 
 BAD = {"count": "many", "switch": "maybe", "choice": "neither", "offset": "soon", "list": "a,,b"}
@@ -87,6 +126,12 @@ def test_a_bad_value_of_any_option_names_it_and_what_is_allowed(name: str) -> No
     with pytest.raises(Refused) as caught:
         Options.parse(given, side)
     assert str(caught.value).startswith(f"{name} = {bad!r}: must be {declared.allowed()}")
+
+
+def test_a_checkpoint_that_cannot_be_read_shows_no_password() -> None:
+    with pytest.raises(Refused, match=r"checkpointLocation = 's4://me:.*cannot be read") as caught:
+        CommitLog("s4://me:secret@bucket/c")
+    assert "secret" not in str(caught.value)
 
 
 def test_the_sink_may_be_given_what_spark_puts_there() -> None:

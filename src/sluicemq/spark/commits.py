@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sluicemq.client.address import without_password
 from sluicemq.errors import Refused
 from sluicemq.spark.driver_lines import ancestors, answers, ask
 
@@ -157,7 +158,8 @@ def open_location(location: str) -> tuple[FileSystem, str]:
     try:
         files, root = FileSystem.from_uri(f"{SCHEMES.get(scheme, scheme)}:{path}")
     except (OSError, ValueError) as error:
-        raise Refused(f"checkpointLocation = {location!r}: cannot be read: {error}") from error
+        given, why = without_password(location), without_password(str(error))
+        raise Refused(f"checkpointLocation = {given!r}: cannot be read: {why}") from error
     return files, root.rstrip("/")
 
 

@@ -14,6 +14,7 @@ from sluicemq.client.address import Address, without_password
 from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
 from sluicemq.spark.declared import FIRST, LAST, NEXT, Declared, Side
+from sluicemq.spark.unknown_options import NO_TABLES, no_such_option
 
 ACK_DEFAULT: Final = "default"
 ACK_CHECKPOINT: Final = "checkpoint"
@@ -459,9 +460,7 @@ class Options:
             if found is None:
                 if key.lower() in IGNORED:
                     continue
-                kafka = KAFKA_CLIENTS if key.lower().startswith("kafka.") else ""
-                now = RENAMED.get(key.lower(), kafka)
-                raise Refused(f"{key} = {text!r}: there is no such option of format amqp{now}")
+                raise no_such_option(key)
             name, declared = found
             if declared.name in SPARKS_OWN[side]:
                 continue
@@ -503,13 +502,8 @@ class Options:
             raise Refused(f"transferTls = true: is for queues; {READ_BY_TASKS}")
         elif self.exactly_once:
             raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
-        if self.exactly_once and not self.ledger:
-            raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
-        if self.messages_without_id != FAIL and not self.exactly_once:
-            raise Refused(
-                f"messagesWithoutId = {self.messages_without_id!r}: needs exactlyOnce = true, for"
-                " nothing else looks at ids"
-            )
+        self._check_ids(given)
+        self._check_gatherers(given)
         if self.has_dead_letters and not self.mandatory:
             raise Refused(
                 "mandatory = false: drops rows that no queue takes, so deadLetterExchange and"
@@ -525,18 +519,60 @@ class Options:
         if any(address.secure for address in addresses):
             self.tls.context()
 
+    def _check_ids(self, given: Mapping[str, Any]) -> None:
+        """What is said of ids is for those who want each once, and they need all of it."""
+        if self.exactly_once and not self.ledger:
+            raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
+        if self.exactly_once:
+            return
+        for name in ("ledger", "dedup_window", "messages_without_id"):
+            if name in given and given[name] != FAIL:
+                declared = declared_of(name)
+                raise Refused(
+                    f"{declared.name} = {shown(declared, str(given[name]))}: needs exactlyOnce ="
+                    " true, for nothing else looks at ids"
+                )
+
+    def _check_gatherers(self, given: Mapping[str, Any]) -> None:
+        """Who gathers is asked of queues only, how many of executors only."""
+        if self.is_stream and self.gather == "executors" and "gather" in given:
+            raise Refused(
+                "gather = executors: is for queues; a stream is read by the tasks of each batch,"
+                " on executors"
+            )
+        if self.is_stream and self.consumers_per_queue > 1:
+            raise Refused(
+                f"consumersPerQueue = {self.consumers_per_queue}: is for queues; a stream has one"
+                " reader a batch"
+            )
+        if "gatherers" in given and (self.is_stream or self.gather == "driver"):
+            raise Refused(
+                f"gatherers = {self.gatherers}: needs gather = executors, and queues: there is"
+                " nobody else to be counted"
+            )
+
     def _check_pace(self, given: Mapping[str, Any]) -> None:
         """A least number of rows that can come, and is there where its delay is."""
         least = self.min_messages_per_trigger
+        held = self.prefetch * self._consumers
         words = f"minMessagesPerTrigger = {least}: must not be above"
         if least > self.rows_per_batch:
             raise Refused(f"{words} maxMessagesPerBatch ({self.rows_per_batch})")
-        if least > self.prefetch and not self.is_stream:
-            raise Refused(f"{words} prefetch ({self.prefetch}): so many never wait at a time")
+        if least > held and not self.is_stream:
+            raise Refused(
+                f"{words} prefetch x queues x consumersPerQueue ({held}): so many never wait at a"
+                " time"
+            )
         if "max_trigger_delay_ms" in given and not least:
             raise Refused(
                 f"maxTriggerDelay = {self.max_trigger_delay_ms}: needs minMessagesPerTrigger"
             )
+
+    @property
+    def _consumers(self) -> int:
+        """With a prefetch each: each process on an executor has one at least."""
+        lanes = len(self.queues) * self.consumers_per_queue
+        return lanes if self.gather == "driver" else max(lanes, self.gatherers)
 
     @property
     def addresses(self) -> list[Address]:
@@ -613,39 +649,6 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
 
 
 READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with amqps:// in uris"
-NO_PATTERN: Final = (
-    "; AMQP cannot list queues: list them in the program that starts the query (sluicemq ctl"
-    " list_queues, or RabbitMQ's HTTP API) and name them by queues"
-)
-NO_TABLES: Final = (
-    ". There are no tables of it, for Spark hands their options to a Python source when they are"
-    " created, and none when they are read: use CREATE TEMPORARY VIEW orders USING amqp"
-    " OPTIONS (...), or spark.read.format('amqp')"
-)
-KAFKA_CLIENTS: Final = "; options of Kafka's client have others in their place: docs/spark-kafka.md"
-
-RENAMED: Final = {
-    "idempotencyheaders": "; it is called placeHeaders now, for these headers do not name a row",
-    "retries": "; say how long a broker may be away: reconnectFor, in milliseconds",
-    "provider": NO_TABLES,
-    "kafka.bootstrap.servers": "; the brokers are named by uris",
-    "subscribe": "; the queues are named by queues",
-    "subscribepattern": NO_PATTERN,
-    "queuepattern": NO_PATTERN,
-    "assign": "; a stream has one partition, its queue: name it by queues",
-    "topic": "; a sink has exchange and routingKey",
-    "maxoffsetspertrigger": "; there is maxMessagesPerBatch",
-    "minoffsetspertrigger": "; there is minMessagesPerTrigger",
-    "startingoffsetsbytimestamp": "; startingOffsets takes a time",
-    "startingtimestamp": "; startingOffsets takes a time",
-    "endingoffsetsbytimestamp": "; endingOffsets takes an offset, or next",
-    "endingtimestamp": "; endingOffsets takes an offset, or next",
-    "groupidprefix": "; queues have no groups: give each query a queue of its own",
-    "kafka.group.id": "; queues have no groups: give each query a queue of its own",
-    "includeheaders": "; headers are a column, like all properties: includeProperties",
-}
-"""What is said of options of earlier versions, of Spark's, and of its Kafka source."""
-
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "queryname")
 """What Spark itself puts among the options."""
@@ -672,4 +675,4 @@ def shown(declared: Declared, text: str) -> str:
     """A value as an error may show it: no password."""
     if declared.kind == "secret":
         return "'...'"
-    return repr(without_password(text)) if declared.name == "uris" else repr(text)
+    return repr(without_password(text))
