@@ -631,7 +631,7 @@ class Checkers:
             (queue.name, number): lot.open_parts()
             for queue in self.queues
             for number, lot in queue.machine.lots.items()
-            if lot.channel is channel
+            if lot.channel is channel and not queue.machine.deleted
         }
         promise(here == there, channel.name, "has out", here, "queues say", there)
 
