@@ -27,6 +27,7 @@ from sluicemq.spark import remote_groups
 from sluicemq.spark.callups import Call, ask_planner, connect_to_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.crew import Crew
+from sluicemq.spark.links import BEAT_S
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.remote_groups import RemoteGroup
@@ -201,7 +202,8 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
 
 
 class Mute(threading.Thread):
-    """A process that gathers, which says that it has its lanes, and then nothing any more."""
+    """A process that gathers, which says that it has its lanes, and that they have nothing; but
+    nothing by itself, nor that it lives."""
 
     def __init__(self, call: Call) -> None:
         super().__init__(daemon=True)
@@ -209,23 +211,22 @@ class Mute(threading.Thread):
         self.link.send({"token": call.planner.token, "join": Endpoint("127.0.0.1", 1, "", "")})
 
     def run(self) -> None:
-        asked = self.link.receive()
-        assert asked is not None
-        places = asked["places"]
-        assert asked["ask"] == "open"
-        state = [0, 0, 0, True, True, False, 0, 0, 0, None, None]
-        self.link.send({"n": asked["n"], "state": {lane: state for _, lane in places}})
-        while self.link.receive() is not None:
-            pass
+        lanes: list[str] = []
+        nothing = [0, 0, 0, True, True, False, 0, 0, 0, None, None]
+        while (asked := self.link.receive()) is not None:
+            if asked["ask"] == "open":
+                lanes += [lane for _, lane in asked["places"]]
+            if asked["ask"] != "beat":
+                self.link.send({"n": asked["n"], "state": dict.fromkeys(lanes, nothing)})
 
 
 def test_what_was_counted_is_waited_for_until_who_says_nothing_is_lost(
     amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much shorter `timeout` is: what it had comes from another one then."""
-    monkeypatch.setattr(remote_groups, "LEASE_S", 3.0)
+    monkeypatch.setattr(remote_groups, "LEASE_S", BEAT_S + 3.0)
     queues = fill(amqp, name, queues=1, each=1500)
-    query = Query(amqp, queues, gather="executors", gatherers=1, timeout=1000)
+    query = Query(amqp, queues, gather="executors", gatherers=1, timeout=3000)
     try:
         query.reader.prepareForTriggerAvailableNow()
         end = query.plan()
