@@ -97,6 +97,8 @@ class ClassicQueue(QueueMachine):
         self.ram_acks = 0
         """Messages in lots whose bodies could leave RAM for the message store."""
         self.lots: dict[int, Lot] = {}
+        self.settling: tuple[int, int, int] | None = None
+        """The part that `settle` is at, until it is credited."""
         self.lots_of: dict[Actor, dict[int, Lot]] = {}
         """By the channel that they are out at."""
         self.piece_max = PIECE_MAX
@@ -358,7 +360,8 @@ class ClassicQueue(QueueMachine):
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
         self.work += PART_WORK * len(command.parts)
-        for number, start, end in command.parts:
+        for self.settling in command.parts:
+            number, start, end = self.settling
             self.work += (end - start) // MESSAGES_A_UNIT
             lot = self.lots.get(number)
             if lot is None:
@@ -374,6 +377,7 @@ class ClassicQueue(QueueMachine):
             else:
                 self.limits.reject(lot, start, end, REJECTED, effects)
             self.credit(lot, end - start)
+            self.settling = None
             if not lot.left:
                 self.forget_lot(number)
 

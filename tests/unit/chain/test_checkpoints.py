@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from sluicemq.amqp import methods as m
-from sluicemq.amqp.connection import Acks
+from sluicemq.amqp.connection import Acks, Deliveries
 from sluicemq.amqp.events import ContentMethod
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.store.checkpoints import Checkpoints
@@ -144,6 +144,26 @@ def test_clean_stop_says_so_and_knows_what_was_delivered() -> None:
     got = [after.get("q") for _ in range(20)]
     assert got == [(each, number < 2) for number, each in enumerate(mixed(20))]
     assert after.get("q") is None
+
+
+def test_clean_stop_knows_what_was_delivered_after_the_last_checkpoint() -> None:
+    """A delivery that nobody acknowledges tells the journal nothing."""
+    life = Life()
+    life.declare("q", "other")
+    for number in range(5):
+        life.publish("q", body(number))
+    before = life.checkpoints
+    while life.checkpoints < before + 2:
+        life.publish("other", body(0))
+    checkpoints = life.broker.node.broker.store.checkpoints
+    assert "q" not in [queue.title.split("'")[1] for queue in checkpoints.touched]
+    consumer = life.broker.connect()
+    consumer.open(1)
+    consumer.send(1, m.BasicConsume(queue="q"))
+    assert len([event for event in consumer.events() if isinstance(event, Deliveries)]) == 1
+    consumer.lose()
+    again = life.stop()
+    assert [again.get("q") for _ in range(6)] == [*((body(n), True) for n in range(5)), None]
 
 
 def test_clean_stop_without_a_message_is_clean() -> None:

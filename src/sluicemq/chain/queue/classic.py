@@ -304,6 +304,7 @@ class ClassicShell(Queue):
             return
         if effect.channel is not None:
             effect.channel.post(effect)
+            self.at = None
 
     def remove(self, effect: Remove) -> None:
         """Gathered, neighbours joined, and posted once at the end of the turn."""

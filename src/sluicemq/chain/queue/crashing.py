@@ -22,7 +22,7 @@ Nothing is trusted of the queue's own state but what to tell whom, and each such
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sluicemq.chain.connection.severing import Step, take
 from sluicemq.chain.queue.classic import ClassicShell
@@ -38,17 +38,18 @@ from sluicemq.chain.store.messages import (
     StoreQueueDeleted,
     StoreRemove,
 )
+from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
 from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL_MS
 from sluicemq.model.batch import ADDRESSED, names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
+from sluicemq.storage.queue_index import IndexWrite
 from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
@@ -127,7 +128,9 @@ class Crash(Generic[Q]):
         faults = queue.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.broker.world.clock.now_ns()
         batch = queue.struck.publish.batch if isinstance(queue.struck, Enqueue) else None
-        refused = [] if batch is None else faults.unwelcome.accuse(batch)
+        refused: list[bytes] = []
+        if batch is not None:
+            take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
         self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
         queue.receive = self.receive  # type: ignore[method-assign]
@@ -250,10 +253,17 @@ class Crash(Generic[Q]):
         elif isinstance(effect, e.Rejected):
             effect.channel.post(effect)
         elif isinstance(effect, e.Deliver):
-            if effect is not self.queue.at:  # that one may be on its way
-                cast("Channel", effect.channel).reader.window.give_back(effect.cost)
+            self.take_back_delivery(effect)
         elif not isinstance(effect, e.Remove | e.DeadLetter):
             self.refuse(effect.channel)
+
+    def take_back_delivery(self, deliver: e.Deliver) -> None:
+        """What the connection and the channel have counted for it."""
+        consumer = deliver.consumer
+        if isinstance(consumer.window, DeliveryOutflow):
+            consumer.window.shared.give_back(deliver.cost)
+        if deliver.lot:
+            consumer.limiter.give(len(deliver.contents))
 
     def reject(self, sender: Actor, first_seq: int, count: int) -> None:
         """The publisher hears that it cannot count on these; once, whatever comes twice here."""
@@ -299,6 +309,8 @@ class Crash(Generic[Q]):
             message.limiter.had_turn(self.queue)
         elif isinstance(message, TryAgain):
             self.try_again(message.job)
+        elif isinstance(message, IndexWrite):
+            self.broker.has_space(message)  # it may have waited for that; now nobody wants it
         elif isinstance(message, Defined):
             self.read_back(message)
         elif isinstance(message, ReadBack):
@@ -310,8 +322,8 @@ class Crash(Generic[Q]):
 
     def try_again(self, job: DiskJob) -> None:
         """A job of the queue that has failed is not done any more; nor is reading it back, when the
-        storage has failed meanwhile."""
-        if not isinstance(job, ReadBack):
+        queue is deleted, or the storage has failed meanwhile."""
+        if not isinstance(job, ReadBack) or self.queue.gone:
             self.broker.has_space(job)
         elif self.broker.store.sealed:
             self.broker.has_space(job)
@@ -426,9 +438,20 @@ class ClassicCrash(Crash[ClassicShell]):
     def begin_empty(self) -> None:
         self.queue.vhost.replace(self.queue, None)
 
+    def credit_settled(self) -> None:
+        """What is settled of the part at which the fault has come, and was not credited."""
+        machine = self.queue.machine
+        part, machine.settling = machine.settling, None
+        lot = None if part is None else machine.lots.get(part[0])
+        if part is not None and lot is not None:
+            _, start, end = part
+            still = [max(0, min(end, b) - max(start, a)) for a, b in lot.open_parts()]
+            machine.credit(lot, end - start - sum(still))
+
     def settled(self, message: c.Settle) -> None:
         """The one at which the fault has come may be done in part."""
         machine = self.queue.machine
+        take(self.queue, [self.credit_settled])
         parts = [
             (number, max(start, first), min(end, last))
             for number, start, end in message.parts

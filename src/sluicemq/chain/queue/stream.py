@@ -76,6 +76,7 @@ class StreamShell(Queue):
     """The shell around a stream: credit, its files, and making effects real."""
 
     takes_addressed = False
+    has_state = False
     machine: Stream
 
     def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
@@ -227,6 +228,7 @@ class StreamShell(Queue):
         channel: Actor | None = effect.channel  # type: ignore[union-attr]
         if channel is not None:
             channel.post(effect)
+            self.at = None
 
     def crashed(self, error: Exception) -> None:
         self.vhost.stream_crashed(self, error)

@@ -125,7 +125,7 @@ class Checkpoints(Actor):
 
     def touch(self, queue: StoreClient) -> None:
         """Its state is not what was last seen of it; of a deleted one nothing is said."""
-        if not queue.is_deleted:
+        if queue.has_state and not queue.is_deleted:
             self.touched[queue] = None
 
     def forget(self, queue: StoreClient) -> None:
@@ -180,6 +180,8 @@ class Checkpoints(Actor):
             self.closed = True
         elif not self.cut and store.is_idle:
             queues = store.services.durable_queues
+            for queue in queues.values():
+                self.touch(queue)  # what was only delivered may have been a change, too
             marks = dict.fromkeys(queues, EVERYTHING)
             store.journal.next_file()  # should something come after that, it is in there
             self._start(store.journal.number, [marks])

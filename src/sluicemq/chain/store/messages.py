@@ -31,6 +31,8 @@ class StoreClient(FlowActor):
     id: int
     lane: int
     title: str
+    has_state = True
+    """Do checkpoints say something of it? Else it has files of its own."""
 
     @property
     def is_durable(self) -> bool:
