@@ -33,7 +33,6 @@ RATE = 100
 PROGRESS_S = 180.0
 WORK_S = 1.0
 FINISH_S = 240.0
-START_S = 60.0
 VICTIMS = ("gatherer", "executor", "gatherer", "worker", "planner", "gatherer", "broker")
 """Of a round; each second one has the driver's JVM besides, which costs ten times what they do."""
 
@@ -75,9 +74,7 @@ class Run:
                 publishing.start()
                 self.driver.go()
                 self.kill_all()
-                publishing.stopping = True
-                publishing.join(START_S)
-                assert not publishing.is_alive(), f"the publisher hangs: {publishing.failure}"
+                publishing.finish()
                 rows = self.finish()
             finally:
                 self.driver.close()
@@ -163,9 +160,7 @@ class Run:
 
     def finish(self) -> dict[str, list[tuple[int, bool]]]:
         """Let everything through; what has arrived."""
-        self.driver.say("finish")
-        code = self.driver.process.wait(FINISH_S)
-        assert code == 0, self.driver.log.read_text()[-3000:]
+        self.driver.finish(FINISH_S)
         with connect(self.broker.url) as client:
             queues = [f"{name}{number}" for name in QUERIES for number in range(QUEUES)]
             assert client.count_queues(queues) == 0

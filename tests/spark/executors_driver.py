@@ -5,23 +5,20 @@
     often   queues often0, often1, ..  -> Parquet in FOLDER/often   (at least once)
     once    queues once0, once1, ..    -> Parquet in FOLDER/once    (exactlyOnce, transferTls)
 
-Told what to do as `kill_driver.py` is.
+Told what to do as `kill_queries.py` says.
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import threading
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.session import start_session
-from spark.kill_driver import RESTART_S, slowly
+from spark.kill_queries import Queries
 
 QUERIES = "often", "once"
 QUEUES = 3
@@ -29,22 +26,15 @@ QUEUES = 3
 
 ROWS_PER_BATCH = 1000
 PIECE_ROWS = 50
-FINISH_S = 120
 
 
-class Driver:
-    """The queries of one session."""
+class Driver(Queries):
+    """See above."""
 
     def __init__(self, spark: SparkSession, url: str, folder: Path, executors: int) -> None:
-        self.spark = spark
-        self.url = url
-        self.folder = folder
+        super().__init__(spark, url, folder, "200 milliseconds")
         self.executors = executors
-        retried = folder / "retried"
-        retried.mkdir(exist_ok=True)
-        spark.udf.register("slowly", slowly(retried))
-        spark.dataSource.register(AmqpDataSource)
-        self.trigger: dict[str, Any] = {"processingTime": "200 milliseconds"}
+        self.starters = {name: partial(self.start, name) for name in QUERIES}
 
     def start(self, name: str) -> StreamingQuery:
         options: dict[str, object] = {
@@ -63,38 +53,15 @@ class Driver:
         frame = self.spark.readStream.format("amqp").options(**options).load()
         rows = frame.selectExpr("slowly(body) as body", "redelivered")
         writer = rows.writeStream.format("parquet").trigger(**self.trigger)
-        writer = writer.option("checkpointLocation", f"{self.folder}/checkpoint/{name}")
+        writer = writer.option("checkpointLocation", self.checkpoint(name))
         return writer.start(f"{self.folder}/{name}")
 
-    def serve(self, finish: threading.Event) -> None:
-        """Until somebody ends it, or says so."""
-        running = {name: self.start(name) for name in QUERIES}
-        print("started", flush=True)
-        while not finish.wait(RESTART_S):
-            for name, query in running.items():
-                if not query.isActive:
-                    print(name, query.exception(), file=sys.stderr, flush=True)
-                    running[name] = self.start(name)
-        for query in running.values():
-            query.stop()
-        self.trigger = {"availableNow": True}
-        for query in [self.start(name) for name in QUERIES]:
-            assert query.awaitTermination(FINISH_S)
-
     def found(self) -> dict[str, list[tuple[int, bool]]]:
-        """(number, redelivered) of each row in Parquet."""
-        return {
-            name: [
-                (int(row.body), row.redelivered)
-                for row in self.spark.read.parquet(f"{self.folder}/{name}").collect()
-            ]
-            for name in QUERIES
-        }
+        return {name: self.arrived(name) for name in QUERIES}
 
 
 def main(arguments: list[str]) -> None:
     url, place, master, executors = arguments
-    folder = Path(place)
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
@@ -103,19 +70,7 @@ def main(arguments: list[str]) -> None:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(PIECE_ROWS),
     }
     spark = start_session(master, "1g", settings=settings)
-    driver = Driver(spark, url, folder, int(executors))
-    if sys.stdin.readline() != "go\n":
-        return
-    finish = threading.Event()
-
-    def listen() -> None:
-        if sys.stdin.readline():
-            finish.set()
-
-    threading.Thread(target=listen, daemon=True).start()
-    driver.serve(finish)
-    (folder / "found.json").write_text(json.dumps(driver.found()))
-    spark.stop()
+    Driver(spark, url, Path(place), int(executors)).obey()
 
 
 if __name__ == "__main__":

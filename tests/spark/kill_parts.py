@@ -99,6 +99,12 @@ class Publishing(threading.Thread):
                 waiting = self.publisher.waiting() if self.publisher is not None else waiting
                 self.failure = error
 
+    def finish(self) -> None:
+        """Publish no more; returns when all is confirmed."""
+        self.stopping = True
+        self.join(START_S)
+        assert not self.is_alive(), f"the publisher hangs: {self.failure}"
+
     def work(self, waiting: list[bytes]) -> list[bytes]:
         """On one connection."""
         self.publisher = None
@@ -162,6 +168,12 @@ class Driver:
         with suppress(BrokenPipeError):
             self.process.stdin.write(word.encode() + b"\n")
             self.process.stdin.flush()
+
+    def finish(self, within_s: float) -> None:
+        """Have it take what is left, and end."""
+        self.say("finish")
+        code = self.process.wait(within_s)
+        assert code == 0, self.log.read_text()[-3000:]
 
     def processes(self, is_wanted: Callable[[str], bool]) -> list[int]:
         """Pids below the driver whose command is wanted."""

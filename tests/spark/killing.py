@@ -146,9 +146,7 @@ class Run:
             publishing.start()
             self.driver.go()
             self.kill_all()
-            publishing.stopping = True
-            publishing.join(START_S)
-            assert not publishing.is_alive(), f"the publisher hangs: {publishing.failure}"
+            publishing.finish()
             arrived = self.finish()
         finally:
             self.driver.close()
@@ -252,9 +250,7 @@ class Run:
 
     def finish(self) -> Arrived:
         """Let everything through; what has arrived."""
-        self.driver.say("finish")
-        code = self.driver.process.wait(FINISH_S)
-        assert code == 0, self.driver.log.read_text()[-3000:]
+        self.driver.finish(FINISH_S)
         found = json.loads((self.folder / "found.json").read_text())
         with connect(self.broker.url) as client:
             assert client.count_queues([QUEUE]) == 0

@@ -76,6 +76,11 @@ def has(module: str) -> bool:
         return False
 
 
+def counted(printed: str) -> list[str]:
+    """How many rows a piece says it saw."""
+    return re.findall(r"ready \d+|streamed \d+", printed)
+
+
 def test_spark_sql_reads_and_writes_by_temporary_views(amqp: Broker, tmp_path: Path) -> None:
     amqp.publish("lang.orders", numbered(10))
     views = pieces("sql", amqp.url, tmp_path)
@@ -93,7 +98,7 @@ def test_scala_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
     script = tmp_path / "piece.scala"
     script.write_text(f"{piece}\nSystem.exit(0)\n")
     printed = run(tmp_path, *spark_program("spark-shell"), "-i", str(script))
-    assert re.findall(r"ready \d+|streamed \d+", printed) == ["ready 10", "streamed 10"]
+    assert counted(printed) == ["ready 10", "streamed 10"]
 
 
 def test_spark_connect_reads_writes_and_streams(amqp: Broker, tmp_path: Path) -> None:
@@ -105,4 +110,4 @@ def test_spark_connect_reads_writes_and_streams(amqp: Broker, tmp_path: Path) ->
     script = tmp_path / "piece.py"
     script.write_text(piece.replace("sc://localhost", "local[1]"))
     printed = run(tmp_path, sys.executable, str(script))
-    assert re.findall(r"ready \d+|streamed \d+", printed) == ["ready 10", "streamed 10"]
+    assert counted(printed) == ["ready 10", "streamed 10"]
