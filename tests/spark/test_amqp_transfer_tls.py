@@ -39,6 +39,7 @@ SCHEMA = StructType([StructField("body", BinaryType())])
 BODY = b"a body that nobody else shall read "
 ID = "an-id-that-nobody-else-shall-read-"
 WAIT_S = 60.0
+SPARK_S = 240
 
 
 def source(**given: object) -> Options:
@@ -281,7 +282,7 @@ def test_spark_reads_a_queue_and_who_listens_does_not(
         rows = spark.readStream.format("amqp").options(**options).load().select("body")
         writer = rows.writeStream.format("parquet").trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-        assert query.start(str(tmp_path / "rows")).awaitTermination(int(WAIT_S))
+        assert query.start(str(tmp_path / "rows")).awaitTermination(SPARK_S)
         assert len(relay.heard) > 3000 * len(BODY)
         assert (BODY in relay.heard) is not has_tls
     got = [bytes(row.body) for row in spark.read.parquet(str(tmp_path / "rows")).collect()]
