@@ -46,7 +46,7 @@ def plan_all(session: Session, start: Offset) -> Offset:
 def bodies(session: Session, given: Options, start: Offset, end: Offset) -> list[bytes]:
     """What an executor reads of a batch."""
     pieces = [piece for piece, _ in session.batch(start, end)]
-    partition = ChunkPartition(session.place, pieces, None)
+    partition = ChunkPartition(session.endpoint, pieces, None)
     found: list[bytes] = []
     for batch in QueueStreamReader(given, BODY).read(partition):
         found += batch.column("body").to_pylist()

@@ -11,7 +11,7 @@ the line:
                                                                       {"error": ..}
 
 Writes are those of Spark's checkpoints: a file is there whole or not at all, on every file system
-that can hold a checkpoint.
+that can hold a checkpoint. None is replaced, for there are file systems that only seem to do it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class DriverFiles:
             return file.read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Make one, or make it anew; returns when it is there."""
+        """Make one that is not there, else `OSError`; returns when it is there."""
         with tempfile.TemporaryDirectory(dir=own_folder()) as here:
             file = Path(here) / "write"
             file.write_text(text, encoding="utf-8")
@@ -117,7 +117,7 @@ class Files:
         elif question["do"] == "read":
             copy_all(jvm, manager.open(path), jvm.java.io.FileOutputStream(question["file"]))
         else:
-            target = manager.createAtomic(path, True)
+            target = manager.createAtomic(path, False)
             try:
                 copy_all(jvm, jvm.java.io.FileInputStream(question["file"]), target)
             except BaseException:

@@ -4,13 +4,17 @@ One file a batch, `batch-SERIAL.json`: `[["queue", rows, ["id", ..]], ..]`, a pa
 written and synced before Spark is told of the batch, so that a batch in Spark's offset log always
 has its file. A file whose batch Spark does not know was never handed out, and is dropped.
 
-`owner.json` says whose it is: `{"ledger": id, "session": id, "is_known": bool}`. The first id is in
-the offsets of the query too, and so in its checkpoint. A query whose offsets have another one is
-another query. One that has no offsets yet may take over a ledger that Spark never came to know
-(`is_known`: a batch was committed): its own, from a start that was cut off. The session is that
-which opened it last; one before it records nothing any more.
+Whose it is stands in the names of files: `owner-N-LEDGER-SESSION.json`, of which the highest N
+counts, and `known-LEDGER.json`. LEDGER is in the offsets of the query too, and so in its
+checkpoint. A query whose offsets have another one is another query. One that has no offsets yet may
+take over a ledger that Spark never came to know (known: a batch was committed): its own, from a
+start that was cut off. SESSION is that which opened it last; one before it records nothing any
+more.
 
-A ledger is a directory of this machine, or anything that Spark can have a checkpoint on.
+A ledger is a directory of this machine, or anything that Spark can have a checkpoint on. There a
+file cannot be replaced: some file systems delete the old one first, so that for a moment there is
+none, and on others nothing happens at all. So files are made and removed, and never made anew.
+(Earlier versions did: their `owner.json` is read, and removed.)
 """
 
 from __future__ import annotations
@@ -19,12 +23,15 @@ import json
 import logging
 import os
 import re
+import threading
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from sluicemq.client.address import without_password
 from sluicemq.errors import Refused
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_files import DriverFiles
@@ -39,17 +46,30 @@ class Part(NamedTuple):
     ids: list[str]
 
 
+class Owner(NamedTuple):
+    """The ledger's id, the session that opened it last, and whether Spark knows of a batch in it.
+    `number`: how many have opened it before."""
+
+    number: int
+    ledger: str
+    session: str
+    is_known: bool
+
+
 log = logging.getLogger(__name__)
 
 NAME: Final = "batch-{:020d}.json"
 NAME_PATTERN: Final = re.compile(r"batch-\d{20}\.json")
-OWNER: Final = "owner.json"
+OWNER_PATTERN: Final = re.compile(r"owner-(\d+)-(\w+)-(\w+)\.json")
+OWNER_BEFORE: Final = "owner.json"
+"""Of an earlier version: `{"ledger": id, "session": id, "is_known": bool}`."""
+
 BATCHES_KEPT_MIN: Final = 2
 """However many ids: the one Spark may replay, and the one before."""
 
 
 class Files(Protocol):
-    """Those of a folder. Errors are `OSError`."""
+    """Those of a folder. Errors are `OSError`, or `ValueError` for what cannot be understood."""
 
     def names(self) -> list[str]: ...
     def read(self, name: str) -> str: ...
@@ -73,7 +93,7 @@ class LocalFiles:
         return (self._folder / name).read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Make one, or make it anew; returns when it is on disk."""
+        """Make one that is not there; returns when it is on disk."""
         path = self._folder / name
         fresh = path.with_suffix(".tmp")
         with fresh.open("w", encoding="utf-8") as file:
@@ -104,14 +124,18 @@ def open_files(location: str) -> Files:
 
 
 class Ledger:
-    """See above, for one `session`. `window` ids are remembered, and the last batches always."""
+    """See above, for one `session`. `window` ids are remembered, and the last batches always. For
+    one thread; `settle` is for any."""
 
     def __init__(self, location: str, window: int, session: str) -> None:
-        self._location = location
+        self._location = without_password(location)
+        """As errors show it."""
         self._window = window
         self._session = session
+        self._writing = threading.Lock()
+        """Among threads, whoever looks at the files and then does something with them."""
         self.id = ""
-        """In `owner.json`; empty before it is claimed."""
+        """Empty before it is claimed."""
         self._is_known = False
         try:
             self._files = open_files(location)
@@ -121,12 +145,12 @@ class Ledger:
             self._batches = {serial: self._load(serial) for serial in serials}
         except LookupError:
             raise Refused(
-                f"ledger = {location!r}: only Spark can open it, and the driver does not answer:"
-                " call spark.dataSource.register(AmqpDataSource) in its Python, or give a directory"
-                " of its machine"
+                f"ledger = {self._location!r}: only Spark can open it, and the driver does not"
+                " answer: call spark.dataSource.register(AmqpDataSource) in its Python, or give a"
+                " directory of its machine"
             ) from None
         except (OSError, ValueError) as error:
-            raise Refused(f"ledger = {location!r}: cannot be used: {error}") from error
+            raise Refused(f"ledger = {self._location!r}: cannot be used: {error}") from error
         self._known: defaultdict[str, set[str]] = defaultdict(set)
         """By queue."""
         self._count = 0
@@ -135,51 +159,86 @@ class Ledger:
 
     def align(self, serial: int, owner: str) -> None:
         """Spark's last batch is `serial`: what comes after it never was. `owner` is the id of the
-        ledger in its offset; `Refused` when this is another one."""
-        self._claim(owner)
-        for later in [s for s in self._batches if s > serial]:
-            self._drop(later)
+        ledger in its offset; `Refused` when this is another one, `AmqpError` when it has been taken
+        or cannot be written."""
+        with self._using():
+            if self.id:
+                self._check_mine()
+            else:
+                self._claim(owner)
+            for later in [s for s in self._batches if s > serial]:
+                self._drop(later)
 
     def _claim(self, owner: str) -> None:
-        found = self._owner()
+        names = self._files.names()
+        found = self._owner(names)
         # A query without offsets has no id; nor has one whose offsets are older than ids are.
-        is_new = not owner and found is not None and not found["is_known"]
-        if found is not None and found["ledger"] not in (self.id, owner) and not is_new:
+        is_new = not owner and found is not None and not found.is_known
+        if found is not None and found.ledger != owner and not is_new:
             raise Refused(
                 f"ledger = {self._location!r}: belongs to another query, or to this one with"
                 " another checkpoint; give each query a ledger of its own, and a new one with a"
                 " new checkpoint"
             )
-        if not self.id:
-            self.id = owner or uuid.uuid4().hex
-            self._is_known = bool(found and owner and found["is_known"])
-            self._sign()
+        claimed = owner or uuid.uuid4().hex
+        number = 0 if found is None else found.number + 1
+        text = json.dumps({"ledger": claimed, "session": self._session})
+        if found is not None and found.is_known and known_name(claimed) not in names:
+            self._files.write(known_name(claimed), text)  # it stood in a file that goes now
+        self._files.write(f"owner-{number}-{claimed}-{self._session}.json", text)
+        for name in names:
+            if name == OWNER_BEFORE or OWNER_PATTERN.fullmatch(name):
+                self._files.remove(name)
+        self._is_known = found is not None and found.is_known
+        self.id = claimed
 
     def settle(self) -> None:
         """Spark has committed a batch that is in here."""
-        if self._is_known:
-            return
-        try:
-            if self._is_mine():
+        with self._writing:
+            if self._is_known:
+                return
+            try:
+                names = self._files.names()
+                if not self._is_mine(names):
+                    return
+                if known_name(self.id) not in names:
+                    self._files.write(known_name(self.id), json.dumps({"ledger": self.id}))
                 self._is_known = True
-                self._sign()
-        except OSError as error:  # the next batch finds that out too, if it lasts
-            self._is_known = False
-            log.warning("ledger = %r: cannot be written: %s", self._location, error)
+            except (OSError, ValueError) as error:  # the next batch finds that out too, if it lasts
+                log.warning("ledger = %r: cannot be written: %s", self._location, error)
 
-    def _sign(self) -> None:
-        owner = {"ledger": self.id, "session": self._session, "is_known": self._is_known}
-        self._files.write(OWNER, json.dumps(owner))
-
-    def _owner(self) -> dict[str, Any] | None:
-        if OWNER not in self._files.names():
+    def _owner(self, names: list[str]) -> Owner | None:
+        """Of the ledger that has these files; None: nobody, yet."""
+        those = [found for name in names if (found := OWNER_PATTERN.fullmatch(name))]
+        if those:
+            last = max(those, key=lambda found: (int(found[1]), found[3]))
+            return Owner(int(last[1]), last[2], last[3], known_name(last[2]) in names)
+        if OWNER_BEFORE not in names:
             return None
-        found: dict[str, Any] = json.loads(self._files.read(OWNER))
-        return found
+        match json.loads(self._files.read(OWNER_BEFORE)):
+            case {"ledger": str(ledger), "session": str(session), "is_known": bool(is_known)}:
+                return Owner(0, ledger, session, is_known)
+        raise ValueError(f"{OWNER_BEFORE} is damaged")
 
-    def _is_mine(self) -> bool:
-        found = self._owner()
-        return found is not None and found["session"] == self._session
+    def _is_mine(self, names: list[str]) -> bool:
+        found = self._owner(names)
+        return found is not None and found.session == self._session
+
+    def _check_mine(self) -> None:
+        if not self._is_mine(self._files.names()):
+            raise AmqpError(
+                f"ledger = {self._location!r}: another query, or another run of this one, has"
+                " taken it; give each query a ledger of its own"
+            )
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Alone with the files, whose errors become those of the option."""
+        with self._writing:
+            try:
+                yield
+            except (OSError, ValueError) as error:
+                raise AmqpError(f"ledger = {self._location!r}: cannot be used: {error}") from error
 
     def repeats(self, queue: str, ids: Sequence[str], batch: set[str]) -> list[int]:
         """Which of these ids of a queue, by their places from 0, have been in one of the batches
@@ -203,20 +262,15 @@ class Ledger:
         return self._batches.get(serial)
 
     def record(self, serial: int, parts: list[Part]) -> None:
-        """A new batch; returns when it is on disk. `AmqpError` when the ledger has been taken."""
-        try:
-            if not self._is_mine():
-                raise AmqpError(
-                    f"ledger = {self._location!r}: another query, or another run of this one, has"
-                    " taken it; give each query a ledger of its own"
-                )
+        """A new batch; returns when it is on disk. `AmqpError` when the ledger has been taken or
+        cannot be written."""
+        with self._using():
+            self._check_mine()
             # json.dump would encode it in Python
             self._files.write(NAME.format(serial), json.dumps(parts))
             self._batches[serial] = parts
             self._learn(parts)
             self._trim()
-        except OSError as error:
-            raise AmqpError(f"ledger = {self._location!r}: cannot be used: {error}") from error
 
     def _learn(self, parts: Iterable[Part]) -> None:
         for part in parts:
@@ -234,5 +288,15 @@ class Ledger:
         self._files.remove(NAME.format(serial))
 
     def _load(self, serial: int) -> list[Part]:
-        parts = json.loads(self._files.read(NAME.format(serial)))
-        return [Part(queue, rows, ids) for queue, rows, ids in parts]
+        name = NAME.format(serial)
+        try:
+            return [
+                Part(queue, rows, ids) for queue, rows, ids in json.loads(self._files.read(name))
+            ]
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{name} is damaged: {error}") from error
+
+
+def known_name(ledger: str) -> str:
+    """The file that is there when Spark has committed a batch of that ledger."""
+    return f"known-{ledger}.json"
