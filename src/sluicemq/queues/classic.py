@@ -134,6 +134,7 @@ class ClassicQueue(QueueMachine):
             effects.extend(
                 Confirm(receipt.sender, receipt.first_seq, receipt.count)
                 for receipt in command.receipts
+                if receipt.first_seq
             )
         elif isinstance(command, Get):
             self.serve(effects)

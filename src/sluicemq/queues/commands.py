@@ -160,7 +160,7 @@ class Configure:
 
 
 class Receipt:
-    """Who is to be told that a write is durable."""
+    """Who is to be told that a write is durable; `first_seq` 0: the queue alone."""
 
     __slots__ = ("count", "first_seq", "sender")
 

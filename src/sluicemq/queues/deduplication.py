@@ -5,10 +5,10 @@ A message says who it is by the header `x-deduplication-header`; the queue remem
 have been consumed. What is known is dropped and confirmed. Messages without the header are taken
 always. The memory is RAM: a restart of the broker empties it.
 
-A channel waits for one answer of the queue to a batch, by its first sequence number. Of a batch
-that is sifted the last run that is fresh gives it: it is written after the others. When all of a
-batch is known, what it repeats may not be safe yet; the answer then waits for what was promised
-last. (What was published without confirms is promised to nobody, and not waited for.)
+A batch that is new is answered by the queue, as anywhere. One that was sifted is answered from
+here: it is taken up to its first message that does not fit, what is known counts as taken, and the
+rest is refused. What a batch repeats may not be safe yet, whoever has published it; so its confirm
+waits until all is that was written before.
 """
 
 from __future__ import annotations
@@ -22,15 +22,13 @@ from sluicemq.amqp.frames import content_header
 from sluicemq.amqp.properties import HEADERS, BasicProperties
 from sluicemq.amqp.types import Malformed
 from sluicemq.model.batch import ADDRESSED, part_of, separate
-from sluicemq.queues.commands import Publish
+from sluicemq.queues.commands import Publish, Receipt
 from sluicemq.queues.effects import Confirm, Effect, Rejected, Write
 from sluicemq.text import octets
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.classic import ClassicQueue
-    from sluicemq.queues.commands import Receipt
 
 ARGUMENT: Final = "x-message-deduplication"
 SIZE_ARGUMENT: Final = "x-cache-size"
@@ -54,10 +52,14 @@ class Deduplication:
         self.ttl_ms = ttl_ms
         self._known: dict[bytes, int] = {}
         """When each was published, in ms; the oldest first."""
-        self._promised: dict[tuple[Actor, int], None] = {}
-        """Batches whose write is under way, in order."""
-        self._parked: deque[tuple[tuple[Actor, int], Confirm]] = deque()
-        """Answers with the batch they wait for."""
+        self._underway: deque[Receipt] = deque()
+        """Of each write that is not safe, in order; behind others also of some that are."""
+        self._early: set[Receipt] = set()
+        """Those that are."""
+        self._safe = 0
+        """Writes that have left `_underway`."""
+        self._parked: deque[tuple[int, Confirm]] = deque()
+        """Answers with the number of writes that must have left before."""
 
     def publish(
         self,
@@ -71,48 +73,60 @@ class Deduplication:
         batch = command.batch
         names = [name_of(content, batch) for content in batch.contents]
         runs = self._fresh(names, now_ms)
-        if not runs:
-            self._answer(command, effects)
+        count = taken = len(names)
+        before = len(effects)
+        if runs == [(0, count)]:
+            fitted = submitted(command, queue, submit, effects)
+            self._remember(names[:fitted], now_ms)
+            self._watch(command, effects[before:])
             return
-        is_whole = runs[0] == (0, len(names))
-        for start, end in runs:
-            part = command
-            if not is_whole:
-                is_last = end == runs[-1][1]
-                first_seq = command.first_seq if is_last else 0
-                part = Publish(part_of(batch, start, end), command.sender, first_seq)
-                part.expiry = command.expiry
-            taken = -queue.rates.published
-            before = len(effects)
-            submit(part, effects)
-            taken += queue.rates.published
-            self._remember(names[start : start + taken], now_ms)
-            if taken < end - start and not part.first_seq and command.first_seq:
-                # The answer of the last run must not speak for messages that did not fit.
-                rejected = Rejected(command.sender, command.first_seq, 0, len(names))
-                effects.append(rejected)
-            for effect in effects[before:]:
-                if isinstance(effect, Write) and effect.receipt is not None:
-                    self._promised[effect.receipt.sender, effect.receipt.first_seq] = None
+        for number, (start, end) in enumerate(runs, 1):
+            part = Publish(part_of(batch, start, end), command.sender, 0)
+            part.expiry = command.expiry
+            fitted = submitted(part, queue, submit, effects)
+            self._remember(names[start : start + fitted], now_ms)
+            if fitted < end - start:
+                taken = start + fitted
+                for first, last in runs[number:]:
+                    queue.limits.refuse(part_of(batch, first, last), effects)
+                break
+        self._watch(command, effects[before:])
+        if command.first_seq:
+            self._answer(command, taken, count, effects)
 
     def written(self, receipts: list[Receipt], effects: list[Effect]) -> None:
-        """These are safe, and with them what was written before; answers that waited for it go."""
-        for receipt in receipts:
-            self._promised.pop((receipt.sender, receipt.first_seq), None)
-        while self._parked and self._parked[0][0] not in self._promised:
+        """These are safe; answers that waited for them, and for all before, go."""
+        early = self._early
+        early.update(receipts)
+        underway = self._underway
+        while underway and underway[0] in early:
+            early.remove(underway.popleft())
+            self._safe += 1
+        while self._parked and self._parked[0][0] <= self._safe:
             effects.append(self._parked.popleft()[1])
 
     def parked(self) -> list[Confirm]:
         """Answers that wait."""
         return [confirm for _, confirm in self._parked]
 
-    def _answer(self, command: Publish, effects: list[Effect]) -> None:
-        """All of a batch is known."""
-        if not command.first_seq:
+    def _watch(self, command: Publish, effects: list[Effect]) -> None:
+        """Hear when what is written by these is safe, also where the publisher need not."""
+        for effect in effects:
+            if isinstance(effect, Write):
+                if effect.receipt is None:
+                    effect.receipt = Receipt(command.sender, 0, len(effect.batch.contents))
+                self._underway.append(effect.receipt)
+
+    def _answer(self, command: Publish, taken: int, count: int, effects: list[Effect]) -> None:
+        """Of a batch of `count` messages that was sifted the first `taken` are in the queue."""
+        sender, first_seq = command.sender, command.first_seq
+        if taken < count:
+            effects.append(Rejected(sender, first_seq, taken, count - taken))
+        if not taken:
             return
-        confirm = Confirm(command.sender, command.first_seq, len(command.batch.contents))
-        if self._promised:
-            self._parked.append((next(reversed(self._promised)), confirm))
+        confirm = Confirm(sender, first_seq, taken)
+        if self._underway:
+            self._parked.append((self._safe + len(self._underway), confirm))
         else:
             effects.append(confirm)
 
@@ -150,6 +164,13 @@ class Deduplication:
             if known[oldest] + self.ttl_ms > now_ms:
                 break
             del known[oldest]
+
+
+def submitted(command: Publish, queue: ClassicQueue, submit: Submit, effects: list[Effect]) -> int:
+    """How many of these messages the queue has taken, the first ones."""
+    before = queue.rates.published
+    submit(command, effects)
+    return queue.rates.published - before
 
 
 def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:

@@ -63,7 +63,9 @@ class Deliver:
 
 
 class Confirm:
-    """`count` publishes from `first_seq` on are safe in this queue."""
+    """Of the batch of publishes from `first_seq` on those that this queue has not rejected are safe
+    in it, `count` of them. A queue answers a batch so that each message has one answer: what it has
+    not taken is Rejected first, then one Confirm is about what is left, if anything is."""
 
     __slots__ = ("channel", "count", "first_seq")
 
