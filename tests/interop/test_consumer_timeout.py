@@ -34,10 +34,10 @@ def test_the_channel_closes_and_the_message_goes_to_another(impatient: Target) -
     reasons: list[Any] = []
     slow._impl.add_on_close_callback(lambda _, reason: reasons.append(reason))
     consume(slow, "q")
-    publish(quick, "q", b"1")
     began = time.monotonic()
+    publish(quick, "q", b"1")
     wait_until(connection, lambda: reasons)
-    assert TIMEOUT_MS / 1000 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= TIMEOUT_MS / 1000
     assert reasons[0].reply_code == 406
     assert reasons[0].reply_text == (
         f"PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out. Timeout value"
