@@ -141,7 +141,7 @@ def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> No
     """The first trigger of a query is no batch of the first few messages."""
     amqp.declare(name)
     amqp.publish(name, numbered(20_000))
-    patience_s = 6 * WAIT_S
+    patience_s = 3 * WAIT_S
     session = Session(options(amqp, name, pollTimeout=1000 * int(patience_s)))
     try:
         began = time.monotonic()
