@@ -29,6 +29,7 @@ from sluicemq.spark.commits import Offset
 from sluicemq.spark.crew import Crew
 from sluicemq.spark.links import BEAT_S
 from sluicemq.spark.options import Options
+from sluicemq.spark.own_folder import own_folder
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.remote_groups import RemoteGroup
 from sluicemq.spark.transfer import Endpoint
@@ -145,6 +146,7 @@ VICTIM = """
 import sys, time
 from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
+from sluicemq.spark.own_folder import own_folder
 session = Session(Options.parse({"uri": sys.argv[1], "queues": sys.argv[2]}, "source"))
 while session.plan(dict(START), 10)["serial"] == 0:
     pass
@@ -264,6 +266,12 @@ def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:
         assert sorted(lane.queue for lane in group.lanes) == queues
         assert query.crew._children == {}
         assert query.unflagged_twice() == []
+        pattern = f"gather-{call.session[:16]}-*"
+        assert len(list(own_folder().glob(pattern))) == 1
     finally:
         query.reader.stop()
     assert [amqp.ready(queue, 0) for queue in queues] == [0, 0, 0]
+    deadline = time.monotonic() + WAIT_S
+    while list(own_folder().glob(pattern)):
+        assert time.monotonic() < deadline, "the file of its lock is still there"
+        time.sleep(0.02)

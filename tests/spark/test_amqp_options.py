@@ -6,6 +6,7 @@ chunks are served and fetched. No Spark session, no broker.
 from __future__ import annotations
 
 import socket
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sluicemq.spark.commits import CommitLog
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.gathering import Session
 from sluicemq.spark.options import Options, declarations
+from sluicemq.spark.own_folder import own_folder
 from sluicemq.spark.transfer import ChunkServer, fetch
 
 URIS = "amqp://me:first@one/,amqp://two:5673/shop"
@@ -156,7 +158,11 @@ def test_chunks_are_served_at_one_address_and_known_by_another() -> None:
 
 
 @pytest.mark.parametrize("bind", ["", "127.0.0.1"])
-def test_a_port_that_is_taken_is_named(bind: str) -> None:
+def test_a_port_that_is_taken_is_named(
+    bind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no socket of the query that was not started stays."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     more = {"transferBind": bind} if bind else {}
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -164,3 +170,4 @@ def test_a_port_that_is_taken_is_named(bind: str) -> None:
         words = f"{name} = '127.0.0.1', transferPort = {port}: cannot listen there"
         with pytest.raises(AmqpError, match=words):
             Session(parse(transferPort=str(port), **more))
+    assert list(own_folder().iterdir()) == []

@@ -10,7 +10,6 @@ that the process opens, so that only the planner needs an address that is known 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import pickle
@@ -20,9 +19,9 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluicemq.spark.commits import own_folder
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
+from sluicemq.spark.own_folder import LOCKS, lock_file, own_folder
 from sluicemq.spark.transfer import Endpoint, reach
 
 CONNECT_S: Final = 10.0
@@ -34,7 +33,7 @@ class Call:
     """What a process that gathers is told. `planner` is where to connect to, unless it has a
     connection already (`fd`). `host`, `bind` and `port` are of its own server; no host:
     the address it has for the planner. It ends with the process `lives_with`, 0: with none but the
-    planner."""
+    planner. `lock` is the file whose lock it has, which it removes as it ends."""
 
     session: str
     options: Options
@@ -44,6 +43,7 @@ class Call:
     bind: str = ""
     port: int = 0
     lives_with: int = 0
+    lock: str = ""
 
 
 def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
@@ -57,14 +57,16 @@ def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
 def start_on_executor(call: Call) -> None:
     """Unless there is one; for a Python worker of the executor."""
     parent = os.getppid()
-    path = own_folder() / f"gather-{call.session[:16]}-{parent}"
-    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    path = own_folder() / f"{LOCKS}{call.session[:16]}-{parent}"
+    lock = lock_file(path)
+    if lock is None:
         return
-    else:
-        start(replace(call, lives_with=parent), lock)  # which has the lock from now on
+    try:
+        # Which has the lock from now on.
+        start(replace(call, lives_with=parent, lock=str(path)), lock)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
     finally:
         os.close(lock)
 

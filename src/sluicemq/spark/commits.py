@@ -22,16 +22,14 @@ import json
 import logging
 import os
 import socket
-import stat
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.client.address import without_password
 from sluicemq.errors import Refused
 from sluicemq.spark.driver_lines import ancestors, answers, ask
+from sluicemq.spark.own_folder import own_folder
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -206,16 +204,6 @@ def open_ear(session: str) -> socket.socket | None:
 def ear_of(session: str) -> str:
     """The path of its socket."""
     return str(own_folder() / f"spark-{session[:16]}")
-
-
-def own_folder() -> Path:
-    """A directory of this user's on this machine; OSError when it is open to others."""
-    folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise PermissionError(f"{folder} is not this user's alone")
-    return folder
 
 
 def listener_of(jvm: int, name: str) -> str:

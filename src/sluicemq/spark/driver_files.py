@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from sluicemq.spark.commits import own_folder
 from sluicemq.spark.driver_lines import LineServer, ancestors, answers, ask, jvm_process
+from sluicemq.spark.own_folder import COPIES, own_folder
 
 log = logging.getLogger(__name__)
 
@@ -54,14 +54,14 @@ class DriverFiles:
 
     def read(self, name: str) -> str:
         """The text of one."""
-        with tempfile.TemporaryDirectory(dir=own_folder()) as here:
+        with tempfile.TemporaryDirectory(prefix=COPIES, dir=own_folder()) as here:
             file = Path(here) / "read"
             self._ask(do="read", name=name, file=str(file))
             return file.read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
         """Make one that is not there, else `OSError`; returns when it is there."""
-        with tempfile.TemporaryDirectory(dir=own_folder()) as here:
+        with tempfile.TemporaryDirectory(prefix=COPIES, dir=own_folder()) as here:
             file = Path(here) / "write"
             file.write_text(text, encoding="utf-8")
             self._ask(do="write", name=name, file=str(file))

@@ -9,6 +9,7 @@ does, and on an executor with the process whose child the task was.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
@@ -36,10 +37,27 @@ WRITTEN_S: Final = 1.0
 WATCH_S: Final = 0.5
 
 
+class Ending:
+    """The end of this process, whose lock is on the file at `path` (empty: it has none)."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._once = threading.Lock()
+
+    def begin(self) -> None:
+        """Remove that file. A second thread that comes here goes no further: the next process may
+        have its own file there."""
+        self._once.acquire()
+        if self._path:
+            with contextlib.suppress(OSError):  # it is found to be nobody's when it is old
+                os.unlink(self._path)
+
+
 class Gatherer:
     """See above."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, ending: Ending) -> None:
+        self._ending = ending
         self._news = threading.Condition()
         self._link, host = connect_to_planner(call)
         self._token = call.planner.token
@@ -140,6 +158,7 @@ class Gatherer:
     def end(self) -> None:
         """At once, from any thread."""
         self._group.abandon()
+        self._ending.begin()
         os._exit(0)
 
     def watch(self, parent: int) -> None:
@@ -169,11 +188,15 @@ def state_of(lane: Lane) -> list[Any]:
 def main() -> None:
     call: Call = pickle.load(sys.stdin.buffer)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gatherer = Gatherer(call)
-    if call.lives_with:
-        watch = threading.Thread(target=gatherer.watch, args=(call.lives_with,), daemon=True)
-        watch.start()
-    gatherer.run()
+    ending = Ending(call.lock)
+    try:
+        gatherer = Gatherer(call, ending)
+        if call.lives_with:
+            watch = threading.Thread(target=gatherer.watch, args=(call.lives_with,), daemon=True)
+            watch.start()
+        gatherer.run()
+    finally:
+        ending.begin()
     os._exit(0)
 
 

@@ -92,7 +92,11 @@ class Session:
         )
         self._news = threading.Condition()
         self._signs = Signs(self.id, options.checkpoint_location)
-        self._server = serve_chunks(options)
+        try:
+            self._server = serve_chunks(options)
+        except BaseException:
+            self._signs.close()
+            raise
         self._books = threading.RLock()
         """For what is planned and served."""
         self._planned: list[Planned] = []

@@ -114,6 +114,11 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             if partition.call is not None:
                 start_on_executor(partition.call)
+        except OSError as error:
+            raise AmqpError(
+                f"gather = executors: this executor cannot start a process that gathers: {error}"
+            ) from error
+        try:
             if partition.awaits:
                 ask_planner(partition.planner, are_there=partition.awaits, within_s=GATHERERS_S)
         except (OSError, EOFError) as error:

@@ -1,0 +1,106 @@
+"""The directory of this user's on this machine, for what processes of one query say to each other:
+sockets, and the locks of those that gather. Who makes a file there removes it; what those left that
+were killed is removed by others, an hour later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+LOCKS: Final = "gather-"
+SOCKETS: Final = "spark-", "files-", "listener-"
+COPIES: Final = "copy-"
+"""Folders with a copy of a file, while it is on its way."""
+
+OLD_S: Final = 3600.0
+"""What is younger may be somebody's who is about to use it."""
+
+
+def own_folder() -> Path:
+    """The directory, swept once by each process; OSError when it is open to others."""
+    folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(f"{folder} is not this user's alone")
+    sweep_once(folder)
+    return folder
+
+
+@cache
+def sweep_once(folder: Path) -> None:
+    """For each of a process's calls but the first, nothing."""
+    sweep(folder, time.time() - OLD_S)
+
+
+def sweep(folder: Path, before: float) -> None:
+    """Remove what is ours there, older than that time (of the clock), and nobody's any more. What
+    cannot be removed is left to the next: it is in nobody's way."""
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):
+            found = path.lstat()
+            if found.st_uid != os.getuid() or found.st_mtime > before:
+                continue
+            if path.name.startswith(LOCKS) and stat.S_ISREG(found.st_mode):
+                remove_free(path)
+            elif path.name.startswith(SOCKETS) and stat.S_ISSOCK(found.st_mode):
+                remove_silent(path)
+            elif path.name.startswith(COPIES) and stat.S_ISDIR(found.st_mode):
+                shutil.rmtree(path)
+
+
+def remove_free(path: Path) -> None:
+    """A file, unless somebody has its lock."""
+    file = lock_file(path)
+    if file is not None:
+        path.unlink()
+        os.close(file)
+
+
+def remove_silent(path: Path) -> None:
+    """A socket at which nobody is; whoever is there hears nothing of this."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+
+
+def lock_file(path: Path) -> int | None:
+    """A handle of that file with its lock, made if it is missing; None: somebody else has it.
+    Whoever has it removes the file before he lets it go. So one that was opened, and then is not at
+    its path any more, is nobody's, and is looked for anew."""
+    while True:
+        file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        except BlockingIOError:
+            is_locked = False
+        except BaseException:
+            os.close(file)
+            raise
+        if is_at(file, path):
+            if is_locked:
+                return file
+            os.close(file)
+            return None
+        os.close(file)
+
+
+def is_at(file: int, path: Path) -> bool:
+    """Is it the open file that is at that path?"""
+    try:
+        return os.path.samestat(os.fstat(file), path.lstat())
+    except FileNotFoundError:
+        return False
