@@ -132,9 +132,9 @@ class ClassicQueue(QueueMachine):
             self.limits.enforce(command.now_ms, effects)
         elif isinstance(command, Written):
             effects.extend(
-                Confirm(receipt.sender, receipt.first_seq, receipt.count)
-                for receipt in command.receipts
-                if receipt.first_seq
+                Confirm(each.sender, each.first_seq, each.count)
+                for each in command.receipts
+                if each.first_seq
             )
         elif isinstance(command, Get):
             self.serve(effects)
@@ -148,8 +148,7 @@ class ClassicQueue(QueueMachine):
             self.begin(self.down(command.channel, effects))
         elif isinstance(command, Inspect):
             self.serve(effects)
-            depth = self.depth
-            effects.append(Inspected(command.channel, depth.ready, depth.consumers))
+            effects.append(Inspected(command.channel, self.depth.ready, self.depth.consumers))
         elif isinstance(command, Purge):
             self.serve(effects)
             self.begin(self.purge(command.channel, effects))
