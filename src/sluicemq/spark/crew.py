@@ -95,14 +95,15 @@ class Crew:
         else:
             self._start(processes)
 
-    def tend(self) -> list[Group]:
-        """See that each queue has its lanes; the groups that were lost since the last time."""
-        lost = [group for group in self.groups if group.is_lost]
-        self.groups = [group for group in self.groups if not group.is_lost]
+    def tend(self) -> list[LaneView]:
+        """See that each queue has its lanes; those of the groups lost since the last time."""
+        lost = [each for each in self.groups if isinstance(each, RemoteGroup) and each.is_lost]
+        self.groups = [group for group in self.groups if group not in lost]
+        gone = [lane for group in lost for lane in group.lanes]
         if not self.is_on_executors:
             if lost:
                 self._start(len(lost))
-            return lost
+            return gone
         with self._news:
             there = [group for group in self._arrived if not group.is_lost]
             room = max(0, self._options.gatherers - len(self.groups))
@@ -111,7 +112,7 @@ class Crew:
         if self.groups:
             self._calls = 0
             self._assign()
-        return lost
+        return gone
 
     def call_up(self) -> int:
         """How many tasks shall start processes on executors, because there are none."""

@@ -170,6 +170,7 @@ class Gatherer:
 def state_of(lane: Lane) -> list[Any]:
     """What the planner knows of a lane; `LaneView.update` reads it."""
     failure = lane.failure
+    settled = lane.settled  # before what is lost, for what is lost meanwhile is settled
     return [
         lane.waiting_rows(),
         lane.waiting_bytes(),
@@ -180,6 +181,7 @@ def state_of(lane: Lane) -> list[Any]:
         lane.overdue_rows,
         lane.lost_rows,
         lane.reconnects,
+        settled,
         round(lane.outage.seconds, 1) if lane.outage.attempts else None,
         None if failure is None else str(failure),
     ]

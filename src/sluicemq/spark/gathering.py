@@ -205,12 +205,14 @@ class Session:
 
     def _tend(self) -> None:
         """What was lost comes again; who waits for what was there, waits for more of it."""
-        lost = self._crew.tend()
-        if self._available is not None:
-            for each in self._planned:
-                if each.group in lost:
-                    self._available.again(each.taken.queue, each.taken.rows)
-            for lane in self._lanes:
+        gone = self._crew.tend()
+        if self._available is None:
+            return
+        with self._news:
+            for view in gone:
+                # Not what is planned: a batch may be committed, and nobody acknowledges it.
+                self._available.again(view.queue, view.unsettled_rows())
+            for lane in (*gone, *self._lanes):
                 self._available.again(lane.queue, lane.lost_rows)
                 lane.lost_rows = 0
 

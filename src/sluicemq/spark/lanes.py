@@ -62,6 +62,8 @@ class Lane:
         self.taken = 0
         """Position of the last message that was handed out."""
         self.acknowledged = 0
+        self.settled = 0
+        """Position up to which all is written to the broker as acknowledged, or in `lost_rows`."""
         self.failure: SluiceError | None = None
         self.quiet = threading.Event()
         """The broker has sent nothing for a poll timeout, and nothing waits here."""
@@ -319,15 +321,20 @@ class Lane:
 
     def _write_acks(self, subscription: Subscription) -> None:
         """One frame for chunks in a row."""
-        while self._done:
-            chunk = self._done.popleft()
+        with self._news:
+            done, position = list(self._done), self.acknowledged
+        for chunk in done:
             if chunk.generation == self._generation:
                 first, last = chunk.runs[0].first, chunk.runs[-1]
                 rejected = [first + row for row in chunk.rejected]
                 subscription.acknowledge(first, last.first + last.count - 1, rejected)
         subscription.wire.flush()
-        if self._unwritten and not self._done:
+        if done:
+            # Not before: when the connection is lost meanwhile, they are among what is lost.
             with self._news:
+                for _ in done:
+                    self._done.popleft()
+                self.settled = max(self.settled, position)
                 self._unwritten = bool(self._done)
                 self._news.notify_all()
 
@@ -351,6 +358,7 @@ class Lane:
             out = sum(chunk.rows for chunk in chunks if chunk.generation == self._generation)
             self._generation += 1
             self.lost_rows += out
+            self.settled = self.taken
             self._news.notify_all()
         return out
 

@@ -50,6 +50,7 @@ class LaneView:
         self._rows = self._bytes = self._first = 0
         self._chunk_rows = 0
         self._totals = 0, 0
+        self._settled = 0
 
     def waiting_rows(self) -> int:
         """Messages that could be taken."""
@@ -58,6 +59,11 @@ class LaneView:
     def waiting_bytes(self) -> int:
         """The sum of their contents."""
         return self._bytes
+
+    def unsettled_rows(self) -> int:
+        """Handed out, and not known to be acknowledged or lost: they come again, as far as anybody
+        knows, when the process is lost."""
+        return max(0, self.taken - self._settled)
 
     def first_rows(self) -> int:
         """The least that can be taken: a chunk. 0: nothing waits."""
@@ -75,7 +81,7 @@ class LaneView:
     def update(self, state: Sequence[Any], is_current: bool) -> None:
         """What the process says. `is_current`: it knows of all that it was asked for."""
         self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away, failure = state
-        overdue, lost, self.reconnects = counts
+        overdue, lost, self.reconnects, self._settled = counts
         if is_current:
             self._is_parked = parked
             (self.quiet.set if quiet else self.quiet.clear)()
