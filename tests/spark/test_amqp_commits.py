@@ -234,7 +234,7 @@ def test_a_listener_waits_for_the_end_of_the_run_that_planned_the_batch(
 
 def test_what_was_said_while_nobody_listened_is_heard_at_the_end(amqp: Broker, name: str) -> None:
     session, end = planned(amqp, name)
-    session._closing = True
+    session._closing.set()
     session._signs.interrupt()
     assert session._watching is not None
     session._watching.join(WAIT_S)

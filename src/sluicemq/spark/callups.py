@@ -19,12 +19,15 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sluicemq.spark.links import Link
+from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import LOCKS, lock_file, own_folder
 from sluicemq.spark.transfer import Endpoint, reach
 
 CONNECT_S: Final = 10.0
+ANSWER_S: Final = LOST_S + CONNECT_S
+"""For the planner's answer, who may have to wait until a lease has ended."""
+
 MODULE: Final = "sluicemq.spark.gatherer"
 
 
@@ -99,7 +102,7 @@ def connect_to_planner(call: Call) -> tuple[Link, str]:
 def ask_planner(planner: Endpoint, **question: object) -> bool:
     """A question of a task, answered by yes or no. OSError, EOFError: there is no answer."""
     with reach(planner, CONNECT_S) as peer:
-        peer.settimeout(CONNECT_S * 2)
+        peer.settimeout(ANSWER_S)
         peer.sendall(json.dumps({"token": planner.token, **question}).encode() + b"\n")
         with peer.makefile("rb") as stream:
             line = stream.readline()

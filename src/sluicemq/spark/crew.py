@@ -28,7 +28,7 @@ from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.lane_groups import LaneGroup, Place
 from sluicemq.spark.lanes import Lane
-from sluicemq.spark.links import Link
+from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.remote_groups import LaneView, RemoteGroup
 from sluicemq.spark.transfer import ChunkServer, Endpoint, Peer
@@ -37,7 +37,7 @@ Group = LaneGroup | RemoteGroup
 AnyLane = Lane | LaneView
 
 DEATH_S: Final = 2.0
-"""How long the death of a process may take to be known here."""
+"""How long the end of a process may take to be known here, if its machine tells it."""
 
 STOP_S: Final = 5.0
 STARTS_MAX: Final = 5
@@ -185,12 +185,15 @@ class Crew:
         group.listen()
 
     def _is_lost(self, token: str) -> bool:
-        """Has the process that had this token been lost? One that lives is waited for a little: a
-        task may see its end first."""
-        deadline = time.monotonic() + DEATH_S
+        """Has the process that had this token been lost? A task may see its end first, so one lives
+        that says something DEATH_S later. Of one whose machine is off nobody hears the end: it is
+        lost when its lease is over."""
+        asked_at = time.monotonic()
         with self._news:
-            while any(g.endpoint.token == token and not g.is_lost for g in self.groups):
-                if not self._news.wait(deadline - time.monotonic()):
+            while there := [g for g in self.groups if g.endpoint.token == token and not g.is_lost]:
+                if any(group.heard_at > asked_at + DEATH_S for group in there):
+                    return False
+                if not self._news.wait(asked_at + LOST_S - time.monotonic()):
                     return False
         return True
 

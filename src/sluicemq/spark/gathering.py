@@ -43,6 +43,12 @@ from sluicemq.spark.transfer import ChunkServer, Endpoint
 log = logging.getLogger(__name__)
 
 WATCH_S: Final = 0.5
+PAUSE_S: Final = 5.0
+"""After something went wrong with an acknowledgement, before it is tried again."""
+
+CLOSING_S: Final = 3 * LAST_WORD_S
+"""How long leases are renewed once the end has begun: longer than it takes, unless it hangs."""
+
 ACKS_WRITTEN_S: Final = 1.0
 """How long to wait until acknowledgements are written. Without it a planner that Spark kills at the
 end of a query takes them with it, and the last batch comes again."""
@@ -82,7 +88,8 @@ class Planned:
 
 
 class Session:
-    """See above. For the planner's one thread, and one that watches for commits (`_watch`)."""
+    """See above. For the planner's one thread, one that watches for commits (`_watch`), and one
+    that renews leases (`_beat`)."""
 
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
@@ -120,7 +127,10 @@ class Session:
         self._called = 0
         """How often executors were called."""
         self._watching: threading.Thread | None = None
-        self._closing = False
+        self._closing = threading.Event()
+        self._is_over = threading.Event()
+        """Everybody who gathers has been told to go."""
+        self._beats_until = float("inf")
         self._is_orphan = False
         """The program whose planner this is has ended: nothing is to be waited for."""
 
@@ -128,25 +138,35 @@ class Session:
         """Begin to gather."""
         if self._watching is not None:
             return
-        self._watching = threading.Thread(target=self._watch, args=(os.getppid(),), daemon=True)
+        beating = threading.Thread(target=self._beat, args=(os.getppid(),), daemon=True)
+        beating.start()
+        self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()
         self._crew.open()
 
     def close(self) -> None:
         """End; what is not acknowledged goes back to the queues. The batch that is out may have
         been committed just now: who knows that is asked."""
-        self._closing = True
+        self._beats_until = time.monotonic() + CLOSING_S
+        self._closing.set()
         self._signs.interrupt()
         if self._watching is not None:
             self._watching.join(LAST_WORD_S)
         if self._planned:
-            self._crew.keep_alive()
-            for committed in self._signs.last_words():
-                self.confirm(committed)
+            self._hear_last_words()
         self._signs.close()
         self._part()
+        self._is_over.set()
         self._figures.close()
         self._server.close()
+
+    def _hear_last_words(self) -> None:
+        try:
+            for committed in self._signs.last_words():
+                self.confirm(committed)
+        except Exception:
+            # Nobody else takes leave of the broker, and of those who gather.
+            log.exception("what was committed last may come again")
 
     def _part(self) -> None:
         """Take leave of the broker, in so many words: it has heard everything then."""
@@ -542,16 +562,31 @@ class Session:
             raise AmqpError(f"queues {queues}: {what} (failOnDataLoss = true)")
         return []
 
-    def _watch(self, parent: int) -> None:
-        """Acknowledge batches when they are committed. And a planner whose parent has died must not
-        keep messages from the next one."""
-        while os.getppid() == parent:
-            committed = self._signs.wait(WATCH_S, is_looking=bool(self._planned))
-            if committed is not None:
-                self.confirm(committed)
-            if self._closing:
+    def _watch(self) -> None:
+        """Acknowledge batches when they are committed. What goes wrong with that is told, and tried
+        again after a pause, until Spark plans the next batch or the query ends."""
+        committed: Offset | None = None
+        while not self._is_orphan:
+            try:
+                news = self._signs.wait(WATCH_S, is_looking=bool(self._planned))
+                committed = news or committed
+                if committed is not None:
+                    self.confirm(committed)
+                committed = None
+            except Exception:
+                log.exception("committed batches wait to be acknowledged")
+                self._closing.wait(PAUSE_S)
+            if self._closing.is_set():
                 return
+
+    def _beat(self, parent: int) -> None:
+        """Renew the leases of those who gather, and nothing else: a file system or a ledger that
+        stands still holds up `_watch`. And a planner whose parent has died must not keep messages
+        from the next one."""
+        while os.getppid() == parent:
             self._crew.keep_alive()
+            if self._is_over.wait(WATCH_S) or time.monotonic() > self._beats_until:
+                return
         self._is_orphan = True
         self._crew.abandon()
 

@@ -103,8 +103,9 @@ class LaneView:
 
 
 class RemoteGroup:
-    """See above. For the planner's thread, `keep_alive` and `acknowledge` also for the one that
-    watches; a third hears what comes."""
+    """See above. For the planner's thread; `acknowledge` also for the one that watches for commits,
+    `keep_alive` for the one that renews leases. A further one hears what comes, and what all of
+    them share, `news`, nobody holds while a process is told something: it may stand still."""
 
     def __init__(self, link: Link, endpoint: Endpoint, news: threading.Condition) -> None:
         self.lanes: list[LaneView] = []
@@ -157,10 +158,12 @@ class RemoteGroup:
         """All up to there is safe; nobody needs those chunks any more."""
         mine = {view.name: positions[view.name] for view in self.lanes if view.name in positions}
         if mine:
-            with self._news:  # lest a report comes between
-                self._acknowledged = self.ask("acknowledge", positions=mine)
-                for view in self.lanes:
-                    view.quiet.clear()
+            with self._asking:
+                with self._news:  # lest a report comes between
+                    number = self._acknowledged = self._next()
+                    for view in self.lanes:
+                        view.quiet.clear()
+                self._say(number, "acknowledge", {"positions": mine})
 
     def reject(self, number: int, rows: Sequence[int]) -> None:
         """Have these rows of a chunk, from 0, become dead letters when it is acknowledged."""
@@ -201,12 +204,16 @@ class RemoteGroup:
         self._answer(self.ask("start_over", bytes=bytes_max, is_awaited=True))
 
     def keep_alive(self) -> None:
-        """Renew the lease; a process that is silent is lost."""
+        """Renew the lease; a process that is silent is lost. Never waits for one that is being told
+        something, and takes none of it: others have their leases too."""
         now = time.monotonic()
         if now - self.heard_at > LEASE_S:
             self.lose()
-        elif now - self._asked_at > BEAT_S:
-            self.ask("beat")
+        elif now - self._asked_at > BEAT_S and self._asking.acquire(blocking=False):
+            try:
+                self._say(self._next(), "beat", {})
+            finally:
+                self._asking.release()
 
     def stop(self) -> None:
         """Acknowledge what is safe, close the connections; the broker takes back the rest."""
@@ -229,16 +236,23 @@ class RemoteGroup:
     def ask(self, what: str, *, is_awaited: bool = False, **more: Any) -> int:
         """The number of the request."""
         with self._asking:
-            self._asked += 1
-            number = self._asked
-            self._asked_at = time.monotonic()
+            number = self._next()
             if is_awaited:
                 self._wanted.add(number)
-            try:
-                self._link.send({"n": number, "ask": what, **more})
-            except OSError:
-                self._link.close()  # `listen` finds out
+            self._say(number, what, more)
         return number
+
+    def _next(self) -> int:
+        """The number of the next request, for who has `_asking`."""
+        self._asked += 1
+        self._asked_at = time.monotonic()
+        return self._asked
+
+    def _say(self, number: int, what: str, more: Words) -> None:
+        try:
+            self._link.send({"n": number, "ask": what, **more})
+        except OSError:
+            self._link.close()  # `listen` finds out
 
     def _answer(self, number: int) -> Any:
         """None when the process is lost before it says something."""
