@@ -209,7 +209,7 @@ class Mute(threading.Thread):
 
     def __init__(self, call: Call) -> None:
         super().__init__(daemon=True)
-        self.link, _ = connect_to_planner(call)
+        self.link, *_ = connect_to_planner(call)
         self.link.send({"token": call.planner.token, "join": Endpoint("127.0.0.1", 1, "", "")})
 
     def run(self) -> None:

@@ -10,13 +10,16 @@ that the process opens, so that only the planner needs an address that is known 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pickle
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from typing import Final
 
 from sluicemq.spark.links import LOST_S, Link
@@ -34,9 +37,10 @@ MODULE: Final = "sluicemq.spark.gatherer"
 @dataclass(frozen=True)
 class Call:
     """What a process that gathers is told. `planner` is where to connect to, unless it has a
-    connection already (`fd`). `host`, `bind` and `port` are of its own server; no host:
-    the address it has for the planner. It ends with the process `lives_with`, 0: with none but the
-    planner. `lock` is the file whose lock it has, which it removes as it ends."""
+    connection already (`fd`). `host`, `bind` and `port` are of its own server; without a
+    connection they are found when there is one. It ends with the process that `lives_with` is a
+    handle of (a pidfd), -1: with none but the planner. `lock` is the file whose lock it has, which
+    it removes as it ends."""
 
     session: str
     options: Options
@@ -45,7 +49,7 @@ class Call:
     host: str = ""
     bind: str = ""
     port: int = 0
-    lives_with: int = 0
+    lives_with: int = -1
     lock: str = ""
 
 
@@ -65,8 +69,9 @@ def start_on_executor(call: Call) -> None:
     if lock is None:
         return
     try:
-        # Which has the lock from now on.
-        start(replace(call, lives_with=parent, lock=str(path)), lock)
+        with life_of(parent) as life:
+            # Which has the lock from now on.
+            start(replace(call, lives_with=life, lock=str(path)), lock, life)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -74,13 +79,26 @@ def start_on_executor(call: Call) -> None:
         os.close(lock)
 
 
-def start(call: Call, handle: int) -> subprocess.Popen[bytes]:
-    """Start it with one open file of ours. It finds modules where we do."""
+@contextlib.contextmanager
+def life_of(parent: int) -> Iterator[int]:
+    """A handle of the process whose child this is, which can be read from when that has ended: a
+    number is given to another process then. OSError: it has ended already."""
+    handle = os.pidfd_open(parent)
+    try:
+        if os.getppid() != parent:
+            raise ProcessLookupError(errno.ESRCH, "the executor has ended")
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
+    """Start it with these open files of ours. It finds modules where we do."""
     child = subprocess.Popen(
         [sys.executable, "-m", MODULE],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
-        pass_fds=(handle,),
+        pass_fds=handles,
         start_new_session=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
@@ -90,13 +108,21 @@ def start(call: Call, handle: int) -> subprocess.Popen[bytes]:
     return child
 
 
-def connect_to_planner(call: Call) -> tuple[Link, str]:
-    """The connection, for the process itself, and the host of its own server."""
+def connect_to_planner(call: Call) -> tuple[Link, str, str]:
+    """The connection, for the process itself; under which host others know its own server, and
+    where that listens, empty: there."""
     if call.fd >= 0:
-        return Link(socket.socket(fileno=call.fd)), call.host
+        return Link(socket.socket(fileno=call.fd)), call.host, call.bind
     peer = reach(call.planner, CONNECT_S)
-    host: str = peer.getsockname()[0]
-    return Link(peer), call.host or host
+    return Link(peer), *own_place(call, peer.getsockname()[0])
+
+
+def own_place(call: Call, host: str) -> tuple[str, str]:
+    """Host and address of a server, where `host` is what the planner was reached from. One that
+    nobody else can reach is that of the planner's own machine, whose place the options say."""
+    if ip_address(host).is_loopback:
+        return call.options.transfer_host, call.options.transfer_bind
+    return host, ""
 
 
 def ask_planner(planner: Endpoint, **question: object) -> bool:

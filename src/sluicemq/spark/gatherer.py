@@ -59,10 +59,10 @@ class Gatherer:
     def __init__(self, call: Call, ending: Ending) -> None:
         self._ending = ending
         self._news = threading.Condition()
-        self._link, host = connect_to_planner(call)
+        self._link, host, bind = connect_to_planner(call)
         self._token = call.planner.token
         has_tls = call.options.transfer_tls
-        server = ChunkServer(host, call.bind, call.port, has_tls=has_tls)
+        server = ChunkServer(host, bind, call.port, has_tls=has_tls)
         self._server = server
         self._group = LaneGroup(call.options, self._news, server)
         self._found: list[Chunk] = []
@@ -161,9 +161,9 @@ class Gatherer:
         self._ending.begin()
         os._exit(0)
 
-    def watch(self, parent: int) -> None:
-        """End with the process `parent`."""
-        select.select((os.pidfd_open(parent),), (), ())
+    def watch(self, life: int) -> None:
+        """End with the process that this is a handle of; it may have ended before we began."""
+        select.select((life,), (), ())
         self.end()
 
 
@@ -193,7 +193,7 @@ def main() -> None:
     ending = Ending(call.lock)
     try:
         gatherer = Gatherer(call, ending)
-        if call.lives_with:
+        if call.lives_with >= 0:
             watch = threading.Thread(target=gatherer.watch, args=(call.lives_with,), daemon=True)
             watch.start()
         gatherer.run()
