@@ -77,12 +77,15 @@ class Confirm:
 
 class Rejected:
     """Of the publishes from `first_seq` on the `count` after the first `offset` did not fit. The
-    queue has taken the others."""
+    queue has taken the others. `mixed`: they may be refused for the sake of one of them."""
 
-    __slots__ = ("channel", "count", "first_seq", "offset")
+    __slots__ = ("channel", "count", "first_seq", "mixed", "offset")
 
-    def __init__(self, channel: Actor, first_seq: int, offset: int, count: int) -> None:
+    def __init__(
+        self, channel: Actor, first_seq: int, offset: int, count: int, mixed: bool = False
+    ) -> None:
         self.channel = channel
+        self.mixed = mixed
         self.first_seq = first_seq
         self.offset = offset
         self.count = count

@@ -6,6 +6,8 @@ Method: a whole node; what takes a publish in is made to raise when a content ha
 
 from __future__ import annotations
 
+from collections import deque
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,9 +18,9 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.queue.unwelcome import SUSPECTS_KEPT, Unwelcome
+from sluicemq.chain.queue.unwelcome import SUSPECTS_KEPT, Unwelcome, digests
 from sluicemq.chain.republish import delayer
-from sluicemq.limits import UNWELCOME_MAX
+from sluicemq.limits import RETRY_REFUSED_MS, UNWELCOME_MAX
 from sluicemq.model.batch import ADDRESSED, Batch
 from sluicemq.queues.commands import Publish
 from sluicemq.queues.deduplication import Deduplication
@@ -103,11 +105,47 @@ def test_it_is_refused_after_the_second_fault(monkeypatch: pytest.MonkeyPatch, k
     for by in 0, 1, 0:
         assert publishing.publish(by, POISON) == {True}
         assert publishing.publish(by, b"5", POISON) == {True}
-    assert publishing.publish(0, b"3", b"4") == {False}
+    assert publishing.publish(0, b"4", b"3") == {False, True}
+    assert publishing.publish(0, b"3") == {False}
     assert (bench.crashes(), publishing.state()) == (2, "running")
     assert publishing.queue.machine.depth.ready == 4
     for client in publishing.clients:
         assert all(client.reader.outflows.values())
+
+
+def test_the_innocents_of_a_batch_are_not_condemned(monkeypatch: pytest.MonkeyPatch) -> None:
+    raising(monkeypatch, ClassicShell, "take_in", bodies_of)
+    publishing = Publishing({})
+    assert publishing.publish(0, b"1", b"2", POISON, b"3") == {True}
+    assert publishing.publish(0, b"1", b"2", POISON, b"3") == {False, True}
+    assert publishing.publish(0, POISON, b"3") == {True}
+    assert publishing.publish(0, b"3") == {False}
+    assert publishing.publish(0, b"1", b"3", b"2") == {False}
+    assert publishing.publish(0, b"1", POISON, b"2") == {True}
+    assert (publishing.bench.crashes(), publishing.state()) == (2, "running")
+    assert publishing.queue.machine.depth.ready == 6
+
+
+def test_the_innocents_among_dead_letters_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.declare()
+    raising(
+        monkeypatch,
+        ClassicShell,
+        "take_in",
+        lambda queue, publish: bodies_of(publish) if queue.name == "dead" else b"",
+    )
+    bench.publish(b"1", b"2", POISON, b"3")
+    bench.expire()
+    for _ in range(10):
+        pass_time(bench, RETRY_REFUSED_MS + 1)
+        bench.wait()
+    assert bench.ready("dead") == 3
+    republisher = bench.queue("q").upkeep.republisher
+    assert republisher is not None
+    assert [len(each.batch.contents) for each in republisher.refused] == [1]
+    assert (bench.state("q"), bench.state("dead")) == ("running", "running")
+    assert bench.crashes() <= 3
 
 
 def size_of(body: bytes) -> int:
@@ -143,15 +181,16 @@ def test_what_cannot_be_dated_by_an_exchange_that_delays(monkeypatch: pytest.Mon
     raw = BasicProperties(delivery_mode=2, headers={"x-delay": 10}).encode()
     head = m.BasicPublish(exchange="x", routing_key="k").frame(1)
     for bodies, heard in [
-        ((POISON, b"1"), True),
-        ((b"2", POISON), True),
-        ((POISON,), True),
-        ((b"1", b"2"), False),
+        ((POISON, b"1"), {True}),
+        ((POISON, b"2"), {True}),
+        ((POISON,), {True}),
+        ((b"2", b"1"), {False, True}),
+        ((b"1",), {False}),
     ]:
         data = b"".join(head + content_frames(1, raw, body, 131072) for body in bodies)
         client.send_bytes(data)
         bench.wait()
-        assert refusals(client) == {heard}
+        assert refusals(client) == heard
     assert bench.crashes() == 2
     pass_time(bench, 20)
     assert bench.ready("q") == 2
@@ -170,28 +209,70 @@ def test_one_is_the_same_on_any_channel_and_in_any_batch() -> None:
     found = Unwelcome()
     assert found.accuse(batch(frames[:1], ADDRESS)) == []
     assert found.accuse(batch([ADDRESS + frames[1]], ADDRESSED)) == [ADDRESS + frames[1]]
-    assert found.is_in(batch([b"\0\1k" + frames[0]], ADDRESSED))
+    assert found.admitted(batch([b"\0\1k" + frames[0]], ADDRESSED)) == (0, [])
     others = [content_frames(1, PERSISTENT, b"y", 131072), content_frames(1, b"\0\0", b"x", 131072)]
-    assert not found.is_in(batch(others, ADDRESS))
+    assert found.admitted(batch(others, ADDRESS)) == (2, [])
 
 
 def batch(contents: list[bytes], address: bytes) -> Batch:
     return Batch(address, contents, sum(map(len, contents)), False, True, 1, 1)
 
 
+def some(*numbers: int) -> Batch:
+    return batch([content_frames(1, b"\0\0", b"%d" % n, 131072) for n in numbers], ADDRESS)
+
+
 def test_what_is_remembered_is_bounded() -> None:
     found = Unwelcome()
-
-    def some(start: int, count: int) -> Batch:
-        contents = [
-            content_frames(1, b"\0\0", b"%d" % n, 131072) for n in range(start, start + count)
-        ]
-        return batch(contents, ADDRESS)
-
     for start in range(0, 3 * SUSPECTS_KEPT, SUSPECTS_KEPT // 2):
-        assert found.accuse(some(start, SUSPECTS_KEPT // 2)) == []
+        assert found.accuse(some(*range(start, start + SUSPECTS_KEPT // 2))) == []
         assert len(found.suspects) <= SUSPECTS_KEPT
-    last = 3 * SUSPECTS_KEPT - UNWELCOME_MAX
-    assert len(found.accuse(some(last, UNWELCOME_MAX))) == UNWELCOME_MAX
-    assert found.accuse(some(last - 1, 1)) == []
+        assert found.near <= found.suspects.keys()
+    last = 3 * SUSPECTS_KEPT
+    for each in range(last - UNWELCOME_MAX, last):
+        assert found.accuse(some(each)) == some(each).contents
+        assert found.has_come_nearer()
+    assert found.accuse(some(last - UNWELCOME_MAX - 1)) == []
+    assert not found.has_come_nearer()
     assert len(found.known) == UNWELCOME_MAX
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 100])
+@pytest.mark.parametrize("bad", [1, 2, 100])
+def test_each_poison_is_found_and_no_other(bad: int, count: int, parts: int) -> None:
+    """What is refused is published again: after a fault as it was or in two parts, else in two."""
+    random = Random(count + bad)
+    poison = set(random.sample(range(count), min(bad, count)))
+    found = Unwelcome()
+    waiting = deque([list(range(count))])
+    taken_in: list[int] = []
+    faults = offers = 0
+    steps = count.bit_length() + 1
+    while waiting:
+        offers += 1
+        assert offers <= (3 + 2 * len(poison)) * count + 2 * steps
+        part = waiting.popleft()
+        taken, tried = found.admitted(some(*part))
+        again = 2
+        if not poison.isdisjoint(part[:taken]):
+            faults += 1
+            refused = found.accuse(some(*part))
+            assert refused in ([], *(some(each).contents for each in poison))
+            assert found.has_come_nearer() == (faults > 1)
+            taken, again = 0, parts
+        else:
+            found.clear(tried)
+            taken_in += part[:taken]
+        rest = part[taken:]
+        middle = len(rest) // 2 if again == 2 else 0
+        waiting.extend(each for each in (rest[:middle], rest[middle:]) if each)
+        waiting = deque(
+            each
+            for each in waiting
+            if len(each) > 1 or found.known.isdisjoint(digests(some(*each)))
+        )
+    assert sorted(taken_in) == sorted(set(range(count)) - poison)
+    assert found.known == {each for number in poison for each in digests(some(number))}
+    assert not found.suspects
+    assert faults <= len(poison) * steps + 1

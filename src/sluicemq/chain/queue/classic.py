@@ -110,8 +110,10 @@ class ClassicShell(Queue):
             else:
                 self.upstream[publish.sender] = message.inflow
             message.inflow.settle(count, publish.batch.size)
-            if self.unwelcome is None or not self.turn_away(publish, self.unwelcome):
+            if self.unwelcome is None:
                 self.take_in(publish)
+            else:
+                self.take_in_part(publish, self.unwelcome)
         elif isinstance(message, COMMANDS):
             if self.machine.limits.restless:
                 self.upkeep.tick()
@@ -137,7 +139,6 @@ class ClassicShell(Queue):
             self.begin(self.work_off(None))
 
     def take_in(self, publish: Publish) -> None:
-        """Let the machine have it."""
         batch = publish.batch
         if batch.ttl_ms is not None or self.message_ttl_ms is not None:
             publish.expiry = self.expiry_of(batch.ttl_ms)

@@ -12,8 +12,9 @@
                 back, for the quarantine (storage/quarantine.py), and the queue goes on with the
                 rest. It is durable there before the journal hears that it has left. If there is no
                 room for it the queue stays down.
-    refused     a fault as a batch came is told of its messages; those that were in such a batch
-                before are refused from then on (unwelcome.py), and the queue goes on, too
+    refused     a fault as a batch came is told of its messages; of those that were in such a batch
+                before fewer are tried at a time, until one has its fault alone: it is refused from
+                then on (unwelcome.py). All the while the queue goes on, too
 
 What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
 Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.
@@ -80,7 +81,7 @@ class Faults:
         """One more, with these messages as its cause, or as one that is refused from now on.
         Returns what becomes of the queue, and those of it that have been the cause before."""
         before_ns, self.last_ns = self.last_ns, now_ns
-        if refused:
+        if refused or self.unwelcome.has_come_nearer():
             return RECOVERING, []
         again = [each for each in found if (queue_id, each.position) in self.accused]
         self.accused |= {(queue_id, each.position) for each in found}

@@ -8,6 +8,7 @@ from sluicemq.broker.declarations import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.store.messages import StoreClient
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.model.batch import part_of
 from sluicemq.queues.commands import (
     Publish,
 )
@@ -176,10 +177,20 @@ class Queue(StoreClient):
         """It has had its first fault."""
         raise NotImplementedError
 
-    def turn_away(self, publish: Publish, unwelcome: Unwelcome) -> bool:
-        """Refuse it, if one of these is among its messages."""
-        is_refused = unwelcome.is_in(publish.batch)
-        if is_refused and publish.first_seq:
-            count = len(publish.batch.contents)
-            publish.sender.post(Rejected(publish.sender, publish.first_seq, 0, count))
-        return is_refused
+    def take_in(self, publish: Publish) -> None:
+        """Let the machine have it."""
+        raise NotImplementedError
+
+    def take_in_part(self, publish: Publish, unwelcome: Unwelcome) -> None:
+        """As much of it as may be taken at a time, and refuse the rest. At a fault nothing has been
+        answered yet."""
+        batch, sender, first_seq = publish.batch, publish.sender, publish.first_seq
+        count = len(batch.contents)
+        taken, tried = unwelcome.admitted(batch)
+        if taken == count:
+            self.take_in(publish)
+        elif taken:
+            self.take_in(Publish(part_of(batch, 0, taken), sender, first_seq))
+        unwelcome.clear(tried)
+        if taken < count and first_seq:
+            sender.post(Rejected(sender, first_seq, taken, count - taken, mixed=True))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.commands import Publish
     from sluicemq.queues.effects import Effect
     from sluicemq.storage.stream_recovery import StreamRecovery
 
@@ -190,11 +191,16 @@ class StreamShell(Queue):
             publish.sender.post(QueueGone(self))
         else:
             self.upstream[publish.sender] = message.inflow
-        if self.unwelcome is None or not self.turn_away(publish, self.unwelcome):
-            self.machine.apply(publish, self.effects)
+        if self.unwelcome is None:
+            self.take_in(publish)
+        else:
+            self.take_in_part(publish, self.unwelcome)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
         message.inflow.settle(count, batch.size)
+
+    def take_in(self, publish: Publish) -> None:
+        self.machine.apply(publish, self.effects)
 
     def turn_ended(self) -> None:
         """Deal out what can be taken, write and read what is waited for, account the memory."""

@@ -2,8 +2,11 @@
 
 They have not come in: nobody counts on them, so there is nothing to set aside, and whoever
 publishes them hears a refusal. Which message of a batch is the cause nobody can tell at the first
-fault; at the second it is among those that were in both batches. A batch with one of these is
-refused as a whole: its other messages may come in another one.
+fault, so all of them are suspects. From then on a batch is taken piece by piece, the first one when
+it comes and the others when they are published again: what stands before a suspect; or suspects,
+with nothing else, half of those that were there at the last fault. What is taken is cleared. A
+fault leaves fewer of them, until one has it alone, which is known then. A batch with one that is
+known is refused as a whole: its other messages may come in another one.
 """
 
 from __future__ import annotations
@@ -27,28 +30,75 @@ class Unwelcome:
 
     def __init__(self) -> None:
         self.suspects: dict[bytes, None] = {}
-        """Digests of what was published when there was one fault, in the order of these."""
+        """Digests of what was published when there was a fault, in the order of these."""
+        self.near: set[bytes] = set()
+        """Of these, what was there at the last fault, and has not been taken since."""
+        self.most = 1
+        """So many of the others are taken at a time."""
         self.known: set[bytes] = set()
-        """Of what was there at two."""
+        """What had a fault alone."""
+        self._is_nearer = False
+
+    def admitted(self, batch: Batch) -> tuple[int, list[bytes]]:
+        """How many messages of this batch may be taken now, the first ones; and the suspects among
+        them, which have to be cleared when they are."""
+        count = len(batch.contents)
+        if not self.suspects and not self.known:
+            return count, []
+        found = list(digests(batch))
+        if not self.known.isdisjoint(found):
+            return 0, []
+        first = next((at for at, each in enumerate(found) if each in self.suspects), count)
+        if first:
+            return first, []
+        is_near = found[0] in self.near
+        most = max(1, len(self.near) // 2) if is_near else self.most
+        tried: dict[bytes, None] = {}
+        for taken, each in enumerate(found):
+            is_alike = each in self.suspects and (each in self.near) == is_near
+            if not is_alike or (each not in tried and len(tried) == most):
+                return taken, list(tried)
+            tried[each] = None
+        return count, list(tried)
+
+    def clear(self, tried: list[bytes]) -> None:
+        """These were taken."""
+        if not tried:
+            return
+        if tried[0] not in self.near:
+            self.most = 2 * len(tried)
+        for each in tried:
+            self.suspects.pop(each, None)
+        self.near.difference_update(tried)
 
     def accuse(self, batch: Batch) -> list[bytes]:
         """There was a fault at the publish of this batch. Returns the contents that are taken no
-        more, those that were there at an earlier one; none where they would be too many."""
-        found = dict(zip(digests(batch), batch.contents, strict=True))
-        again = [digest for digest in found if digest in self.suspects]
-        for digest in found:
-            self.suspects.pop(digest, None)
-            self.suspects[digest] = None
-        while len(self.suspects) > SUSPECTS_KEPT:
-            del self.suspects[next(iter(self.suspects))]
-        if len(self.known) + len(again) > UNWELCOME_MAX:
+        more: the only one that was tried, if it was a suspect; none where there are too many."""
+        taken, tried = self.admitted(batch)
+        found = dict(zip(digests(batch), batch.contents[:taken], strict=False))
+        if not tried:
+            self.suspects.update(dict.fromkeys(found))
+            while len(self.suspects) > SUSPECTS_KEPT:
+                del self.suspects[next(iter(self.suspects))]
+            self.near = self.suspects.keys() & found.keys()
             return []
-        self.known.update(again)
-        return [found[digest] for digest in again]
+        if len(tried) > 1:
+            self.near = set(tried)
+            self.most = len(tried) // 2
+        elif len(self.known) < UNWELCOME_MAX:
+            self.clear(tried)
+            self.near = set()
+            self.most = 1
+            self.known.update(tried)
+        else:
+            return []
+        self._is_nearer = True
+        return [found[each] for each in tried if each in self.known]
 
-    def is_in(self, batch: Batch) -> bool:
-        """Is one of them in this batch?"""
-        return bool(self.known) and not self.known.isdisjoint(digests(batch))
+    def has_come_nearer(self) -> bool:
+        """Have there been fewer suspects at this fault than before? Asked once a fault."""
+        is_nearer, self._is_nearer = self._is_nearer, False
+        return is_nearer
 
 
 def digests(batch: Batch) -> Iterator[bytes]:

@@ -261,11 +261,16 @@ class Republisher(FlowActor):
             self.source.post(republish.done)
 
     def refuse(self, answer: Rejected) -> None:
-        """The queue is full: these are kept, and offered to it again."""
+        """The queue is full: these are kept, and offered to it again; in halves, if they may be
+        refused for the sake of one, so that this will be alone in the end."""
         sent = self.sent[answer.first_seq]
-        part = part_of(sent.batch, answer.offset, answer.offset + answer.count)
-        self.keep_for_later(Sent(sent.republish, part, sent.queue))
-        sent.republish.open += 1
+        start, end = answer.offset, answer.offset + answer.count
+        middle = (start + end) // 2 if answer.mixed else start
+        for first, last in (start, middle), (middle, end):
+            if first < last:
+                part = part_of(sent.batch, first, last)
+                self.keep_for_later(Sent(sent.republish, part, sent.queue))
+                sent.republish.open += 1
         self.answered(answer.first_seq, answer.count)
 
     def keep_for_later(self, sent: Sent) -> None:
