@@ -661,6 +661,11 @@ class Checkers:
             promise(queue.machine.deleted or shut == 0, queue.name, "has a shut gate")
         promise(self.broker.store.keeper.gates_shut == 0, "the store has a shut gate")
 
+    def may_stay(self, sender: Actor) -> bool:
+        """A republisher; that of a queue that had a fault until what was refused is taken."""
+        still_offers = isinstance(sender, Republisher) and bool(sender.refused)
+        return sender in self.republishers or still_offers
+
     def everyone_has_left(self) -> None:
         """All clients have gone: the broker has forgotten them."""
         broker = self.broker
@@ -672,7 +677,7 @@ class Checkers:
             promise(not vhost.exclusive, "exclusive queues left:", *vhost.exclusive)
         self.republishers = self.all_republishers()
         for queue in broker.all_queues():
-            senders = [each for each in queue.upstream if each not in self.republishers]
+            senders = [each for each in queue.upstream if not self.may_stay(each)]
             promise(not senders, queue.name, "still has senders")
             promise(not queue.machine.consumers.count, queue.name, "still has consumers")
         if broker.budget is not None:
