@@ -41,7 +41,7 @@ DRAIN_NS: Final = 20_000 * MS
 
 IDLE_EVERY: Final = 64
 
-EVENTS_MAX: Final = 200_000
+EVENTS_MAX: Final = 1_000_000
 """A run that is not over by then goes in circles."""
 
 MEMORY_BYTES: Final = 1 << 40
