@@ -7,23 +7,26 @@ test wants; no broker.
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 from collections.abc import Iterator
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sluicemq.spark import crew as crews
+from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.gathering import PAUSE_S, Session
 from sluicemq.spark.lane_groups import Place
 from sluicemq.spark.links import LEASE_S, Link, Words
 from sluicemq.spark.options import Options
 from sluicemq.spark.remote_groups import LaneView, RemoteGroup
-from sluicemq.spark.transfer import Endpoint
+from sluicemq.spark.transfer import PATIENCE_S, ChunkServer, Endpoint
 
 WAIT_S = 20.0
 TOKEN = "0123"
@@ -252,3 +255,34 @@ def test_a_machine_that_is_off_is_known_to_be_off_when_its_lease_ends(
         assert crew._is_lost(TOKEN) is (beat_s is None)
         assert crew._is_lost("another") is True
     assert clock.now - 100.0 <= (LEASE_S if beat_s is None else 2 * beat_s)
+
+
+class Reader(socket.socket):
+    """A task, which asks for a chunk; `patience` is how long it may take nothing of it, in
+    seconds."""
+
+    def __init__(self, request: bytes) -> None:
+        super().__init__()
+        self._request = request
+        self.patience: list[float | None] = []
+
+    def makefile(self, *_: object, **__: object) -> Any:
+        return BytesIO(self._request)
+
+    def sendmsg(self, parts: Any, *_: object) -> int:
+        self.patience.append(self.gettimeout())
+        return sum(map(len, parts))
+
+
+def test_a_task_may_wait_for_its_sink_as_long_as_it_likes() -> None:
+    """It reads no further while the broker it writes to is away."""
+    server = ChunkServer("127.0.0.1")
+    try:
+        number = server.offer(Chunk("orders", 0))
+        asked = {"token": server.endpoint.token, "chunks": [number]}
+        with Reader(json.dumps(asked).encode() + b"\n") as reader:
+            reader.settimeout(PATIENCE_S)
+            server._talk(reader)
+            assert reader.patience == [None]
+    finally:
+        server.close()

@@ -25,7 +25,7 @@ from sluicemq.spark.transfer_tls import TlsSocket, ask_under_tls, make_identity
 
 REQUEST_MAX_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 60.0
-"""For a peer that does not read, or does not ask."""
+"""For a peer that does not ask, or is asked and does not answer."""
 
 BUFFER_BYTES: Final = 64 * 1024
 
@@ -114,6 +114,9 @@ class ChunkServer:
         if self.answer is not None and "chunks" not in asked:
             self.answer(asked, peer)
             return
+        # A task reads on when its sink does, whose broker may be away. One whose machine is gone
+        # leaves TCP without an answer, which ends this too.
+        peer.settimeout(None)
         for number in asked["chunks"]:
             chunk = self._chunks[number]
             send_all(peer, [chunk.head(), *chunk.blocks()])

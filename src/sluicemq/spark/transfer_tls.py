@@ -154,7 +154,7 @@ class TlsSocket:
         assert mode == "rb"
         return io.BufferedReader(TlsStream(self), buffering)
 
-    def settimeout(self, seconds: float) -> None:
+    def settimeout(self, seconds: float | None) -> None:
         self._peer.settimeout(seconds)
 
     def getsockname(self) -> tuple[str, int]:
