@@ -23,6 +23,9 @@ import pytest
 import sluicemq
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.store.messages import StoreClient
+from sluicemq.chain.store.port import StorePort
+from sluicemq.chain.writer import WriterClient
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
@@ -60,7 +63,7 @@ ENGAGED = {
 """What must have happened over all seeds: a simulation in which flow control has nothing to do
 would pass idly."""
 
-BASES: Final = (Actor, FlowActor, Queue)
+BASES: Final = (Actor, FlowActor, Queue, StoreClient, StorePort, WriterClient)
 """What actors have in common; nobody is only that."""
 
 SPARED: Final[dict[type[Actor], str]] = {

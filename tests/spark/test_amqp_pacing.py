@@ -168,9 +168,12 @@ def test_streams_heed_them_too(amqp: Broker, name: str) -> None:
     [
         ({"minMessagesPerTrigger": 100_001}, "must not be above maxMessagesPerBatch .100000."),
         ({"minMessagesPerTrigger": 11, "maxMessagesPerBatch": 10}, "above maxMessagesPerBatch"),
-        ({"minMessagesPerTrigger": 11, "prefetch": 10}, "must not be above prefetch .10."),
+        (
+            {"minMessagesPerTrigger": 11, "prefetch": 10},
+            r"must not be above prefetch x queues x consumersPerQueue \(10\)",
+        ),
         ({"maxTriggerDelay": 5}, "maxTriggerDelay = 5: needs minMessagesPerTrigger"),
-        ({"minOffsetsPerTrigger": 5}, "minOffsetsPerTrigger = '5': .* is minMessagesPerTrigger"),
+        ({"minOffsetsPerTrigger": 5}, "minOffsetsPerTrigger: .* there is minMessagesPerTrigger"),
     ],
 )
 def test_what_can_never_be_is_refused(given: dict[str, object], words: str) -> None:
