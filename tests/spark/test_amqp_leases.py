@@ -179,7 +179,7 @@ def stuck() -> Iterator[StuckGroup]:
 
 def test_one_that_reads_no_more_does_not_silence_the_others(stuck: StuckGroup) -> None:
     """What they say is heard with the condition that all of them share."""
-    assert stuck.news.acquire(timeout=1.0)
+    assert stuck.news.acquire(timeout=WAIT_S)
     stuck.news.release()
 
 
@@ -187,7 +187,7 @@ def test_one_that_reads_no_more_does_not_cost_the_others_their_leases(stuck: Stu
     stuck.group._asked_at = float("-inf")
     beating = threading.Thread(target=stuck.group.keep_alive, daemon=True)
     beating.start()
-    beating.join(1.0)
+    beating.join(WAIT_S)
     assert not beating.is_alive()
     assert not stuck.group.is_lost
     stuck.group.heard_at = float("-inf")
