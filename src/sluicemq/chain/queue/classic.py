@@ -536,19 +536,8 @@ class ClassicShell(Queue):
         if self.definition.auto_delete and self.machine.is_unused() and not self.machine.deleted:
             self.replicator.submit(Delete(None, False, False), self.effects)
 
-    def go(self, answer: Deleted) -> None:
-        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
-        until it is durable."""
-        if self.gone:  # two channels have asked at once
-            if answer.channel is not None:
-                answer.channel.post(answer)
-            return
-        self.gone = True
+    def finish(self, answer: Deleted) -> None:
         self.upkeep.close()
-        self.vhost.forget_queue(self)
-        for channel in self.upstream:
-            channel.post(QueueGone(self))
-        self.upstream = {}
         self.to_store.detach()
         self.store_inflow.detach()
         self.broker.store.checkpoints.forget(self)

@@ -9,14 +9,8 @@ from sluicemq.chain.store.messages import StoreClient
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.batch import part_of
-from sluicemq.queues.commands import (
-    Publish,
-)
-from sluicemq.queues.effects import (
-    Deleted,
-    Effect,
-    Rejected,
-)
+from sluicemq.queues.commands import Publish
+from sluicemq.queues.effects import Deleted, Effect, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,7 +157,21 @@ class Queue(StoreClient):
         self.farewells = []
 
     def go(self, answer: Deleted) -> None:
-        """Leave the broker's tables, and answer."""
+        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
+        until it is durable."""
+        if self.gone:  # two channels have asked at once
+            if answer.channel is not None:
+                answer.channel.post(answer)
+            return
+        self.gone = True
+        self.vhost.forget_queue(self)
+        for channel in self.upstream:
+            channel.post(QueueGone(self))
+        self.upstream = {}
+        self.finish(answer)
+
+    def finish(self, answer: Deleted) -> None:
+        """Give back what is this queue's own, and have the answer sent when it is durable."""
         raise NotImplementedError
 
     def faulted(self, error: Exception) -> None:

@@ -356,19 +356,8 @@ class StreamShell(Queue):
         self.flushing = False
         self.broker.store.post(Flushed(self))
 
-    def go(self, answer: Deleted) -> None:
-        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
-        until it is durable."""
-        if self.gone:  # two channels have asked at once
-            if answer.channel is not None:
-                answer.channel.post(answer)
-            return
-        self.gone = True
+    def finish(self, answer: Deleted) -> None:
         self.age_look = None
-        self.vhost.forget_queue(self)
-        for channel in self.upstream:
-            channel.post(QueueGone(self))
-        self.upstream = {}
         self.full.open()
         if self.flushing:
             self.flushed()
