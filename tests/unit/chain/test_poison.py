@@ -30,7 +30,7 @@ from sluicemq.storage.fsck import Check
 from sluicemq.storage.inspection import BODY_SHOWN, inspect
 
 from ..storage.files import DictFiles
-from .client import NO_PROPERTIES, PERSISTENT, Broker
+from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
 from .test_transactions import found_after_a_crash
 from .test_upkeep import declare, pass_time, to
 
@@ -310,13 +310,8 @@ def test_what_cannot_be_counted_for_who_acknowledges_nothing(
     assert bench.ready("q") == int(persistent)
 
 
-@pytest.mark.parametrize("function", ["letter_of", "kind_and_number"])
-def test_what_cannot_leave_an_exchange_that_delays(
-    monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
-    raising(monkeypatch, delayer, function, lambda due: due.content)
-    bench = Bench()
-    client = bench.client
+def declare_delaying(client: Client) -> None:
+    """ "x", which delays, and "q" behind it by the key "k"."""
     kind = {"x-delayed-type": "direct"}
     client.call(
         1,
@@ -324,6 +319,16 @@ def test_what_cannot_leave_an_exchange_that_delays(
         m.QueueDeclare("q", durable=True),
         m.QueueBind("q", "x", "k"),
     )
+
+
+@pytest.mark.parametrize("function", ["letter_of", "kind_and_number"])
+def test_what_cannot_leave_an_exchange_that_delays(
+    monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    raising(monkeypatch, delayer, function, lambda due: due.content)
+    bench = Bench()
+    client = bench.client
+    declare_delaying(client)
     raw = BasicProperties(delivery_mode=2, headers={"x-delay": 10}).encode()
     head = m.BasicPublish(exchange="x", routing_key="k").frame(1)
     bodies = (b"1", POISON, b"2")

@@ -27,7 +27,7 @@ from sluicemq.queues.deduplication import Deduplication
 from sluicemq.queues.stream import Stream
 
 from .client import PERSISTENT, Client
-from .test_poison import POISON, Bench, raising
+from .test_poison import POISON, Bench, declare_delaying, raising
 from .test_upkeep import pass_time
 
 ADDRESS = b"\0\1q"
@@ -170,14 +170,8 @@ def test_what_cannot_be_dated_by_an_exchange_that_delays(monkeypatch: pytest.Mon
     raising(monkeypatch, delayer, "dated", bodies_of)
     bench = Bench()
     client = bench.client
-    kind = {"x-delayed-type": "direct"}
-    client.call(
-        1,
-        m.ExchangeDeclare("x", "x-delayed-message", durable=True, arguments=kind),
-        m.QueueDeclare("q", durable=True),
-        m.QueueBind("q", "x", "k"),
-        m.ConfirmSelect(),
-    )
+    declare_delaying(client)
+    client.call(1, m.ConfirmSelect())
     raw = BasicProperties(delivery_mode=2, headers={"x-delay": 10}).encode()
     head = m.BasicPublish(exchange="x", routing_key="k").frame(1)
     for bodies, heard in [
