@@ -139,6 +139,11 @@ class Writer(Actor):
         self.unsent_bytes = self.net.unsent_bytes(self.connection) if self.choked else 0
         self.account()
 
+    def taken_bytes(self) -> int:
+        """How much of all that was sent the system has taken: it grows while the client reads,
+        also when a single large write keeps the socket busy for long."""
+        return self.sent_bytes - self.net.unsent_bytes(self.connection)
+
     def account(self) -> None:
         """What the client has not taken counts as memory in use."""
         held = self.pending_bytes + FRAMES_BYTES * len(self.pending) + self.unsent_bytes

@@ -69,11 +69,11 @@ class Broker:
         self.node.close_storage()
         self.run()
 
-    def connect(self, user: str = "guest", vhost: str = "/") -> Client:
+    def connect(self, user: str = "guest", vhost: str = "/", heartbeat: int = 0) -> Client:
         """Somebody whose password is the same as the name."""
         self.clients += 1
         client = Client(self, self.clients)
-        client.shake_hands(user, vhost)
+        client.shake_hands(user, vhost, heartbeat)
         said = [each.method.NAME for each in client.events() if isinstance(each, MethodFrame)]
         assert said == ["connection.start", "connection.tune", "connection.open-ok"]
         return client
@@ -121,7 +121,7 @@ class Client:
         )
         self.amqp = AmqpConnection(CLIENT)
 
-    def shake_hands(self, user: str, vhost: str) -> None:
+    def shake_hands(self, user: str, vhost: str, heartbeat: int = 0) -> None:
         """All that a client has to say."""
         self.send_bytes(PROTOCOL_HEADER)
         response = b"\0%b\0%b" % (user.encode(), user.encode())
@@ -133,7 +133,8 @@ class Client:
             locale="en_US",
         )
         self.send(0, start_ok)
-        self.send(0, m.ConnectionTuneOk(channel_max=100, frame_max=131072, heartbeat=0))
+        tune_ok = m.ConnectionTuneOk(channel_max=100, frame_max=131072, heartbeat=heartbeat)
+        self.send(0, tune_ok)
         self.send(0, m.ConnectionOpen(virtual_host=vhost))
 
     def post_bytes(self, data: bytes) -> None:

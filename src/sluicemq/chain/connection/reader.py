@@ -23,7 +23,7 @@ from sluicemq.amqp.connection import (
     MethodFrame,
     ProtocolHeader,
 )
-from sluicemq.amqp.frames import METHOD
+from sluicemq.amqp.frames import HEARTBEAT_FRAME, METHOD
 from sluicemq.amqp.methods import (
     ChannelClose,
     ChannelCloseOk,
@@ -73,7 +73,6 @@ LARGE_BYTES: Final = 128
 """A method that is larger has cost more than EVENT_WORK to decode..."""
 LARGE_BYTES_PER_UNIT: Final = 4
 """... a unit for each so many octets, as tables of small values do."""
-HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 HANDSHAKE, RUNNING, CLOSING, CLOSED = range(4)
 
@@ -483,16 +482,16 @@ class Reader(FlowActor, Session):
         accused; one that is not read because it does not read must at least do that."""
         if self.phase != RUNNING:
             return
-        received, sent = self.bytes_at_tick
-        if sent == self.writer.sent_bytes and not self.writer.choked:
-            self.writer.post(Frames(HEARTBEAT))
-        heard = received != self.received_bytes or (self.paused and sent != self.writer.sent_bytes)
+        received, taken = self.bytes_at_tick
+        self.bytes_at_tick = (self.received_bytes, self.writer.taken_bytes())
+        if taken == self.bytes_at_tick[1] and not self.writer.choked:
+            self.writer.post(Frames(HEARTBEAT_FRAME))
+        heard = received != self.received_bytes or (self.paused and taken != self.bytes_at_tick[1])
         heard = heard or self.intake.scheduled
         if heard or self.throttle.stopped:
             self.silent_ticks = 0
         else:
             self.silent_ticks += 1
-        self.bytes_at_tick = (self.received_bytes, self.writer.sent_bytes)
         if self.silent_ticks >= 4:
             self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
