@@ -13,6 +13,7 @@ from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
+from sluicemq.model.definitions import DEFAULT_VHOST
 
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
@@ -111,7 +112,7 @@ class Drawing:
     def add_queue(self, queue: Queue) -> None:
         """A queue and its link to the store."""
         own = queue_id(queue)
-        self.add_stage(own, queue, queue.name, queue.flow_state(self.now_ns))
+        self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
         if isinstance(queue, ClassicShell):
             self.add_link(own, STORE, queue.to_store, queue.store_inflow)
 
@@ -207,5 +208,12 @@ def link_row(
 
 
 def queue_id(queue: Queue) -> str:
-    """The id of a queue's stage."""
-    return f"queue {queue.name}"
+    """The id of a queue's stage: no two queues of the node have the same, whatever is in their
+    names, for a quote or backslash in one is escaped."""
+    return f"queue {queue.name!r} in vhost {queue.vhost.name!r}"
+
+
+def queue_name(queue: Queue) -> str:
+    """How people know the queue: outside the default virtual host, with its own."""
+    vhost = queue.vhost.name
+    return queue.name if vhost == DEFAULT_VHOST else f"{queue.name} in vhost {vhost}"

@@ -151,8 +151,10 @@ class Stage(TypedDict):
     hold one up besides: an alarm that is raised, the disk."""
 
     id: str
+    """No other stage has it; links name their ends by it."""
     kind: str
     name: str
+    """For people: a queue's has its virtual host in it, unless that is the default one."""
     inbox: int
     """Publishes waiting in its inbox; for a writer, pieces that wait for the socket."""
     state: str

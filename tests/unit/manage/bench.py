@@ -104,7 +104,7 @@ class Bench:
         self.node = Node(world, Config.tiny())
         self.reader = self.connect(40312)
 
-    def connect(self, port: int) -> Reader:
+    def connect(self, port: int, vhost: str = "/") -> Reader:
         assert self.node.admits("127.0.0.1")
         reader = self.node.accept(port, Peer("127.0.0.1", port, "127.0.0.1", 5672))
         start = ConnectionStartOk(
@@ -114,7 +114,7 @@ class Bench:
             locale="en_US",
         )
         tune = ConnectionTuneOk(channel_max=7, frame_max=4096, heartbeat=0)
-        opening = ConnectionOpen(virtual_host="/")
+        opening = ConnectionOpen(virtual_host=vhost)
         hello = b"".join(method.frame(0) for method in (start, tune, opening))
         self.say(b"AMQP\x00\x00\x09\x01" + hello + ChannelOpen().frame(1), reader)
         return reader

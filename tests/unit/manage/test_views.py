@@ -17,6 +17,7 @@ from sluicemq.amqp.methods import (
     QueueDeclare,
 )
 from sluicemq.amqp.types import Table
+from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.pacer import Pace
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
@@ -205,8 +206,8 @@ def test_chain_shows_credit_running_out_link_by_link(bench: Bench) -> None:
     own = "127.0.0.1:40312 -> 127.0.0.1:5672"
     assert shut_links(chain) == {
         (own, f"{own} (1)"),
-        (f"{own} (1)", "queue orders"),
-        ("queue orders", "message store"),
+        (f"{own} (1)", "queue 'orders' in vhost '/'"),
+        ("queue 'orders' in vhost '/'", "message store"),
         ("message store", "disk"),
     }
     reader = stage_named(chain, "reader")
@@ -241,6 +242,48 @@ def test_chain_conserves_credit_on_every_link(bench: Bench) -> None:
     for link in credit_links:
         held = link["credit"] + link["owed"] + link["withheld"] + link["deferred"]
         assert held == link["initial"], link
+
+
+def elsewhere(bench: Bench, vhost: str, *queues: str) -> Reader:
+    """Somebody in a virtual host of its own, with these queues."""
+    bench.do("add_vhost", vhost=vhost)
+    every = {"configure": ".*", "write": ".*", "read": ".*"}
+    bench.do("set_permissions", username="guest", vhost=vhost, **every)
+    reader = bench.connect(40400 + len(bench.node.broker.vhosts), vhost)
+    for name in queues:
+        bench.say(QueueDeclare(queue=name).frame(1), reader)
+    return reader
+
+
+def test_chain_parts_queues_of_one_name_in_two_virtual_hosts(bench: Bench) -> None:
+    other = elsewhere(bench, "west", "orders")
+    bench.publish("orders", 1)
+    bench.publish("orders", 1, other)
+    (chain,) = bench.rows("chain")
+    stages, links = chain["stages"], chain["links"]
+    assert isinstance(stages, list)
+    assert isinstance(links, list)
+    queues = {stage["id"]: stage["name"] for stage in stages if stage["kind"] == "queue"}
+    assert sorted(queues.values()) == ["orders", "orders in vhost west"]
+    to = {link["receiver"]: link["sender"] for link in links if link["receiver"] in queues}
+    named = {queues[queue]: channel for queue, channel in to.items()}
+    assert named == {
+        "orders": f"{bench.reader.name} (1)",
+        "orders in vhost west": f"{other.name} (1)",
+    }
+
+
+def test_every_stage_of_the_chain_has_an_id_of_its_own(bench: Bench) -> None:
+    """Whatever queues and virtual hosts are called."""
+    elsewhere(bench, "z", "x' in vhost 'y")
+    elsewhere(bench, "y' in vhost 'z", "x")
+    elsewhere(bench, 'y" in vhost "z', "x", "message store")
+    (chain,) = bench.rows("chain")
+    stages = chain["stages"]
+    assert isinstance(stages, list)
+    ids = [stage["id"] for stage in stages]
+    assert len(ids) == len(set(ids))
+    assert sum(stage["kind"] == "queue" for stage in stages) == 5
 
 
 def test_chain_names_the_alarm(bench: Bench) -> None:
