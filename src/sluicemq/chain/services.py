@@ -52,6 +52,7 @@ class Counters:
         "delivered",
         "dropped",
         "faults",
+        "nacked",
         "published",
         "returned",
     )
@@ -61,6 +62,10 @@ class Counters:
         self.channels_opened = 0
         self.published = 0
         self.confirmed = 0
+        """Messages that their publishers were told are safe: each once, however many queues it went
+        to, and one that went to none as well. A commit is no confirm."""
+        self.nacked = 0
+        """Messages that their publishers were told are not: a queue was full or has failed."""
         self.returned = 0
         self.dropped = 0
         self.delivered = 0

@@ -13,10 +13,14 @@ turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TypeAlias
 
 Range: TypeAlias = tuple[int, int]
 """(first, count) of consecutive sequence numbers."""
+
+COUNT = itemgetter(1)
+"""Of a Range."""
 
 Frame: TypeAlias = tuple[int, bool, bool]
 """(delivery tag, multiple, is it a nack)"""
@@ -54,6 +58,11 @@ class Unconfirmed:
     def has_answers(self) -> bool:
         """Is there something to say?"""
         return bool(self._confirmed or self._rejected)
+
+    @property
+    def answered(self) -> tuple[int, int]:
+        """How many messages the next `drain` confirms, and how many it rejects."""
+        return sum(map(COUNT, self._confirmed)), sum(map(COUNT, self._rejected))
 
     def expect(self, first_seq: int, count: int, waiting: int) -> None:
         """`count` messages from `first_seq` on (above all earlier) went to `waiting` queues."""

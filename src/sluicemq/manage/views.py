@@ -29,6 +29,7 @@ TOTALS: Final = (
     "channels_opened",
     "published",
     "confirmed",
+    "nacked",
     "returned",
     "dropped",
     "delivered",

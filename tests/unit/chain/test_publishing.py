@@ -16,7 +16,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, ContentMethod, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.amqp.types import FieldValue
+from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX
 from sluicemq.routing.message import Message
@@ -360,3 +360,59 @@ def test_what_nobody_gets_and_what_two_get_go_alone() -> None:
     assert confirmed(client) == {1, 2, 3, 4}
     assert [body for body, _ in fetched(client, "p")] == [b"0001"]
     assert [body for body, _ in fetched(client, "q")] == [b"0000", b"0001", b"0002"]
+
+
+def tallied(broker: Broker) -> tuple[int, int]:
+    """Confirmed and nacked, of the whole node."""
+    counters = broker.node.broker.counters
+    return counters.confirmed, counters.nacked
+
+
+def test_a_confirm_is_counted_when_its_publisher_is_told() -> None:
+    """Once a message, whether it went to many queues, to one or to none."""
+    broker = Broker()
+    client = client_with(broker)
+    client.call(1, m.ConfirmSelect())
+    for name in QUEUES:
+        client.call(1, m.QueueBind(queue=name, exchange="amq.fanout"))
+    for number in range(5):
+        client.send_bytes(publish("", "amq.fanout", NO_PROPERTIES, b"%d" % number))
+    assert len(confirmed(client)) == tallied(broker)[0] == 5
+    client.send_bytes(b"".join([publish("nowhere", "", NO_PROPERTIES, b"x")] * 3))
+    client.publish(1, "p", *[b"x"] * 4)
+    assert tallied(broker) == (12, 0)
+    client.send_bytes(publish("p", "amq.direct", PERSISTENT, b"x") * 2)
+    broker.wait()
+    assert tallied(broker) == (14, 0)
+    assert max(confirmed(client)) == 14
+
+
+def test_what_a_queue_refuses_is_counted_as_nacked() -> None:
+    broker = Broker()
+    client = client_with(broker)
+    client.call(1, m.ConfirmSelect())
+    full: Table = {"x-max-length": 1, "x-overflow": "reject-publish"}
+    client.call(1, m.QueueDeclare(queue="full", arguments=full))
+    for name in ("full", *QUEUES):
+        client.call(1, m.QueueBind(queue=name, exchange="amq.fanout"))
+    client.send_bytes(publish("", "amq.fanout", NO_PROPERTIES, b"x") * 4)
+    said = [event.method for event in client.events() if isinstance(event, MethodFrame)]
+    nacks = [each for each in said if isinstance(each, m.BasicNack)]
+    assert [(each.delivery_tag, each.multiple) for each in nacks] == [
+        (2, False),
+        (3, False),
+        (4, False),
+    ]
+    assert tallied(broker) == (1, 3)
+
+
+def test_who_asked_for_no_confirms_is_told_none() -> None:
+    """A commit's answer is none either, though the transaction waits for its queues."""
+    broker = Broker()
+    client = client_with(broker)
+    client.publish(1, "p", b"x")
+    client.open(2)
+    client.call(2, m.TxSelect())
+    client.publish(2, "p", b"x")
+    assert client.call(2, m.TxCommit()) == [m.TxCommitOk()]
+    assert tallied(broker) == (0, 0)

@@ -104,6 +104,7 @@ def test_ranges_say_what_single_messages_would(schedule: list[tuple[int, int, in
             truth[False] += sorted(model.confirmed)
             truth[True] += sorted(model.rejected)
             assert unconfirmed.has_answers == bool(model.confirmed or model.rejected)
+            assert unconfirmed.answered == (len(model.confirmed), len(model.rejected))
             frames = unconfirmed.drain()
             assert frames == model.drain()
             client.hear(frames)

@@ -563,7 +563,6 @@ class Publishing:
 
     def confirm(self, first_seq: int, count: int) -> None:
         """A queue has made publishes safe."""
-        self.broker.counters.confirmed += count
         self.unconfirmed.confirm(first_seq, count)
 
     def reject(self, answer: Rejected) -> None:
@@ -574,6 +573,9 @@ class Publishing:
         """The basic.ack and basic.nack frames that are due; or the answer to a commit."""
         if self.transaction is not None:
             return self.transaction.answers()
+        confirmed, rejected = self.unconfirmed.answered
+        self.broker.counters.confirmed += confirmed
+        self.broker.counters.nacked += rejected
         number = self.channel.number
         return [
             CONFIRM(1, number, 13, 60, 120 if nack else 80, tag, multiple, 0xCE)
