@@ -41,6 +41,15 @@ def test_every_source_file_that_is_named_exists(path: Path) -> None:
     assert [n for n in named if not any((place / n).exists() for place in places)] == []
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/rabbitmq-differences.md"])
+def test_each_thing_has_one_row(name: str) -> None:
+    """Where a table says what there is, each row begins with another thing."""
+    lines = text_of(ROOT / name).splitlines()
+    first = [line.split("|")[1].strip() for line in lines if line.startswith("| ")]
+    things = [cell for cell in first if cell not in {"", "where"}]
+    assert sorted(set(things)) == sorted(things)
+
+
 def test_every_option_named_in_the_documents_exists() -> None:
     """`flow.window_floor` and its like, wherever they are written."""
     known = {
