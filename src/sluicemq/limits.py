@@ -337,8 +337,8 @@ TRIM_FALL_LOOKS: Final = 3
 CONTROL_REQUEST_BYTES: Final = 64 << 20
 """A line on the control socket, which only the broker's user reaches: definitions come in one."""
 
-CONTROL_ROWS: Final = 100
-"""Rows of an answer that are written as JSON at a time: a millisecond's work."""
+CONTROL_PART_BYTES: Final = 32 << 10
+"""Of an answer, as much is written as JSON at a time: about half a millisecond's work."""
 
 CONTROL_TASKS_MAX: Final = 64
 """Commands that may wait at a time for what they changed to be durable."""

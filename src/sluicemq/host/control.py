@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Refused
 from sluicemq.host.control_path import socket_to_bind
-from sluicemq.limits import CONTROL_REQUEST_BYTES, CONTROL_ROWS, CONTROL_TASKS_MAX
+from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
 from sluicemq.manage.task import Answer, start
@@ -25,18 +25,61 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 1.0
 """How often to look whether a client that waits for an answer is still there."""
 
+LONG: Final = 1000
+"""Items of an array, or characters of a text, in a row that is not written at one blow."""
+
+TEXT_BYTES: Final = 128
+"""As many bytes of JSON are written in the time that a piece of it takes, however short it is."""
+
 
 def parts(answer: Answer) -> Iterator[bytes]:
     """The answer as a line of JSON. A long one is made part by part: others wait meanwhile."""
-    rows = answer.rows
-    if len(rows) <= CONTROL_ROWS:
-        yield json.dumps(answer.as_json()).encode() + b"\n"
-        return
-    before = b'{"ok": true, "rows": ['
-    for first in range(0, len(rows), CONTROL_ROWS):
-        yield before + json.dumps(rows[first : first + CONTROL_ROWS])[1:-1].encode()
-        before = b", "
-    yield b"]}\n"
+    gathered: list[str] = []
+    size = 0
+    for text in texts(answer.as_json()):
+        gathered.append(text)
+        size += len(text) + TEXT_BYTES
+        if size >= CONTROL_PART_BYTES:
+            yield "".join(gathered).encode()
+            gathered = []
+            size = 0
+    yield "".join((*gathered, "\n")).encode()
+
+
+def texts(value: Any) -> Iterator[str]:
+    """A value as JSON, in pieces that are short unless something deep within it is long: of an
+    object each value, of an array each item, of a text so many characters."""
+    if isinstance(value, dict):
+        before = "{"
+        for key, item in value.items():
+            yield f"{before}{json.dumps(key)}: "
+            yield from texts(item)
+            before = ", "
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        before = "["
+        for item in value:
+            if is_long(item):
+                yield before
+                yield from texts(item)
+            else:
+                yield before + json.dumps(item)
+            before = ", "
+        yield "]" if value else "[]"
+    elif isinstance(value, str):
+        yield '"'
+        for at in range(0, len(value), LONG):
+            yield json.dumps(value[at : at + LONG])[1:-1]
+        yield '"'
+    else:
+        yield json.dumps(value)
+
+
+def is_long(row: object) -> bool:
+    """Is there something in it that takes long to be written?"""
+    return isinstance(row, dict) and any(
+        isinstance(cell, list | str) and len(cell) > LONG for cell in row.values()
+    )
 
 
 async def answers(path: Path) -> bool:
@@ -121,10 +164,11 @@ class ControlServer:
 
         self.tasks += 1
         try:
-            start(self.node, ACTIONS, command, arguments, reply)
+            task = start(self.node, ACTIONS, command, arguments, reply)
             while not answered.done():
                 await asyncio.wait((answered,), timeout=LOOK_SECONDS)
                 if reader.at_eof() and not answered.done():
+                    task.abandon()
                     raise ConnectionAbortedError
             return answered.result()
         finally:

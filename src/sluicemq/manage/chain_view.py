@@ -6,16 +6,19 @@ read), the disk when the store waits for it, and each alarm that is raised.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
+from sluicemq.manage.lists import queues, readers
 from sluicemq.model.definitions import DEFAULT_VHOST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.broker.broker import Broker
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.connection.reader import Reader
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.world import Clock
     from sluicemq.manage.tables import Link, Stage
     from sluicemq.node import Node
 
@@ -32,24 +36,38 @@ DISK = "disk"
 PACER = "pacer"
 NS_PER_MS = 1_000_000
 
+LOOK_WORK: Final = 1
+"""Units of work that it costs to look whether there is something to draw."""
 
-def chain(node: Node) -> dict[str, Any]:
-    """One row: all stages, all links."""
-    drawing = Drawing(node.broker.world.clock.now_ns())
+STAGE_WORK: Final = 3
+LINK_WORK: Final = 2
+MESSAGES_PER_UNIT: Final = 8
+"""Messages of an inbox that are looked at for a unit."""
+
+Row = dict[str, Any]
+
+
+def chain(node: Node, found: list[Row]) -> Iterator[int]:
+    """One row: all stages, all links. Each is as it was when it was drawn, others a little later;
+    what has come meanwhile may be missing, and a link may lead to what has."""
     broker = node.broker
-    for reader in broker.connections.values():
-        drawing.add_connection(reader)
-    for queue in broker.all_queues():
-        drawing.add_queue(queue)
+    drawing = Drawing(broker.world.clock)
+    for reader in readers(broker):
+        if reader is not None:
+            yield from drawing.add_connection(reader)
+        yield LOOK_WORK
+    for vhost in [*broker.vhosts.values()]:
+        for queue in queues(vhost):
+            yield LOOK_WORK if queue is None else drawing.add_queue(queue)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:
         state = "no space, tried again" if broker.store.retrying else "a sync is running"
         drawing.add_other(DISK, "disk", state)
         drawing.add_gate(STORE, DISK, broker.store.full)
-    drawing.add_pacer(broker)
+    yield from drawing.add_pacer(broker)
     for source, reason in broker.alarms.reasons.items():
         drawing.add_other(alarm_id(source), "alarm", reason, f"{source} alarm")
-    return {"stages": drawing.stages, "links": drawing.links}
+    found.append({"stages": drawing.stages, "links": drawing.links})
 
 
 def alarm_id(source: str) -> str:
@@ -70,21 +88,32 @@ def messages_in(actor: Actor) -> int:
     return count
 
 
+def inbox_work(actor: Actor) -> int:
+    """Units of work that it costs to count what is in an inbox."""
+    return len(actor.inbox) // MESSAGES_PER_UNIT
+
+
 def held_back(keeper: GateKeeper) -> int:
     """Credit that is due upstream and waits for a gate of this keeper to open."""
     return sum(holder.deferred for holder in keeper.deferred if isinstance(holder, Inflow))
 
 
 class Drawing:
-    """The two lists, as they grow."""
+    """The two lists, as they grow over many turns."""
 
-    def __init__(self, now_ns: int) -> None:
-        self.now_ns = now_ns
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self.stages: list[Stage] = []
         self.links: list[Link] = []
 
-    def add_connection(self, reader: Reader) -> None:
-        """A reader, its writer, its channels and what it waits for."""
+    @property
+    def now_ns(self) -> int:
+        """The moment at which something is drawn: what has shut since the drawing began is not
+        ahead of it."""
+        return self.clock.now_ns()
+
+    def add_connection(self, reader: Reader) -> Iterator[int]:
+        """A reader, its writer, its channels and what it waits for; a channel is a piece."""
         own = reader.name
         title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
         rest = len(reader.rest.contents) if reader.rest is not None else 0
@@ -97,26 +126,34 @@ class Drawing:
         if reader.throttle.alarm_gate.is_shut:
             for source in reader.broker.alarms.reasons:
                 self.add_gate(own, alarm_id(source), reader.throttle.alarm_gate)
-        for number, channel in reader.channels.items():
-            self.add_channel(channel, f"{title} ({number})")
-            self.add_link(own, channel.name, reader.outflows[number], channel.inflow)
-            if channel.crowded.is_shut:
-                self.add_gate(own, channel.name, channel.crowded)
+        yield 2 * STAGE_WORK + inbox_work(reader)
+        for number in [*reader.channels]:
+            channel = reader.channels.get(number)
+            if channel is not None:
+                self.add_link(own, channel.name, reader.outflows[number], channel.inflow)
+                if channel.crowded.is_shut:
+                    self.add_gate(own, channel.name, channel.crowded)
+                yield from self.add_channel(channel, f"{title} ({number})")
 
-    def add_channel(self, channel: Channel, title: str) -> None:
-        """A channel and its links to queues."""
+    def add_channel(self, channel: Channel, title: str) -> Iterator[int]:
+        """A channel and its links to queues; a link is a piece."""
         self.add_stage(channel.name, channel, title, channel.state(self.now_ns))
-        for queue, (outflow, inflow) in channel.publishing.links.items():
-            self.add_link(channel.name, queue_id(queue), outflow, inflow)
+        yield STAGE_WORK + inbox_work(channel)
+        for queue in [*channel.publishing.links]:
+            halves = channel.publishing.links.get(queue)
+            if halves is not None:
+                self.add_link(channel.name, queue_id(queue), *halves)
+            yield LINK_WORK
 
-    def add_queue(self, queue: Queue) -> None:
-        """A queue and its link to the store."""
+    def add_queue(self, queue: Queue) -> int:
+        """A queue and its link to the store; returns the work it was."""
         own = queue_id(queue)
         self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
         if isinstance(queue, ClassicShell):
             self.add_link(own, STORE, queue.to_store, queue.store_inflow)
+        return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
-    def add_pacer(self, broker: Broker) -> None:
+    def add_pacer(self, broker: Broker) -> Iterator[int]:
         """Who publishes and waits for queues to deal out what they have: see chain/pacer.py."""
         pacer = broker.pacer
         if pacer is None or not pacer.is_held:
@@ -124,10 +161,11 @@ class Drawing:
         state = f"deals out first: {pacer.lag} messages behind"
         self.add_other(PACER, PACER, state)
         since_ns = self.now_ns - pacer.held_since_ns
-        for reader in broker.connections.values():
-            if reader.intake.scheduled:
+        for reader in readers(broker):
+            if reader is not None and reader.intake.scheduled:
                 total_ns = pacer.held_ns(self.now_ns)
                 self.links.append(link_row(reader.name, PACER, True, since_ns, total_ns))
+            yield LOOK_WORK
 
     def add_stage(
         self, stage_id: str, actor: FlowActor, name: str, state: str, waiting: int = 0

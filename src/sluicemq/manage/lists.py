@@ -2,11 +2,15 @@
 
 A column costs only when it is asked for. The names are RabbitMQ's and stand in tables.py with
 their meaning; a test keeps the two in step.
+
+A list is gone through in many turns (see views.py). Each of the functions here takes the names of
+what is there at the beginning, and at each step gives what has that name by then, or None: it has
+gone meanwhile, or is on no list. What comes later may be missing; what has gone is never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,6 +29,7 @@ from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.stream import Stream
 
 if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
     from sluicemq.broker.vhost import VirtualHost
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.channel.consuming import Subscription
@@ -71,29 +76,42 @@ def jsonable(value: object) -> Any:
     return value
 
 
-def queues(vhost: VirtualHost) -> Iterable[Queue]:
+def queues(vhost: VirtualHost) -> Iterator[Queue | None]:
     """Those of the virtual host."""
-    return vhost.queues.values()
+    for name in [*vhost.queues]:
+        yield vhost.queues.get(name)
 
 
-def connections(vhost: VirtualHost) -> Iterable[Reader]:
+def readers(broker: Broker) -> Iterator[Reader | None]:
     """All connections of the node, those in the handshake too."""
-    return vhost.broker.connections.values()
+    found = broker.connections
+    for number in [*found]:
+        yield found.get(number)
 
 
-def channels(vhost: VirtualHost) -> Iterable[Channel]:
+def connections(vhost: VirtualHost) -> Iterator[Reader | None]:
+    """Whatever virtual host they are in."""
+    return readers(vhost.broker)
+
+
+def channels(vhost: VirtualHost) -> Iterator[Channel | None]:
     """All open channels of the node."""
-    return (channel for reader in connections(vhost) for channel in reader.channels.values())
+    for reader in connections(vhost):
+        if reader is not None:
+            for number in [*reader.channels]:
+                yield reader.channels.get(number)
+        yield None
 
 
-def consumers(vhost: VirtualHost) -> Iterable[Consumption]:
+def consumers(vhost: VirtualHost) -> Iterator[Consumption | None]:
     """Those of queues of the virtual host."""
-    return (
-        Consumption(channel, subscription)
-        for channel in channels(vhost)
-        if channel.vhost is vhost
-        for subscription in channel.consuming.subscriptions.values()
-    )
+    for channel in channels(vhost):
+        if channel is not None and channel.vhost is vhost:
+            subscriptions = channel.consuming.subscriptions
+            for tag in [*subscriptions]:
+                subscription = subscriptions.get(tag)
+                yield None if subscription is None else Consumption(channel, subscription)
+        yield None
 
 
 def activity_status(consumption: Consumption) -> str:
@@ -117,18 +135,24 @@ def uncommitted(channel: Channel) -> tuple[int, int]:
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
-def exchanges(vhost: VirtualHost) -> Iterable[Listed]:
+def exchanges(vhost: VirtualHost) -> Iterator[Listed | None]:
     """All exchanges, the default one first."""
-    declared = (exchange.definition for exchange in vhost.topology.exchanges.values())
-    default = ExchangeDefinition("", durable=True)
-    return [Listed(vhost, each) for each in (default, *declared)]
+    yield Listed(vhost, ExchangeDefinition("", durable=True))
+    declared = vhost.topology.exchanges
+    for name in [*declared]:
+        exchange = declared.get(name)
+        yield None if exchange is None else Listed(vhost, exchange.definition)
 
 
-def bindings(vhost: VirtualHost) -> Iterable[BindingDefinition]:
+def bindings(vhost: VirtualHost) -> Iterator[BindingDefinition | None]:
     """All bindings; every queue is bound to the default exchange by its name."""
-    implicit = (BindingDefinition("", name, QUEUE, name) for name in vhost.queues)
-    declared = (each for to in vhost.topology.inbound.values() for each in to.values())
-    return [*implicit, *declared]
+    for name in [*vhost.queues]:
+        yield BindingDefinition("", name, QUEUE, name) if name in vhost.queues else None
+    inbound = vhost.topology.inbound
+    for destination in [*inbound]:
+        found = inbound.get(destination, {})
+        for identity in [*found]:
+            yield found.get(identity)
 
 
 def of_classic(
@@ -273,7 +297,7 @@ BINDING_COLUMNS: Final[dict[str, Callable[[BindingDefinition], object]]] = {
 
 Columns = Mapping[str, Callable[[Any], object]]
 
-LISTS: Final[dict[str, tuple[Callable[[VirtualHost], Iterable[Any]], Columns]]] = {
+LISTS: Final[dict[str, tuple[Callable[[VirtualHost], Iterator[Any]], Columns]]] = {
     "list_queues": (queues, QUEUE_COLUMNS),
     "list_connections": (connections, CONNECTION_COLUMNS),
     "list_channels": (channels, CHANNEL_COLUMNS),

@@ -5,14 +5,14 @@ The socket's end (`host/control.py`) calls `start` and is called back once with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sluicemq.chain.store.messages import Defined, StoreDefinition
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
-from sluicemq.manage.views import Row, rows
+from sluicemq.manage.views import Row, pieces
 from sluicemq.model.definitions import DEFAULT_VHOST
 from sluicemq.text import readable
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.broker.vhost import VirtualHost
     from sluicemq.node import Node
-
-ROW_WORK: Final = 10
-"""Units of work that a row of an answer costs."""
 
 
 class Answer(NamedTuple):
@@ -108,17 +105,23 @@ class Task(Actor):
         """It has succeeded."""
         self.answer(Answer(answer))
 
-    def gather(self, answer: Iterable[Row]) -> None:
-        """It succeeds with these rows, which are made a few in a turn."""
-        self.begin(self.gathering(answer))
+    def look(self, pieces: Iterator[int], found: Sequence[Row]) -> None:
+        """Do long work that changes nothing, in pieces, then succeed with what it has `found`. It
+        ends early when nobody waits for that any more."""
+        self.begin(self.looking(pieces, found))
 
-    def gathering(self, answer: Iterable[Row]) -> Iterator[int]:
-        """A row is a piece."""
-        found: list[Row] = []
-        for row in answer:
-            found.append(row)
-            yield ROW_WORK
+    def looking(self, pieces: Iterator[int], found: Sequence[Row]) -> Iterator[int]:
+        """As long as somebody waits."""
+        for work in pieces:
+            if self.reply is None:
+                return
+            yield work
         self.finish(found)
+
+    def abandon(self) -> None:
+        """Nobody waits for the answer any more. What has been asked to change changes; what was
+        only looked for is not."""
+        self.reply = None
 
     def fail(self, error: Exception) -> None:
         """It has not."""
@@ -167,10 +170,13 @@ def start(
     command: str,
     arguments: Mapping[str, Any],
     reply: Reply,
-) -> None:
-    """Begin `command`; `reply` is called with the answer."""
+) -> Task:
+    """Begin `command`; `reply` is called with the answer, unless the task is abandoned before."""
 
     def look(task: Task, _: Given) -> None:
-        task.gather(rows(node, command, arguments))
+        found: list[Row] = []
+        task.look(pieces(node, command, arguments, found), found)
 
-    Task(node, reply).post(Begin(actions.get(command, look), Given(arguments)))
+    task = Task(node, reply)
+    task.post(Begin(actions.get(command, look), Given(arguments)))
+    return task

@@ -1,12 +1,13 @@
 """The running broker as rows: the one entry for `sluicemq ctl`, and later for the HTTP API.
 
-Everything is read at the moment of asking, a row after the other; nothing is gathered beforehand
-and nothing is kept.
+Everything is read when its row is made; nothing is gathered beforehand and nothing is kept. There
+may be very many rows, so they are made in pieces, each with the units of work it has cost (see
+`Actor.begin`): rows of one answer are of different moments, and each tells the truth about its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isinf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +16,12 @@ from sluicemq.errors import Refused
 from sluicemq.manage import storage_view
 from sluicemq.manage.chain_view import chain
 from sluicemq.manage.command import Given
-from sluicemq.manage.lists import LISTS
+from sluicemq.manage.lists import LISTS, queues, readers
 from sluicemq.manage.tables import DEFAULTS
 from sluicemq.model.definitions import DEFAULT_VHOST
 
 if TYPE_CHECKING:
+    from sluicemq.broker.broker import Broker
     from sluicemq.node import Node
 
 Row = dict[str, Any]
@@ -38,19 +40,39 @@ TOTALS: Final = (
 )
 """Counters of the broker, in the order in which a message meets them."""
 
+LOOK_WORK: Final = 1
+"""Units of work that it costs to look at something, whether there is a row of it or not."""
 
-def rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row]:
-    """What `command` answers, each row made when it is asked for. Refused at once: there is no such
-    command, column or virtual host."""
+ROW_WORK: Final = 3
+COLUMNS_PER_UNIT: Final = 3
+"""Columns of a row that are made for a unit."""
+
+TABLES: Final = ("arguments", "client_properties")
+"""Columns that clients may fill with very much."""
+
+VALUES_PER_UNIT: Final = 4
+"""Values in these tables that are made fit for JSON for a unit."""
+
+STATUS_WORK: Final = 100
+"""Units that the row of `status` costs besides what is counted for it."""
+
+
+def pieces(
+    node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
+) -> Iterator[int]:
+    """Put into `found` what `command` answers. Refused at once: there is no such command, column or
+    virtual host."""
     if command in LISTS:
-        return list_rows(node, command, arguments)
+        return list_rows(node, command, arguments, found)
     single = SINGLE.get(command)
     if single is None:
         raise Refused(f"there is no command {command}")
-    return iter((single(node),))
+    return single(node, found)
 
 
-def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterator[Row]:
+def list_rows(
+    node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
+) -> Iterator[int]:
     """The chosen columns of everything that is on a list now."""
     given = Given(arguments)
     name = given.text("vhost", "") or DEFAULT_VHOST
@@ -63,16 +85,41 @@ def list_rows(node: Node, command: str, arguments: Mapping[str, Any]) -> Iterato
         if column not in columns:
             raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")
     chosen = [(column, columns[column]) for column in wanted]
-    return ({name: value(item) for name, value in chosen} for item in tuple(items(vhost)))
+    return filling(items(vhost), chosen, found)
 
 
-def status(node: Node) -> Row:
+def filling(
+    items: Iterable[Any], chosen: Sequence[tuple[str, Callable[[Any], Any]]], found: list[Row]
+) -> Iterator[int]:
+    """A row is a piece."""
+    row_work = ROW_WORK + len(chosen) // COLUMNS_PER_UNIT
+    tables = [name for name, _ in chosen if name in TABLES]
+    for item in items:
+        if item is None:
+            yield LOOK_WORK
+            continue
+        row = {name: value(item) for name, value in chosen}
+        found.append(row)
+        yield row_work + sum(values_in(row[name]) for name in tables) // VALUES_PER_UNIT
+
+
+def values_in(cell: object) -> int:
+    """How many values there are in a table or array; 0 for what is neither."""
+    if isinstance(cell, dict):
+        return len(cell) + sum(map(values_in, cell.values()))
+    if isinstance(cell, list):
+        return len(cell) + sum(map(values_in, cell))
+    return 0
+
+
+def status(node: Node, found: list[Row]) -> Iterator[int]:
     """What the broker is, its limits, alarms and totals, in sections."""
     broker = node.broker
-    depths = [queue.machine.depth for queue in broker.all_queues()]
+    totals = Totals()
+    yield from totals.count(broker)
     counters = broker.counters
     counted = broker.world.disk.counters()
-    return {
+    row = {
         "Broker": {
             "product": "SluiceMQ",
             "version": __version__,
@@ -86,17 +133,43 @@ def status(node: Node) -> Row:
         "Flow control": flow(node),
         "Totals": {
             "connections": len(broker.connections),
-            "channels": sum(len(reader.channels) for reader in broker.connections.values()),
+            "channels": totals.channels,
             "queues": broker.queue_count,
-            "consumers": sum(depth.consumers for depth in depths),
-            "messages_ready": sum(depth.ready for depth in depths),
-            "messages_unacknowledged": sum(depth.unacked for depth in depths),
+            "consumers": totals.consumers,
+            "messages_ready": totals.ready,
+            "messages_unacknowledged": totals.unacked,
         },
         "Since the start": {name: getattr(counters, name) for name in TOTALS},
         **broker.store.info(),
         "I/O": storage_view.io(counted),
         "File handles": storage_view.file_handles(counted),
     }
+    found.append(row)
+    yield STATUS_WORK
+
+
+class Totals:
+    """Over all that the node has."""
+
+    def __init__(self) -> None:
+        self.channels = 0
+        self.consumers = 0
+        self.ready = 0
+        self.unacked = 0
+
+    def count(self, broker: Broker) -> Iterator[int]:
+        """A connection or queue at a time."""
+        for reader in readers(broker):
+            self.channels += 0 if reader is None else len(reader.channels)
+            yield LOOK_WORK
+        for vhost in [*broker.vhosts.values()]:
+            for queue in queues(vhost):
+                if queue is not None:
+                    depth = queue.machine.depth
+                    self.consumers += depth.consumers
+                    self.ready += depth.ready
+                    self.unacked += depth.unacked
+                yield LOOK_WORK
 
 
 def memory(node: Node) -> Row:
@@ -139,5 +212,8 @@ def flow(node: Node) -> Row:
     return facts
 
 
-SINGLE: Final[dict[str, Callable[[Node], Row]]] = {"status": status, "chain": chain}
+SINGLE: Final[dict[str, Callable[[Node, list[Row]], Iterator[int]]]] = {
+    "status": status,
+    "chain": chain,
+}
 """Commands that answer one row."""

@@ -210,7 +210,7 @@ def test_a_fault_in_a_shared_actor_ends_the_node(part: str) -> None:
 
 def test_a_fault_in_a_command_is_its_answer() -> None:
     bench = Bench()
-    raising(bench.broker.node.broker, "all_queues", 1, after=False)
+    raising(bench.broker.node.broker.store, "info", 1, after=False)
     (answer,) = bench.broker.begin("status")
     assert answer.code == 70
     assert "has failed in this command (Mistake)" in answer.error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 
 from sluicemq.amqp.methods import (
     BasicPublish,
@@ -21,7 +22,7 @@ from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import Answer, start
-from sluicemq.manage.views import rows
+from sluicemq.manage.views import pieces
 from sluicemq.node import Node
 
 from ..fakes import FakeDice, FakeDisk
@@ -141,7 +142,8 @@ class Bench:
         self.say((method + head + body) * count, reader)
 
     def rows(self, command: str, *columns: str, **more: object) -> list[dict[str, object]]:
-        found = list(rows(self.node, command, {"columns": list(columns), **more}))
+        found: list[dict[str, object]] = []
+        deque(pieces(self.node, command, {"columns": list(columns), **more}, found), 0)
         assert json.loads(json.dumps(found)) == found, "not JSON"
         return found
 

@@ -5,6 +5,8 @@ Method: the node of bench.py, with a disk that holds still when told to.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from sluicemq.amqp.methods import QueueDeclare
@@ -12,7 +14,7 @@ from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import UNAVAILABLE, Command
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.lists import LISTS
-from sluicemq.manage.task import start
+from sluicemq.manage.task import Answer, start
 from sluicemq.manage.views import SINGLE
 
 from .bench import Bench
@@ -72,19 +74,73 @@ def test_a_sealed_store_refuses_changes(bench: Bench) -> None:
     assert "storage has failed" in bench.ask("delete_queue", queue="orders").error
 
 
-@pytest.mark.parametrize("command", ["list_queues", "export_definitions"])
-def test_a_long_answer_is_made_in_many_turns(bench: Bench, command: str) -> None:
+LONG = (
+    "list_queues",
+    "list_bindings",
+    "status",
+    "chain",
+    "export_definitions",
+    "list_unresponsive_queues",
+)
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Bench:
+    """A node with a thousand queues."""
+    bench = Bench()
+    declares = [QueueDeclare(queue=f"q{number}", nowait=True).frame(1) for number in range(1000)]
+    bench.say(b"".join(declares))
+    return bench
+
+
+@pytest.mark.parametrize("command", LONG)
+def test_a_long_answer_is_made_in_many_turns(crowd: Bench, command: str) -> None:
     """Somebody else's command is answered between them."""
-    for number in range(1000):
-        bench.say(QueueDeclare(queue=f"q{number}").frame(1))
     answered: list[str] = []
 
     def begin(name: str) -> None:
-        start(bench.node, ACTIONS, name, {"file": "-"}, lambda _: answered.append(name))
+        start(crowd.node, ACTIONS, name, {"file": "-"}, lambda _: answered.append(name))
 
     begin(command)
-    for _ in range(5):
-        assert bench.node.run(1)
+    assert crowd.node.run(1)
     begin("list_users")
-    bench.settle()
+    crowd.settle()
     assert answered == ["list_users", command]
+
+
+def test_two_long_lists_are_made_side_by_side(crowd: Bench) -> None:
+    answers: dict[str, Answer] = {}
+
+    for name in ("list_queues", "list_bindings"):
+        start(crowd.node, ACTIONS, name, {}, partial(answers.__setitem__, name))
+    turns = 0
+    while not answers:
+        assert crowd.node.run(1)
+        turns += 1
+    assert turns > 10
+    for _ in range(turns // 2):
+        crowd.node.run(1)
+    assert [row["name"] for row in answers["list_queues"].rows] == [f"q{n}" for n in range(1000)]
+    assert len(answers["list_bindings"].rows) == 1000
+
+
+@pytest.mark.parametrize("command", ["list_queues", "chain", "export_definitions"])
+def test_what_nobody_waits_for_is_not_made_to_its_end(crowd: Bench, command: str) -> None:
+    answers: list[Answer] = []
+    task = start(crowd.node, ACTIONS, command, {}, answers.append)
+    assert crowd.node.run(1)
+    task.abandon()
+    assert not crowd.node.run(2), "it still works"
+    assert answers == []
+
+
+def test_a_change_is_made_though_nobody_waits_for_it(bench: Bench) -> None:
+    bench.disk.slow = True
+    answers: list[Answer] = []
+    task = start(bench.node, ACTIONS, "delete_queue", {"queue": "orders"}, answers.append)
+    bench.settle()
+    task.abandon()
+    bench.disk.catch_up()
+    bench.settle()
+    assert answers == []
+    assert bench.rows("list_queues") == []

@@ -6,24 +6,32 @@ The store is held up by a sync that does not end: then credit runs out link by l
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from sluicemq.amqp.methods import (
     BasicConsume,
     BasicQos,
+    ChannelClose,
+    ChannelOpen,
     ConfirmSelect,
     ExchangeDeclare,
     QueueBind,
     QueueDeclare,
+    QueueDelete,
 )
 from sluicemq.amqp.types import Table
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.pacer import Pace
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
+from sluicemq.kernel.world import Closed
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
-from sluicemq.manage.views import rows
+from sluicemq.manage.views import pieces
 from sluicemq.routing.topology import PREDECLARED
 
 from .bench import MS, Bench
@@ -150,6 +158,90 @@ def test_arguments_come_out_as_json(bench: Bench) -> None:
     assert odd["arguments"] == {"x-binary": "\\xff", "x-list": [1, None], "x-table": {"deep": True}}
 
 
+def begun(bench: Bench, command: str, *columns: str) -> tuple[Iterator[int], list[dict[str, Any]]]:
+    """An answer of which only the first piece is made: `finished` makes the others."""
+    found: list[dict[str, Any]] = []
+    steps = pieces(bench.node, command, {"columns": list(columns)}, found)
+    next(steps)
+    return steps, found
+
+
+def finished(steps: Iterator[int], found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All of it; each piece is little work."""
+    assert max(steps) <= 100
+    assert json.loads(json.dumps(found)) == found
+    return found
+
+
+def test_what_goes_while_a_list_is_made_is_not_on_it(bench: Bench) -> None:
+    """Neither is what comes; what comes again by the same name is, as it is by then."""
+    for name in ("b", "c", "d"):
+        bench.say(QueueDeclare(queue=name).frame(1))
+    listing = begun(bench, "list_queues", "name", "durable", "messages")
+    bindings = begun(bench, "list_bindings", "destination_name")
+    for name in ("b", "c"):
+        bench.say(QueueDelete(queue=name).frame(1))
+    bench.say(QueueDeclare(queue="c", durable=True).frame(1))
+    bench.say(QueueDeclare(queue="e").frame(1))
+    bench.publish("d", 2)
+    assert [tuple(row.values()) for row in finished(*listing)] == [
+        ("orders", True, 0),
+        ("c", True, 0),
+        ("d", False, 2),
+    ]
+    names = [row["destination_name"] for row in finished(*bindings)]
+    assert names == ["orders", "c", "d"]
+
+
+@pytest.mark.parametrize("command", ["list_connections", "list_channels", "list_consumers"])
+def test_who_goes_while_a_list_is_made_is_not_on_it(bench: Bench, command: str) -> None:
+    readers = [bench.reader, bench.connect(40313), bench.connect(40314)]
+    for reader in readers:
+        bench.say(BasicConsume(queue="orders", consumer_tag=reader.name).frame(1), reader)
+    assert len(bench.rows(command)) == 3
+    half_made = begun(bench, command, *COLUMNS[command])
+    readers[1].post(Closed("gone"))
+    bench.settle()
+    shown = [json.dumps(row) for row in finished(*half_made)]
+    assert [any(reader.name in text for text in shown) for reader in readers] == [True, False, True]
+
+
+def test_a_channel_that_goes_while_its_connection_is_listed(bench: Bench) -> None:
+    bench.say(b"".join(ChannelOpen().frame(number) for number in (2, 3)))
+    half_made = begun(bench, "list_channels", "number")
+    closing = ChannelClose(reply_code=200, reply_text="", failed_class_id=0, failed_method_id=0)
+    bench.say(closing.frame(2))
+    assert finished(*half_made) == [{"number": 1}, {"number": 3}]
+
+
+def test_status_of_queues_that_go_while_it_is_made(bench: Bench) -> None:
+    bench.publish("orders", 3)
+    bench.say(QueueDeclare(queue="more").frame(1))
+    bench.publish("more", 2)
+    status = begun(bench, "status")
+    bench.say(QueueDelete(queue="more").frame(1))
+    (row,) = finished(*status)
+    assert row["Totals"]["messages_ready"] == 3
+    assert row["Totals"]["queues"] == 1
+
+
+def test_chain_of_what_changes_while_it_is_drawn(bench: Bench) -> None:
+    """What shuts after the beginning has not been shut for less than no time."""
+    other = bench.connect(40313)
+    drawing = begun(bench, "chain")
+    bench.clock.ns += 1500 * MS
+    bench.hold_up()
+    bench.publish("orders", 59, other)
+    bench.reader.post(Closed("gone"))
+    bench.settle()
+    bench.clock.ns += 500 * MS
+    (chain,) = finished(*drawing)
+    held = {row["id"]: row["blocked_ms"] for row in chain["stages"] if row["blocked_ms"]}
+    assert held == dict.fromkeys(held, 500)
+    assert "queue 'orders' in vhost '/'" in held
+    assert all(0 <= link["blocked_ms"] <= 500 for link in chain["links"])
+
+
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
@@ -162,7 +254,7 @@ def test_what_is_not_there_is_refused(
     bench: Bench, command: str, arguments: dict[str, object], message: str
 ) -> None:
     with pytest.raises(Refused) as refused:
-        rows(bench.node, command, arguments)
+        pieces(bench.node, command, arguments, [])
     assert str(refused.value).startswith(message)
 
 

@@ -16,9 +16,11 @@ from sluicemq.model.parameters import IMPORTED, GlobalParameter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sluicemq.broker.broker import Broker
     from sluicemq.broker.vhost import VirtualHost
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
+    from sluicemq.manage.views import Row
 
 TOKENS: Final = 500
 TOKENS_WORK: Final = 300
@@ -28,21 +30,21 @@ TOKENS_WORK: Final = 300
 def export_definitions(task: Task, given: Given) -> None:
     """As text that people can read."""
     vhost = task.vhost(given) if given.values.get("vhost") is not None else None
-    task.begin(exporting(task, vhost))
+    found: list[Row] = []
+    task.look(exporting(task.broker, vhost, found), found)
 
 
-def exporting(task: Task, vhost: VirtualHost | None) -> Iterator[int]:
+def exporting(broker: Broker, vhost: VirtualHost | None, found: list[Row]) -> Iterator[int]:
     """What is there at the beginning, written in pieces."""
     document: dict[str, Any] = {}
-    yield from fill(document, task.broker, vhost)
+    yield from fill(document, broker, vhost)
     written = JSONEncoder(indent=2, ensure_ascii=False).iterencode(document)
     text: list[str] = []
     while part := "".join(islice(written, TOKENS)):
-        text.append(part)
+        # What is no UTF-8 stays an escape, as in any other JSON.
+        text.append(part.encode(errors="backslashreplace").decode())
         yield TOKENS_WORK
-    # What is no UTF-8 stays an escape, as in any other JSON.
-    whole = "".join((*text, "\n")).encode(errors="backslashreplace").decode()
-    task.finish([{"file": whole}])
+    found.append({"file": "".join((*text, "\n"))})
 
 
 def import_definitions(task: Task, given: Given) -> None:

@@ -12,12 +12,16 @@ from sluicemq.queues.commands import Delete, Inspect, Purge
 from sluicemq.queues.effects import Deleted, Inspected, Purged, Refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sluicemq.access.session import Session
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.manage.command import Given
     from sluicemq.manage.task import Action, Task
+
+
+ASK_WORK: Final = 2
+"""Units of work that it costs to ask a queue something."""
 
 
 def queue_of(task: Task, given: Given) -> Queue:
@@ -72,10 +76,16 @@ def list_unresponsive_queues(task: Task, given: Given) -> None:
                 task.finish([{"name": queue.name} for queue in asked if queue.crash is not None])
 
     task.hear(heard)
-    for queue in asked:
-        queue.post(Inspect(task))
     if not asked:
         task.finish()
+    task.begin(asking(task, asked))
+
+
+def asking(task: Task, queues: list[Queue]) -> Iterator[int]:
+    """Each of them; what they say is heard when all have been asked."""
+    for queue in queues:
+        queue.post(Inspect(task))
+        yield ASK_WORK
 
 
 def reason_of(given: Given) -> str:

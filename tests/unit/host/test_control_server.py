@@ -1,0 +1,42 @@
+"""Goal: a client of the control socket that goes away is not worked for any more.
+Method: the server over a node whose turns the test gives; a client that says something and is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from sluicemq.amqp.methods import QueueDeclare
+from sluicemq.host import control
+from sluicemq.host.control import ControlServer
+
+from ..manage.bench import Bench
+
+
+def asked(bench: Bench, command: str) -> ControlServer:
+    """Who asks has gone before the broker gives a turn; the server has seen that."""
+    server = ControlServer(bench.node, 0)
+
+    async def serve() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_eof()
+        line = json.dumps({"command": command}).encode()
+        with pytest.raises(ConnectionAbortedError):
+            await server.answer(line, reader)
+
+    asyncio.run(serve())
+    return server
+
+
+@pytest.mark.parametrize("command", ["list_queues", "chain", "export_definitions"])
+def test_nothing_is_made_for_who_has_gone(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setattr(control, "LOOK_SECONDS", 0.01)
+    bench = Bench()
+    declares = [QueueDeclare(queue=f"q{number}", nowait=True).frame(1) for number in range(500)]
+    bench.say(b"".join(declares))
+    server = asked(bench, command)
+    assert server.tasks == 0
+    assert not bench.node.run(2), "it still works"
