@@ -6,8 +6,11 @@ import io
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +21,7 @@ from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.report import render, warnings
 from sluicemq.spark.pipeline.report_answer import verification_words, verified_words
+from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
 from sluicemq.spark.pipeline.results import (
     Analysis,
     Check,
@@ -25,12 +29,13 @@ from sluicemq.spark.pipeline.results import (
     Percentiles,
     StepClass,
 )
+from sluicemq.spark.pipeline.shown import Table
 from sluicemq.spark.pipeline.store import columns_of, flatten, write_results
-from sluicemq.spark.pipeline.style import DARK
 
 from .records import make_analysis, make_info, make_run, make_step
 
 VOID = {"meta", "br"}
+STYLES = files("sluicemq.spark.pipeline") / "page" / "report.css"
 
 
 class Tags(HTMLParser):
@@ -116,7 +121,10 @@ def test_pictures_take_their_colours_from_the_page(page: str) -> None:
     left = set(re.findall(r"#[0-9a-f]{6}\b", svg))
     assert not left.intersection(COLOURS.values())
     assert set(re.findall(r"var\(--([a-z0-9]+)\)", svg)) <= set(COLOURS)
-    assert set(DARK) == set(COLOURS)
+    dark, _, _ = (
+        STYLES.read_text(encoding="utf-8").partition("prefers-color-scheme: dark")[2].partition("}")
+    )
+    assert set(COLOURS) <= set(re.findall(r"--([a-z0-9-]+):", dark))
     assert len(set(COLOURS.values())) == len(COLOURS)
 
 
@@ -132,11 +140,82 @@ def test_a_report_without_a_limit_says_why(results: Analysis) -> None:
     assert "No confirms: confirms were off." in page
 
 
+HOSTILE = (
+    "</title></style><script>alert(1)</script> & \"><img src=x onerror='a'> {{ 7*7 }} $\\frac$ ]]>"
+)
+
+
+def spoiled(text: str) -> Analysis:
+    """Everything that a broker, a machine or a user may have named is called `text`."""
+    run = make_run(
+        [make_step(10, class_reason=text), make_step(20, number=1, step_class=StepClass.SWINGING)],
+        label=text,
+        product=text,
+        version=text,
+        name=text,
+        queue_type=text,
+        target=[f"amqp://guest:secret@host/{text}"],
+        stopped=text,
+        started_at=text,
+        clocks=[{"host": text, "error_ns": 1, "drift_ns": None}],
+        worker_costs=[{"role": text, "index": 0, "cpu_ns": 97, "wall_ns": 100}],
+    )
+    checks = [Check(name=text, exact=100, from_rows=90, agrees=False)]
+    run = replace(run, directory=Path(text), checks=checks, no_knee_reason=text)
+    knee = make_run([make_step(10)]).knee
+    assert knee is not None
+    words = {"reason": text, "caveat": text, "prefetch_reason": text, "ack_reason": text}
+    advised = replace(run, knee=replace(knee, **words))
+    claim = replace(make_analysis(run).claims[0], evidence=text, elsewhere=text, text=text)
+    analysis = make_analysis(run, advised)
+    cost = replace(analysis.pipeline, master=text, memory=text, spark_version=text)
+    return replace(analysis, claims=[claim, *analysis.claims[1:]], pipeline=cost)
+
+
+def tags_of(page: str) -> list[str]:
+    """All tags in order, as a browser finds them; and the page ends where it should."""
+    found: list[str] = []
+    reader = HTMLParser()
+    reader.handle_starttag = lambda tag, attrs: found.append(f"{tag} {[name for name, _ in attrs]}")  # type: ignore[method-assign]
+    reader.handle_endtag = lambda tag: found.append(f"/{tag}")  # type: ignore[method-assign]
+    reader.feed(page)
+    reader.close()
+    return found
+
+
 def test_markup_in_names_is_text() -> None:
-    run = make_run([make_step(10)], product="<b>Broker</b>")
-    page = render(make_analysis(run))
-    assert "<b>Broker</b>" not in page
-    assert "&lt;b&gt;Broker&lt;/b&gt;" in page
+    """Whatever things are called, the page has the same tags as with tame names."""
+    page = render(spoiled(HOSTILE))
+    assert tags_of(page) == tags_of(render(spoiled("tame")))
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "{{ 7*7 }}" in page
+    shown: list[str] = []
+    reader = HTMLParser()
+    reader.handle_data = shown.append  # type: ignore[method-assign]
+    reader.feed(page)
+    assert "".join(shown).count("<script>alert(1)</script>") > 20
+
+
+def test_a_terminal_shows_what_the_page_shows(results: Analysis) -> None:
+    """The same cells, of those columns for which it has room."""
+    out = io.StringIO()
+    print_tables(results, Console(file=out, width=300))
+    terminal = out.getvalue()
+    page = unescape(re.sub(r"<[^>]+>", " ", render(results)))
+    run = results.runs[1]
+    tables: list[Table[Any]] = [*steps_tables(run), claims_table(results.claims[:3])]
+    seen = 0
+    for table in tables:
+        for column in (table.name, *table.columns):
+            for row in table.rows:
+                cell = column.cell(row)
+                for text in (cell.text, *(chip.text for chip in cell.chips)):
+                    assert text in page
+                    if column.terminal:
+                        seen += 1
+                        assert text in terminal
+    assert seen > 30
 
 
 def test_loss_is_shouted() -> None:

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from sluicemq.spark.pipeline import formats
-from sluicemq.spark.pipeline.drawing import CLASS_SIGNS
 from sluicemq.spark.pipeline.report_answer import verified_words
-from sluicemq.spark.pipeline.results import (
-    Analysis,
-    ClaimResult,
-    Outcome,
-    RunResult,
-    Step,
-    StepClass,
-)
+from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
+from sluicemq.spark.pipeline.results import Analysis, RunResult
+from sluicemq.spark.pipeline.shown import Cell, Kind, Table, Tone
 
-CLASS_STYLES: Final = {
-    StepClass.STEADY: "green",
-    StepClass.BACKLOG_GROWING: "yellow",
-    StepClass.SWINGING: "red",
-    StepClass.COLLAPSED: "bold red",
-}
-OUTCOME_STYLES: Final = {
-    Outcome.HOLDS: "green",
-    Outcome.BETTER: "bold green",
-    Outcome.FAILS: "red",
-    Outcome.UNTESTED: "dim",
+TONE_STYLES: Final = {
+    Tone.GOOD: "green",
+    Tone.FAIR: "yellow",
+    Tone.BAD: "bold red",
+    Tone.DULL: "dim",
 }
 
 
@@ -42,11 +30,12 @@ def print_tables(results: Analysis, console: Console | None = None) -> None:
     for run in results.runs:
         console.print(step_table(run))
         good, words = verified_words(run)
-        style = "green" if good else "bold red"
+        style = TONE_STYLES[Tone.GOOD if good else Tone.BAD]
         console.print(f"[{style}]{'✓' if good else '✕'} {escape(words)}[/]\n")
     _print_answer(results, console)
     own = {claim for run in results.runs for claim in run.info["claims"]}
-    console.print(claim_table(claim for claim in results.claims if claim.claim in own))
+    claims = [claim for claim in results.claims if claim.claim in own]
+    console.print(drawn("The post's claims", claims_table(claims)))
     cost = results.pipeline
     console.print(
         f"[dim]Spark {cost.spark_version} on {escape(cost.master)}: {cost.raw_rows:,} raw rows in "
@@ -69,26 +58,20 @@ def _print_answer(results: Analysis, console: Console) -> None:
     console.print(f"  ack interval {knee.ack_interval:,}: {escape(knee.ack_reason)}\n")
 
 
-def step_table(run: RunResult) -> Table:
+def step_table(run: RunResult) -> RichTable:
     """A row a step, narrow enough for 80 columns."""
     info = run.info
     title = (
         f"{info['product']} {info['version']}, scenario {info['scenario']}, {info['queue_type']} "
         f"queues: {run.label} ({formats.rate(run.target_per_s)} wanted)"
     )
-    table = _table(title)
-    table.add_column("limit", no_wrap=True)
-    for name in ("in/s", "out/s", "p50", "p99", "p99\nwrite", "p99\nconfirm"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("class", no_wrap=True)
-    chosen = run.knee.step if run.knee is not None else None
-    for step in run.steps:
-        table.add_row(*_cells(step), style="bold" if step.step == chosen else None)
-    return table
+    latencies, rest = steps_tables(run)
+    return drawn(title, replace(latencies, groups=[*latencies.groups, *rest.groups]))
 
 
-def _table(title: str) -> Table:
-    return Table(
+def drawn(title: str, table: Table[Any]) -> RichTable:
+    """Those columns of a table that a terminal shows."""
+    drawing = RichTable(
         title=escape(title),
         title_justify="left",
         title_style="bold",
@@ -96,29 +79,21 @@ def _table(title: str) -> Table:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
+    columns = [column for column in (table.name, *table.columns) if column.terminal]
+    for column in columns:
+        drawing.add_column(
+            column.terminal,
+            justify="right" if column.kind is Kind.NUMBER else "left",
+            no_wrap=not column.ratio,
+            ratio=column.ratio or None,
+        )
+    for row in table.rows:
+        cells = [text_of(column.cell(row)) for column in columns]
+        drawing.add_row(*cells, style="bold" if table.chosen(row) else None)
+    return drawing
 
 
-def _cells(step: Step) -> Iterable[str]:
-    response = step.latencies.end_to_end_response
-    yield formats.limit(step.in_flight_limit, step.in_flight_percent)
-    yield formats.count(step.published_per_s)
-    yield formats.count(step.delivered_per_s)
-    for value in (response.p50_ms, response.p99_ms):
-        yield formats.duration(value)
-    yield formats.duration(step.latencies.end_to_end_service.p99_ms)
-    yield formats.duration(step.latencies.confirm_response.p99_ms)
-    style = CLASS_STYLES[step.step_class]
-    yield f"[{style}]{CLASS_SIGNS[step.step_class]} {step.step_class}[/]"
-
-
-def claim_table(claims: Iterable[ClaimResult]) -> Table:
-    """A row a claim."""
-    table = _table("The post's claims")
-    table.add_column("id", no_wrap=True)
-    table.add_column("claim", ratio=3)
-    table.add_column("here", no_wrap=True)
-    table.add_column("evidence", ratio=4)
-    for claim in claims:
-        outcome = f"[{OUTCOME_STYLES[claim.outcome]}]{claim.outcome}[/]"
-        table.add_row(claim.claim, escape(claim.text), outcome, escape(claim.evidence))
-    return table
+def text_of(cell: Cell) -> str:
+    """In rich's markup."""
+    chips = [f"[{TONE_STYLES[chip.tone]}]{escape(chip.text)}[/]" for chip in cell.chips]
+    return " ".join([*chips, escape(cell.text)]) if cell.text else " ".join(chips)

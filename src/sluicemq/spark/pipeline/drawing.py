@@ -10,10 +10,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
-from html import escape
 from typing import Any, Final
 
 import matplotlib as mpl
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -41,7 +41,7 @@ COLOURS: Final = {
     "highlight": "#fff3cd",
     "paper": "#ffffff",
 }
-"""By role, on white paper. The page's style sheet has the same roles twice."""
+"""By role, on white paper. The page's style sheet has the same roles on dark paper."""
 
 CLASS_SIGNS: Final = {
     StepClass.STEADY: "●",
@@ -69,6 +69,7 @@ STYLE: Final[Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "axes.edgecolor": COLOURS["edge"],
     "axes.labelcolor": COLOURS["muted"],
     "axes.facecolor": "none",
@@ -113,7 +114,7 @@ def _tick(value_ms: float) -> str:
     return f"{value_ms:g} ms" if value_ms >= 1 else f"{value_ms * 1000:g} µs"
 
 
-def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> str:
+def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> Markup:
     """Draw and turn into a part of the page: scaling with it, coloured by it."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": about}):
         figure = Figure(figsize=(WIDTH, height))
@@ -128,8 +129,9 @@ def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> str:
     return page_part(buffer.getvalue(), about)
 
 
-def page_part(svg: str, about: str) -> str:
-    """matplotlib's SVG file as an inline element: no size, ids or fonts of its own."""
+def page_part(svg: str, about: str) -> Markup:
+    """matplotlib's SVG file as an inline element: no size, ids or fonts of its own. It is markup,
+    in which matplotlib has escaped what is text."""
     svg = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', svg)
     assert view_box is not None
@@ -140,4 +142,4 @@ def page_part(svg: str, about: str) -> str:
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
     for role, colour in COLOURS.items():
         svg = svg.replace(colour, f"var(--{role})")
-    return svg
+    return Markup(svg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
@@ -21,7 +22,7 @@ RUN_STYLES: Final = (
 """Colour and marker of the first run, the second, ..."""
 
 
-def over_limit(runs: Sequence[RunResult], about: str) -> str:
+def over_limit(runs: Sequence[RunResult], about: str) -> Markup:
     """Throughput and latency against the in-flight limit, for all runs that have limits."""
 
     def fill(figure: Figure) -> None:

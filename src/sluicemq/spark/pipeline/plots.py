@@ -7,6 +7,7 @@ from math import isnan
 from pathlib import Path
 
 import matplotlib as mpl
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -28,7 +29,7 @@ from sluicemq.spark.pipeline.results import Analysis, Percentiles, RunResult, Se
 Draw = Callable[[Axes, RunResult], None]
 
 
-def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) -> str:
+def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) -> Markup:
     """One plot over the run's time, as SVG; `about` describes it to who cannot see it."""
 
     def fill(figure: Figure) -> None:

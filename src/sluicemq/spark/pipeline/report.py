@@ -1,90 +1,44 @@
-"""The report: one HTML file that needs nothing else. The answer first, then what it rests on."""
+"""The report: one HTML file that needs nothing else. The answer first, then what it rests on.
+
+The page is in `page/`, templates in which everything is escaped that is not marked as markup; that
+are only the plots. What stands in them is made here, in words and numbers.
+"""
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from sluicemq import __version__
 from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats, plots
-from sluicemq.spark.pipeline.drawing import HIGH, LOW, MIDDLE
+from sluicemq.spark.pipeline.drawing import COLOURS, HIGH, LOW, MIDDLE
 from sluicemq.spark.pipeline.limit_plots import over_limit
-from sluicemq.spark.pipeline.report_answer import answer
-from sluicemq.spark.pipeline.report_method import busiest_worker, footer, method
+from sluicemq.spark.pipeline.report_answer import answer, verified
+from sluicemq.spark.pipeline.report_method import busiest_worker, method
 from sluicemq.spark.pipeline.report_tables import (
     balance_table,
     claims_table,
     runs_table,
-    steps_table,
+    steps_tables,
 )
-from sluicemq.spark.pipeline.results import Analysis, Outcome, RunResult
-from sluicemq.spark.pipeline.style import CSS
+from sluicemq.spark.pipeline.results import Analysis, ClaimResult, Outcome, RunResult, Step
+from sluicemq.spark.pipeline.shown import Table
 
-PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{css}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-</body>
-</html>
-"""
+TEMPLATES: Final = Environment(
+    loader=PackageLoader("sluicemq.spark.pipeline", "page"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 WORKER_BUSY: Final = 0.9
 """A worker process that used this much of a core may have been the limit."""
-
-LIMITS_CAPTION: Final = (
-    "<b>What each in-flight limit buys.</b> Left: what went in and came out again. Right: what "
-    "99\u00a0% of the messages took from the write to the delivery. The recommended limit is "
-    "shaded: beyond it the left curve gains next to nothing."
-)
-THROUGHPUT_CAPTION: Final = (
-    "<b>Throughput.</b> A line marks the start of each step, shading its warm-up. Where both "
-    "curves lie on each other, consumers keep up."
-)
-LATENCY_CAPTION: Final = (
-    "<b>End-to-end latency</b>, log scale, from the moment a message was meant to be sent, so that "
-    "waiting in the publisher counts. The dashed line counts from the write: where p99 is above "
-    "it, publishers were held up."
-)
-CONFIRM_CAPTION: Final = (
-    "<b>Confirm latency</b>, log scale, counted likewise, by the second the message was written in."
-)
-BACKLOG_CAPTION: Final = "<b>Backlog</b> at the end of each second."
-IN_FLIGHT_CAPTION: Final = (
-    "<b>In flight</b> at the end of each second, all clients together, log scale. “Allowed” is "
-    "the limit times the publishers: where unconfirmed reaches it, the limit holds publishers back."
-)
-CPU_CAPTION: Final = "<b>CPU of the broker</b>, in cores."
-MEMORY_CAPTION: Final = "<b>Memory of the broker</b>, resident set (RSS)."
-
-SIDE_BY_SIDE_NOTE: Final = (
-    "Rates are means over the measured seconds of all steps; latencies are end to end, over the "
-    "whole run without warm-up."
-)
-STEPS_NOTE: Final = (
-    "End-to-end and confirm latencies count from the intended time, unless the column says “from "
-    "write”. “Held back” are intended messages whose publisher was held up until the step ended: "
-    "they are in no percentile."
-)
-BALANCE_NOTE: Final = (
-    "Largest share over mean share, and coefficient of variation (cv), between clients or queues: "
-    "1.00 and 0.000 when all are alike. Jitter: cv of the seconds of a step."
-)
-CLAIMS_NOTE: Final = (
-    "What RabbitMQ's post “Quorum Queues and Flow Control – Stress Tests” (May 2020) found, held "
-    "against this measurement: {tested} of {count} claims of the scenario could be tested. "
-    "“Better” means that trouble the post reports did not occur, or that a bound it states was met "
-    "with a wide margin."
-)
-
 
 ADDRESSES_SHOWN: Final = 3
 
@@ -96,10 +50,22 @@ def write_report(results: Analysis, path: Path) -> None:
 
 def render(results: Analysis) -> str:
     """The page."""
-    parts = [_header(results), answer(results), _side_by_side(results)]
-    parts += [_run_section(run, len(results.runs) > 1) for run in results.runs]
-    parts += [_claims(results), method(results), footer(results)]
-    return PAGE.format(title=escape(_title(results)), css=CSS, body="\n".join(parts))
+    several = len(results.runs) > 1
+    return TEMPLATES.get_template("report.html").render(
+        title=_title(results),
+        colours=COLOURS,
+        about=_about(results),
+        answer=answer(results),
+        verified=verified(results),
+        runs_table=runs_table(results.runs) if several else None,
+        over_limit=_over_limit(results),
+        runs=[_run(run, several) for run in results.runs],
+        claims=_claims(results),
+        method=method(results),
+        cost=results.pipeline,
+        version=__version__,
+        directories=[str(run.directory) for run in results.runs],
+    )
 
 
 def _title(results: Analysis) -> str:
@@ -110,7 +76,8 @@ def _title(results: Analysis) -> str:
     return f"Stress scenario {' and '.join(scenarios)} on {' and '.join(brokers)}"
 
 
-def _header(results: Analysis) -> str:
+def _about(results: Analysis) -> list[str]:
+    """What was played, and where, in paragraphs."""
     addresses: dict[str, dict[str, None]] = {}
     for run in results.runs:
         targets = (formats.without_password(uri) for uri in run.info["target"])
@@ -118,11 +85,7 @@ def _header(results: Analysis) -> str:
     paragraphs = [f"{what}, {_brokers([*found])}." for what, found in addresses.items()]
     started = min(run.info["started_at"] for run in results.runs)
     paragraphs[-1] += f" Started {started[:16].replace('T', ' ')}."
-    return (
-        f'<header><p class="kicker">SluiceMQ stress lab</p><h1>{escape(_title(results))}</h1>'
-        + "".join(f'<p class="what">{escape(text)}</p>' for text in paragraphs)
-        + "</header>"
-    )
+    return paragraphs
 
 
 def _what(info: RunInfo) -> str:
@@ -151,60 +114,69 @@ def _brokers(addresses: list[str]) -> str:
     return f"broker at {', '.join(addresses)}"
 
 
-def _side_by_side(results: Analysis) -> str:
-    parts = []
-    if len(results.runs) > 1:
-        parts += [
-            f'<h2>The runs side by side</h2><p class="note">{SIDE_BY_SIDE_NOTE}</p>',
-            runs_table(results.runs),
-        ]
-    if any(len(run.limited_steps) > 1 for run in results.runs):
-        about = "Sustained throughput and p99 latency against the in-flight limit"
-        parts.append(_figure(LIMITS_CAPTION, over_limit(results.runs, about)))
-    return f"<section>{''.join(parts)}</section>" if parts else ""
+def _over_limit(results: Analysis) -> Markup | None:
+    """None: no run has tried several limits."""
+    if not any(len(run.limited_steps) > 1 for run in results.runs):
+        return None
+    about = "Sustained throughput and p99 latency against the in-flight limit"
+    return over_limit(results.runs, about)
 
 
-def _figure(caption: str, picture: str) -> str:
-    return f"<figure><figcaption>{caption}</figcaption><div>{picture}</div></figure>"
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Of one run, over its time. None: there is nothing to show."""
+
+    throughput: Markup
+    end_to_end: Markup
+    confirm: Markup | None
+    backlog: Markup
+    in_flight: Markup | None
+    cpu: Markup | None
+    memory: Markup | None
 
 
-def _run_section(run: RunResult, named: bool) -> str:
-    heading = f"Run: {run.label}" if named else "The run"
-    shaded = " The recommended limit is shaded." if run.knee is not None else ""
-    return "".join(
-        [
-            f"<section><h2>{escape(heading)}</h2>",
-            *(f'<p class="warning">{escape(text)}</p>' for text in warnings(run)),
-            *_run_figures(run),
-            f'<h3>Step by step</h3><p class="note">{STEPS_NOTE}{shaded}</p>',
-            steps_table(run),
-            f'<h3>Balance and jitter</h3><p class="note">{BALANCE_NOTE}</p>',
-            balance_table(run),
-            "</section>",
-        ]
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the page says of one run."""
+
+    heading: str
+    warnings: list[str]
+    pictures: Pictures
+    is_shaded: bool
+    """Does a step stand out, as the one whose limit is recommended?"""
+    steps: list[Table[Step]]
+    balance: Table[Step]
+
+
+def _run(run: RunResult, named: bool) -> Run:
+    return Run(
+        f"Run: {run.label}" if named else "The run",
+        warnings(run),
+        _pictures(run),
+        run.knee is not None,
+        steps_tables(run),
+        balance_table(run),
     )
 
 
-def _run_figures(run: RunResult) -> list[str]:
-    def figure(caption: str, draw: plots.Draw, about: str, height: float) -> str:
-        return _figure(caption, plots.over_time(run, draw, about, height))
+def _pictures(run: RunResult) -> Pictures:
+    def drawn(draw: plots.Draw, about: str, height: float, wanted: bool) -> Markup | None:
+        return plots.over_time(run, draw, about, height) if wanted else None
 
-    figures = [
-        figure(THROUGHPUT_CAPTION, plots.draw_throughput, "throughput over time", MIDDLE),
-        figure(LATENCY_CAPTION, plots.draw_end_to_end, "end-to-end latency over time", HIGH),
-    ]
-    if run.info["confirms"]:
-        about = "confirm latency over time"
-        figures.append(figure(CONFIRM_CAPTION, plots.draw_confirm, about, HIGH))
-    figures.append(figure(BACKLOG_CAPTION, plots.draw_backlog, "backlog over time", LOW))
-    if run.info["confirms"] or any(second.unacked for second in run.seconds):
-        about = "messages in flight over time"
-        figures.append(figure(IN_FLIGHT_CAPTION, plots.draw_in_flight, about, MIDDLE))
-    if any(second.broker_cpu_cores is not None for second in run.seconds):
-        figures.append(figure(CPU_CAPTION, plots.draw_broker, "broker CPU", LOW))
-    if any(second.broker_rss_bytes is not None for second in run.seconds):
-        figures.append(figure(MEMORY_CAPTION, plots.draw_memory, "broker memory", LOW))
-    return figures
+    confirms = run.info["confirms"]
+    in_flight = confirms or any(second.unacked for second in run.seconds)
+    cpu = any(second.broker_cpu_cores is not None for second in run.seconds)
+    memory = any(second.broker_rss_bytes is not None for second in run.seconds)
+    end_to_end, flight = "end-to-end latency over time", "messages in flight over time"
+    return Pictures(
+        plots.over_time(run, plots.draw_throughput, "throughput over time", MIDDLE),
+        plots.over_time(run, plots.draw_end_to_end, end_to_end, HIGH),
+        drawn(plots.draw_confirm, "confirm latency over time", HIGH, confirms),
+        plots.over_time(run, plots.draw_backlog, "backlog over time", LOW),
+        drawn(plots.draw_in_flight, flight, MIDDLE, in_flight),
+        drawn(plots.draw_broker, "broker CPU", LOW, cpu),
+        drawn(plots.draw_memory, "broker memory", LOW, memory),
+    )
 
 
 def warnings(run: RunResult) -> list[str]:
@@ -239,14 +211,18 @@ def warnings(run: RunResult) -> list[str]:
     return found
 
 
-def _claims(results: Analysis) -> str:
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Of the scenarios that were played, and of others; how many of the first could be tested."""
+
+    own: Table[ClaimResult]
+    tested: int
+    others: Table[ClaimResult]
+
+
+def _claims(results: Analysis) -> Claims:
     own = {claim for run in results.runs for claim in run.info["claims"]}
     mine = [claim for claim in results.claims if claim.claim in own]
     others = [claim for claim in results.claims if claim.claim not in own]
     tested = sum(claim.outcome is not Outcome.UNTESTED for claim in mine)
-    rest = ""
-    if others:
-        summary = f"<summary>The {len(others)} claims of other scenarios</summary>"
-        rest = f"<details>{summary}{claims_table(others)}</details>"
-    note = CLAIMS_NOTE.format(tested=tested, count=len(mine))
-    return f"<section><h2>Claims</h2><p>{note}</p>{claims_table(mine)}{rest}</section>"
+    return Claims(claims_table(mine), tested, claims_table(others))

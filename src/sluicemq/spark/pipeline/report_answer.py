@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sluicemq.lab.measurements import Verification
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.results import Analysis, Knee, RunResult
 
 
-def answer(results: Analysis) -> str:
-    """The box under the title."""
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A figure that goes with the answer."""
+
+    name: str
+    value: str
+    remark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the runs say; `facts` are those of the limit they recommend, if they do."""
+
+    lead: str
+    why: str
+    caveat: str = ""
+    facts: Sequence[Fact] = ()
+
+
+def answer(results: Analysis) -> Answer:
+    """For the box under the title."""
     run = results.recommended
     if run is None or run.knee is None:
         reasons = "; ".join(f"{one.label}: {one.no_knee_reason}" for one in results.runs)
-        lead = "These measurements do not name an in-flight limit."
-        why = f"{reasons[:1].upper()}{reasons[1:]}."
-        facts = ""
-    else:
-        knee = run.knee
-        lead = f"Let each publisher have at most {_limit_words(knee)}."
-        whose = f"That is what {run.label} says. " if len(results.runs) > 1 else ""
-        why = f"{whose}This limit is {knee.reason}.{_price(knee)}"
-        facts = _caveat(knee) + _facts(knee)
-    return (
-        f'<section class="answer"><p class="lead">{escape(lead)}</p><p>{escape(why)}</p>'
-        f"{_verified(results)}{facts}</section>"
+        return Answer(
+            "These measurements do not name an in-flight limit.",
+            f"{reasons[:1].upper()}{reasons[1:]}.",
+        )
+    knee = run.knee
+    whose = f"That is what {run.label} says. " if len(results.runs) > 1 else ""
+    return Answer(
+        f"Let each publisher have at most {_limit_words(knee)}.",
+        f"{whose}This limit is {knee.reason}.{_price(knee)}",
+        knee.caveat,
+        _facts(knee),
     )
 
 
@@ -53,18 +72,11 @@ def _arrive(p99_ms: float) -> str:
     )
 
 
-def _caveat(knee: Knee) -> str:
-    return f'<p class="note">Mind: {escape(knee.caveat)}.</p>' if knee.caveat else ""
-
-
-def _verified(results: Analysis) -> str:
-    lines = []
-    for run in results.runs:
-        good, text = verified_words(run)
-        name = f"{run.label}: " if len(results.runs) > 1 else ""
-        sign, tone = ("✓", "good") if good else ("✕", "bad")
-        lines.append(f'<p class="verified {tone}">{sign} {escape(name + text)}.</p>')
-    return "".join(lines)
+def verified(results: Analysis) -> list[tuple[bool, str]]:
+    """Of each run whether all is well with its messages, and what was found."""
+    found = [(run, *verified_words(run)) for run in results.runs]
+    several = len(found) > 1
+    return [(good, f"{run.label}: {text}" if several else text) for run, good, text in found]
 
 
 def verified_words(run: RunResult) -> tuple[bool, str]:
@@ -107,21 +119,13 @@ def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
     return not wrong and found["drained"], text
 
 
-def _facts(knee: Knee) -> str:
+def _facts(knee: Knee) -> list[Fact]:
     part = formats.share(knee.sustained_per_s / knee.peak_per_s)
-    facts = [
-        (
-            "In-flight limit",
-            formats.limit(knee.in_flight_limit, knee.in_flight_percent),
-            "unconfirmed messages per publisher",
-        ),
-        ("Sustained throughput", formats.rate(knee.sustained_per_s), f"{part} of the peak"),
-        ("p99 end to end", formats.duration(knee.p99_ms), "from the intended time"),
-        ("Prefetch per consumer", formats.count(knee.prefetch), knee.prefetch_reason),
-        ("Ack interval", formats.count(knee.ack_interval), knee.ack_reason),
+    limit = formats.limit(knee.in_flight_limit, knee.in_flight_percent)
+    return [
+        Fact("In-flight limit", limit, "unconfirmed messages per publisher"),
+        Fact("Sustained throughput", formats.rate(knee.sustained_per_s), f"{part} of the peak"),
+        Fact("p99 end to end", formats.duration(knee.p99_ms), "from the intended time"),
+        Fact("Prefetch per consumer", formats.count(knee.prefetch), knee.prefetch_reason),
+        Fact("Ack interval", formats.count(knee.ack_interval), knee.ack_reason),
     ]
-    entries = "".join(
-        f"<div><dt>{name}</dt><dd>{escape(value)}<small>{escape(remark)}</small></dd></div>"
-        for name, value, remark in facts
-    )
-    return f'<dl class="facts">{entries}</dl>'

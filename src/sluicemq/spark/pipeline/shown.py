@@ -1,0 +1,88 @@
+"""Tables as data: what stands in which column, once for the page and for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+Row = TypeVar("Row")
+
+
+class Tone(StrEnum):
+    """How something is to be taken; never told by its colour alone."""
+
+    GOOD = "good"
+    FAIR = "fair"
+    BAD = "bad"
+    DULL = "dull"
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A word or two that stand out."""
+
+    tone: Tone
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What stands in a cell: chips, then text, then a note."""
+
+    text: str = ""
+    chips: Sequence[Chip] = ()
+    note: str = ""
+    """What only the page has room for. Its line breaks are kept."""
+
+
+class Kind(StrEnum):
+    """What a column holds, which says how it is set."""
+
+    NUMBER = "number"
+    TEXT = "text"
+    CLASS = "class"
+    """A chip with a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[Row]):
+    """What is in it, and what it is called."""
+
+    title: str
+    make: Callable[[Row], str | Cell]
+    kind: Kind = Kind.NUMBER
+    terminal: str = ""
+    """Its title on a terminal; empty: a terminal does not show it."""
+    ratio: int = 0
+    """Its share of a terminal's width; 0: what its longest cell needs."""
+
+    def cell(self, row: Row) -> Cell:
+        """What stands there in one row."""
+        made = self.make(row)
+        return Cell(made) if isinstance(made, str) else made
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[Row]):
+    """Columns under a title; none of their own if it is empty."""
+
+    title: str
+    columns: Sequence[Column[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """Rows, each with its name in the first column."""
+
+    name: Column[Row]
+    groups: Sequence[Group[Row]]
+    rows: Sequence[Row]
+    chosen: Callable[[Row], bool] = lambda _: False
+    """Does a row stand out?"""
+
+    @property
+    def columns(self) -> list[Column[Row]]:
+        """All but the first."""
+        return [column for group in self.groups for column in group.columns]
