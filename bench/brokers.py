@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-START_SECONDS = 60
+START_SECONDS = 180
 STOP_SECONDS = 60
 RUN_SECONDS_MAX = 1200
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -75,13 +75,13 @@ def sluicemq(
 
 
 @contextmanager
-def rabbitmq(port: int, home: Path, *settings: str) -> Iterator[int]:
+def rabbitmq(port: int, home: Path, *settings: str, plugins: Sequence[str] = ()) -> Iterator[int]:
     """Debian's RabbitMQ on loopback only; yields its pid. `settings` are lines of its
-    configuration file."""
+    configuration file, `plugins` are enabled."""
     if not RABBITMQ.exists():
         raise SystemExit("RabbitMQ is missing: apt-get install rabbitmq-server")
     home.mkdir(exist_ok=True)
-    (home / "plugins").write_text("[].")
+    (home / "plugins").write_text(f"[{','.join(plugins)}].")
     (home / "rabbitmq.conf").write_text("".join(f"{line}\n" for line in settings))
     environment = os.environ | {
         "HOME": str(home),
@@ -105,8 +105,8 @@ def rabbitmq(port: int, home: Path, *settings: str) -> Iterator[int]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ) as process:
-        wait_for(port, process)
         try:
+            wait_for(port, process)
             yield int((home / "pid").read_text())
         finally:
             os.killpg(process.pid, signal.SIGTERM)

@@ -18,11 +18,15 @@ from pyspark.sql import SparkSession
 
 from broker import Target
 from spark.amqp_messages import Broker
+from spark.http_api import Server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 COOKBOOK = Path(__file__).resolve().parents[2] / "docs" / "spark-cookbook.md"
 PIECE = re.compile(r"^```(python|sql)\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
+MANAGEMENT = "http://localhost:15672"
+"""Of RabbitMQ; here somebody else answers for it."""
+
 URI = "amqp://guest:guest@localhost:5672/"
 QUEUES = "shop.orders", "shop.copy", "shop.mail", "shop.history", "shop.totals"
 
@@ -44,15 +48,23 @@ def run_sql(spark: SparkSession, statements: str) -> None:
 
 
 def test_every_piece_prints_what_it_says(
-    spark: SparkSession, target: Target, amqp: Broker, tmp_path: Path
+    request: pytest.FixtureRequest,
+    spark: SparkSession,
+    target: Target,
+    amqp: Broker,
+    tmp_path: Path,
 ) -> None:
     if not target.is_own:
         pytest.skip("RabbitMQ deduplicates with a plug-in only; runs without --broker-url")
     found = list(pieces())
     assert len(found) == COOKBOOK.read_text().count("```") // 2 - sum(bool(p[3]) for p in found)
     known: dict[str, Any] = {}
+    api = Server(*QUEUES)
+    request.addfinalizer(api.stop)
+    api.start()
     for line, language, code, printed in found:
         here = code.replace(URI, amqp.url).replace("/data/shop", str(tmp_path))
+        here = here.replace(MANAGEMENT, api.url)
         with contextlib.redirect_stdout(io.StringIO()) as output:
             try:
                 if language == "sql":

@@ -214,7 +214,7 @@ class Mute(threading.Thread):
 
     def run(self) -> None:
         lanes: list[str] = []
-        nothing = [0, 0, 0, True, True, False, 0, 0, 0, 0, None, None]
+        nothing = [0, 0, 0, True, True, False, 0, 0, 0, 0, None, None, False]
         while (asked := self.link.receive()) is not None:
             if asked["ask"] == "open":
                 lanes += [lane for _, lane in asked["places"]]

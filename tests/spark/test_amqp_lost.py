@@ -92,9 +92,9 @@ class Process(threading.Thread):
     def _state(self) -> dict[str, list[Any]]:
         rows = self._chunks * CHUNK
         first = CHUNK if rows else 0
+        before = [rows, rows, first, not rows, True, False, 0, self.lost, 0]
         return {
-            name: [rows, rows, first, not rows, True, False, 0, self.lost, 0, settled, None, None]
-            for name, settled in self._lanes.items()
+            name: [*before, settled, None, None, False] for name, settled in self._lanes.items()
         }
 
 

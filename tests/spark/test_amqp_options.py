@@ -66,7 +66,7 @@ def test_a_password_file_is_read_for_each_connection(tmp_path: Path) -> None:
         ),
         ({"retries": "8"}, "retries: there is no such option .*: reconnectFor"),
         ({"provider": "amqp"}, "provider: .* CREATE TEMPORARY VIEW"),
-        ({"queuePattern": "o.*"}, "queuePattern: .* cannot list queues: list them in"),
+        ({"subscribePattern": "o.*"}, "subscribePattern: .* there is queuePattern"),
         ({"subscribe": "orders"}, "subscribe: .* named by queues"),
         ({"passwd": "secret"}, "^passwd: there is no such option of format amqp$"),
         ({"kafka.ssl.keystore.password": "secret"}, r"keystore\.password: .*spark-kafka\.md"),

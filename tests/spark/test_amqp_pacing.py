@@ -13,6 +13,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
 from sluicemq.errors import Refused
+from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
@@ -184,4 +185,4 @@ def test_what_can_never_be_is_refused(given: dict[str, object], words: str) -> N
 def test_batch_reads_have_no_pace() -> None:
     for name in ("minMessagesPerTrigger", "maxRowsPerSecond"):
         with pytest.raises(Refused, match=f"{name} = 5: is for streaming reads"):
-            options(**{name: 5}).check_batch()
+            check_batch(options(**{name: 5}))

@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
+from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.contents import Run
@@ -200,7 +201,7 @@ def test_what_cannot_be_is_refused(options: dict[str, str], words: str) -> None:
 
 def test_batch_reads_have_no_transfer() -> None:
     with pytest.raises(Refused, match=r"transferTls = true: is for streaming.*; .* amqps://"):
-        source(transferTls="true").check_batch()
+        check_batch(source(transferTls="true"))
 
 
 def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

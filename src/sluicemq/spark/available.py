@@ -75,7 +75,7 @@ class Available:
             self.forget(left)
             return
         queues = ", ".join(
-            f"{count} of queue {queue!r}, of which the broker has {ready[queue]}"
+            f"{count} of queue {queue!r}, of which the broker has {ready.get(queue, 0)}"
             for queue, count in left.items()
         )
         lanes = [

@@ -18,13 +18,15 @@ from pyspark.sql.types import StructType
 
 from sluicemq.client.blocking import counts_of
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
-from sluicemq.client.session import BrokerError
+from sluicemq.client.session import BrokerError, ClosedByBrokerError
+from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.connecting import AmqpError, connect, persistently
-from sluicemq.spark.gathering import count_ready
+from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
+from sluicemq.spark.declared import ACK_ON_READ
+from sluicemq.spark.discovery import count_ready, find_queues, none_matches
 from sluicemq.spark.kinds import check_delivery, refuse_stream
 from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
-from sluicemq.spark.options import ACK_ON_READ, Options
+from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.worker import attempt_number
 
@@ -44,12 +46,15 @@ class QueueBatchReader(DataSourceReader):
     """See above."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.check_batch()
+        check_batch(options)
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        ready = count_ready(self._options)
+        options = self._options
+        ready = count_ready(options, options.queues or find_queues(options))
+        if not ready:
+            raise none_matches(options)
         for queue, rows in ready.items():
             if not rows:  # of a stream the broker may count nothing
                 refuse_stream(self._options, queue)
@@ -99,14 +104,23 @@ class QueueBatchReader(DataSourceReader):
                 prefetch = prefetch if prefetch <= PREFETCH_MAX else 0
                 subscription = Subscription(wire, partition.queue, prefetch, exclusive=True)
                 return subscription, self._wanted(ready if is_sure else subscription.count_all())
-            except BaseException:
+            except BaseException as error:
                 wire.abandon()
+                if self._may_be_gone(partition, error):
+                    return None, 0
                 raise
 
         what = f"queue {partition.queue!r}"
         found = persistently(self._options, what, subscribe, transient=(ACCESS_REFUSED,))
         self._check_attempt(partition, found[1])
         return found
+
+    def _may_be_gone(self, partition: QueuePartition, error: BaseException) -> bool:
+        """Has a queue been deleted since it was found, with nothing in it that is wanted?"""
+        options = self._options
+        is_loss = partition.rows and options.fail_on_data_loss
+        is_gone = isinstance(error, ClosedByBrokerError) and is_missing(error)
+        return bool(options.queue_pattern) and is_gone and not is_loss
 
     def _check_attempt(self, partition: QueuePartition, rows: int) -> None:
         """A task that runs again after it has acknowledged does not find its messages: an error

@@ -27,6 +27,7 @@ PASSING_WORDS: Final = "is down or inaccessible", "is down"
 """A node of a cluster is away, and its queues and virtual hosts with it: RabbitMQ says so with
 codes that otherwise mean that they are not there."""
 
+NOT_FOUND: Final = 404
 PRECONDITION_FAILED: Final = 406
 OVERDUE_WORDS: Final = "timed out"
 
@@ -42,6 +43,16 @@ def is_transient(error: BrokerError) -> bool:
     if not isinstance(error, ClosedByBrokerError):
         return True
     return error.code in TRANSIENT_CODES or error.text.endswith(PASSING_WORDS)
+
+
+def is_missing(error: BrokerError) -> bool:
+    """A queue is asked for that is not there, nor away with its node."""
+    return (
+        isinstance(error, ClosedByBrokerError)
+        and error.channel != 0
+        and error.code == NOT_FOUND
+        and not is_transient(error)
+    )
 
 
 def is_overdue(error: BrokerError) -> bool:

@@ -8,6 +8,9 @@
 A lane belongs to its process and dies with it. Its queue is then given to another process, or to a
 new one, as a lane of another name: a name stands for one life of one lane, so that a position in an
 offset never means something else than it did.
+
+Queues may come and go while a query runs (`discovery.py`): a new one is given to whoever has the
+fewest, and the lanes of one that is gone are dropped when nothing of them is out any more.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -48,10 +51,16 @@ class Crew:
     """See above. For the planner's thread; `answer` is for those of the server."""
 
     def __init__(
-        self, session: str, options: Options, news: threading.Condition, server: ChunkServer
+        self,
+        session: str,
+        options: Options,
+        queues: Sequence[str],
+        news: threading.Condition,
+        server: ChunkServer,
     ) -> None:
         self.groups: list[Group] = []
         self._options = options
+        self._queues = queues
         self._news = news
         self._server = server
         self._call = Call(session, options, server.endpoint)
@@ -61,7 +70,7 @@ class Crew:
         """By the port that was given to them, or a negative number."""
         self._calls = 0
         self._is_open = False
-        self.lane_bytes = -(-options.max_bytes_per_batch // len(self._slots()))
+        self.lane_bytes = -(-options.max_bytes_per_batch // max(len(self._slots()), 1))
         """Where each lane stops reading."""
         server.answer = self.answer
 
@@ -86,14 +95,24 @@ class Crew:
         self._is_open = True
         if self.is_on_executors:
             return
-        places = self._slots()
-        processes = min(len(places), os.cpu_count() or 1)
-        if processes == 1:
+        if self._processes() == 1:
             group = LaneGroup(self._options, self._news, self._server)
-            group.open(places, self.lane_bytes)
+            group.open(self._slots(), self.lane_bytes)
             self.groups.append(group)
         else:
-            self._start(processes)
+            self._start(self._processes())
+
+    def grow(self) -> None:
+        """There are queues that had no lanes before. On executors `tend` gives them some."""
+        if not self._is_open or self.is_on_executors:
+            return
+        self._start(self._processes() - len(self.groups))
+        self._assign()
+
+    def drop(self, lanes: Collection[str]) -> None:
+        """Whose queues are gone, and of which nothing is out."""
+        for group in self.groups if lanes else ():
+            group.drop(lanes)
 
     def tend(self) -> list[LaneView]:
         """See that each queue has its lanes; those of the groups lost since the last time."""
@@ -210,12 +229,18 @@ class Crew:
         """The lanes there are at least."""
         return [
             Place(queue, f"{queue}#{number + 1}" if number else queue)
-            for queue in self._options.queues
+            for queue in self._queues
             for number in range(self._options.consumers_per_queue)
         ]
 
+    def _processes(self) -> int:
+        """How many there shall be with gather = driver."""
+        return min(len(self._slots()), os.cpu_count() or 1)
+
     def _start(self, processes: int) -> None:
         """Processes beside this one, with the lanes that are missing."""
+        if processes <= 0:
+            return
         for _ in range(STARTS_MAX):
             started = [self._start_one() for _ in range(processes)]
             joined = [group for each in started if (group := self._joined(each)) is not None]
@@ -249,11 +274,11 @@ class Crew:
         return group
 
     def _assign(self) -> None:
-        """Give lanes that are missing to those who have the fewest; who has none then gets some of
-        the queues with the fewest."""
-        have = Counter(lane.queue for lane in self.lanes)
+        """Give lanes that are missing to those who have the fewest; an executor that has none then
+        gets some of the queues with the fewest."""
+        have = Counter(lane.queue for lane in self.lanes if not lane.is_gone)
         new: list[list[str]] = [[] for _ in self.groups]
-        load = [len(group.lanes) for group in self.groups]
+        load = [sum(not lane.is_gone for lane in group.lanes) for group in self.groups]
 
         def give(whom: int, queue: str) -> None:
             new[whom].append(queue)
@@ -263,7 +288,7 @@ class Crew:
         slots = Counter(place.queue for place in self._slots())
         for queue in (slots - have).elements():
             give(load.index(min(load)), queue)
-        share = -(-slots.total() // len(self.groups))
+        share = -(-slots.total() // len(self.groups)) if self.is_on_executors else 0
         for whom, lanes in enumerate(load):
             for _ in range(0 if lanes else share):
                 give(whom, min(slots, key=lambda queue: have[queue]))

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sluicemq.spark.agreement import check_streaming
 from sluicemq.spark.batch import QueueBatchReader
 from sluicemq.spark.declared import Side
 from sluicemq.spark.listener import listen
@@ -56,7 +57,7 @@ class AmqpDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("source")
         check_schema(schema)
-        options.check_streaming()
+        check_streaming(options)
         return (
             StreamReader(options, schema)
             if options.is_stream

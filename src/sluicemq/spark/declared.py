@@ -6,11 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from sluicemq.client.address import without_password
+
 Side = Literal["both", "source", "sink"]
 
 FIRST: Final = "first"
 LAST: Final = "last"
 NEXT: Final = "next"
+
+ACK_DEFAULT: Final = "default"
+ACK_CHECKPOINT: Final = "checkpoint"
+ACK_ON_READ: Final = "onRead"
+
+FAIL: Final = "fail"
+DEAD_LETTER: Final = "deadLetter"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +73,13 @@ class Declared:
                 raise ValueError
             return names
         return text
+
+
+def shown(declared: Declared, text: str) -> str:
+    """A value as an error may show it: no password."""
+    if declared.kind == "secret":
+        return "'...'"
+    return repr(without_password(text))
 
 
 def parse_offset(text: str) -> str | int | datetime:

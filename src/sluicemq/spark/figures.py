@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from sluicemq.client.blocking import counts_of
@@ -39,10 +39,11 @@ class Gathering(Protocol):
 
 
 class Figures:
-    """Of one session."""
+    """Of one session, which reads these queues; there may be others later."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, queues: Sequence[str]) -> None:
         self._options = options
+        self._queues = queues
         self._redelivered: Counter[str] = Counter()
         self._depths: dict[str, int] = {}
         self._looked_at = float("-inf")
@@ -69,7 +70,7 @@ class Figures:
         for each in planned:
             out[each.queue] += each.rows
         found: dict[str, dict[str, int]] = {}
-        for queue in self._options.queues:
+        for queue in self._queues:
             depth = self._depths.get(queue)
             known = {} if depth is None else {"depth": depth, "lag": depth + waiting[queue]}
             found[queue] = known | {
@@ -101,7 +102,7 @@ class Figures:
                 self._wire = connect(self._options, name, self._attempts, heartbeat_s=0)
             wire = self._wire
             self._depths = {
-                queue: counts_of(wire, queue).messages_ready for queue in self._options.queues
+                queue: counts_of(wire, queue).messages_ready for queue in list(self._queues)
             }
         except BrokerError:  # the lanes tell it, and try again
             self._attempts += 1

@@ -104,6 +104,10 @@ class Gatherer:
         """Rows that shall become dead letters."""
         self._group.reject(words["number"], words["rows"])
 
+    def on_drop(self, words: Words) -> None:
+        """Lanes whose queues are gone."""
+        self._group.drop(words["lanes"])
+
     def on_resume(self, words: Words) -> None:
         """One lane."""
         for lane in self._group.lanes:
@@ -184,6 +188,7 @@ def state_of(lane: Lane) -> list[Any]:
         settled,
         round(lane.outage.seconds, 1) if lane.outage.attempts else None,
         None if failure is None else str(failure),
+        lane.is_gone,
     ]
 
 

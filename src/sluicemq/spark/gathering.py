@@ -25,18 +25,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
-from sluicemq.client.blocking import BlockingClient
 from sluicemq.spark.available import Available
 from sluicemq.spark.callups import Call
 from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.commits import LAST_WORD_S, Offset, Signs
-from sluicemq.spark.connecting import AmqpError, persistently
+from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.crew import AnyLane, Crew, Group
+from sluicemq.spark.declared import DEAD_LETTER, FAIL
+from sluicemq.spark.discovery import Search, count_ready
 from sluicemq.spark.figures import Figures
 from sluicemq.spark.kinds import refuse_stream
 from sluicemq.spark.lane_groups import BYTES_UNLIMITED, LaneGroup, MessageKey, Taken
 from sluicemq.spark.ledger import Ledger, Part
-from sluicemq.spark.options import DEAD_LETTER, FAIL, Options
+from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.transfer import ChunkServer, Endpoint
 
@@ -94,6 +95,7 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
         self._options = options
+        self._search = Search(options)
         self._ledger = (
             Ledger(options.ledger, options.dedup_window, self.id) if options.exactly_once else None
         )
@@ -111,7 +113,7 @@ class Session:
         self._serial = -1
         self._turn = 0
         self._pace = Pace(options, time.monotonic())
-        self._figures = Figures(options)
+        self._figures = Figures(options, self._search.queues)
         self._rows_planned = 0
         """In the last batch."""
         self._piece_rows = ROWS_UNLIMITED
@@ -123,7 +125,9 @@ class Session:
         self._checked: set[str] = set()
         """Queues that count messages and send none, seen to be no streams."""
         self._ended = False
-        self._crew = Crew(self.id, options, self._news, self._server)
+        self._crew = Crew(self.id, options, self._search.queues, self._news, self._server)
+        self._gone: set[str] = set()
+        """Lanes whose queues are gone, and of which something may be out."""
         self._called = 0
         """How often executors were called."""
         self._watching: threading.Thread | None = None
@@ -142,6 +146,8 @@ class Session:
         beating.start()
         self._watching = threading.Thread(target=self._watch, daemon=True)
         self._watching.start()
+        if self._available is None:
+            self._search.open()
         self._crew.open()
 
     def close(self) -> None:
@@ -149,6 +155,7 @@ class Session:
         been committed just now: who knows that is asked."""
         self._beats_until = time.monotonic() + CLOSING_S
         self._closing.set()
+        self._search.close()
         self._signs.interrupt()
         if self._watching is not None:
             self._watching.join(LAST_WORD_S)
@@ -176,8 +183,9 @@ class Session:
 
     def limit_to_available(self) -> None:
         """Take what is in the queues now, and no more."""
-        counted = count_ready(self._options)
-        self._available = Available(self._options, counted)
+        queues = self._search.queues
+        counted = count_ready(self._options, queues)
+        self._available = Available(self._options, dict.fromkeys(queues, 0) | counted)
         for queue, count in counted.items():
             if not count:  # of a stream the broker may count nothing
                 refuse_stream(self._options, queue)
@@ -189,7 +197,11 @@ class Session:
         self.open()
         self._align(start)
         self.confirm(start)
+        self._look_around()
         self._tend()
+        if not self._search.queues and not self._lanes:
+            self._closing.wait(self._options.poll_timeout_ms / 1000)
+            return start
         if not self._crew.groups:
             return self._call_up(start)
         self._pace.trigger(time.monotonic())
@@ -223,18 +235,42 @@ class Session:
         self._serial = start.get("serial", 0)
         return self._end() | {"called": self._called}
 
+    def _look_around(self) -> None:
+        """Queues that have come into being, and lanes of those that are gone. Who reads what was
+        there when the query began, takes in no others."""
+        self._let_go()
+        with self._books:
+            done = self._gone - {each.taken.lane for each in self._planned}
+        self._crew.drop(done)
+        self._gone -= done
+        if self._available is None and self._search.take_in():
+            self._crew.grow()
+
+    def _let_go(self) -> set[str]:
+        """The queues of lanes that say that they are gone. Each lane says it once: there may be
+        another queue of that name by now, with other lanes."""
+        gone = [lane for lane in self._lanes if lane.is_gone]
+        for lane in gone:
+            if lane.name not in self._gone:
+                self._gone.add(lane.name)
+                self._search.drop(lane.queue)
+        return {lane.queue for lane in gone}
+
     def _tend(self) -> None:
-        """What was lost comes again; who waits for what was there, waits for more of it."""
-        gone = self._crew.tend()
+        """What was lost comes again; who waits for what was there, waits for more of it, but not
+        for queues that are gone."""
+        lost = self._crew.tend()
+        gone = self._let_go()
         if self._available is None:
             return
         with self._news:
-            for view in gone:
+            for view in lost:
                 # Not what is planned: a batch may be committed, and nobody acknowledges it.
                 self._available.again(view.queue, view.unsettled_rows())
-            for lane in (*gone, *self._lanes):
+            for lane in (*lost, *self._lanes):
                 self._available.again(lane.queue, lane.lost_rows)
                 lane.lost_rows = 0
+            self._available.forget(gone)
 
     def confirm(self, offset: Offset) -> None:
         """Spark has everything up to there in its checkpoint."""
@@ -398,14 +434,15 @@ class Session:
         for lane in lanes:
             lane.resume(self._piece_rows)  # nobody else has those fetch that were parked meanwhile
         if available.is_over(self._crew.groups, time.monotonic()):
-            available.give_up(self._crew.groups, count_ready(self._options))
+            ready = count_ready(self._options, self._search.queues)
+            available.give_up(self._crew.groups, ready)
         elif all(lane.quiet.is_set() for lane in lanes):
             self._forget_gone(available)
         return True
 
     def _forget_gone(self, available: Available) -> None:
         """The queues are silent before all came that was counted: others may have taken it."""
-        ready = count_ready(self._options)
+        ready = count_ready(self._options, self._search.queues)
         with self._news:
             # What was on its way to us was not ready any more.
             self._news.wait(self._options.poll_timeout_ms / 1000)
@@ -507,7 +544,14 @@ class Session:
         parts = self._ledger.batch(serial)
         if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")
-        wanted: set[MessageKey] = {(part.queue, name) for part in parts for name in part.ids}
+        read = set(self._search.queues)
+        gone = {part.queue for part in parts} - read
+        if gone:
+            names = ", ".join(map(repr, sorted(gone)))
+            self._lost(f"batch {serial} has messages of {names}, which is not there or not read")
+        wanted: set[MessageKey] = {
+            (part.queue, name) for part in parts if part.queue in read for name in part.ids
+        }
         with self._crew.gathering_somewhere():
             found = self._find(wanted, serial)
         self._bound(self._crew.lane_bytes)
@@ -558,8 +602,7 @@ class Session:
 
     def _lost(self, what: str) -> list[tuple[Piece, int]]:
         if self._options.fail_on_data_loss:
-            queues = ", ".join(self._options.queues)
-            raise AmqpError(f"queues {queues}: {what} (failOnDataLoss = true)")
+            raise AmqpError(f"{self._search.words}: {what} (failOnDataLoss = true)")
         return []
 
     def _watch(self) -> None:
@@ -606,22 +649,3 @@ def serve_chunks(options: Options) -> ChunkServer:
         given = f"transferBind = {bind!r}" if bind else f"transferHost = {host!r}"
         at = f", transferPort = {port}" if port else ""
         raise AmqpError(f"{given}{at}: cannot listen there: {error}") from error
-
-
-def count_ready(options: Options) -> dict[str, int]:
-    """Messages ready in each queue."""
-
-    def count(attempt: int) -> dict[str, int]:
-        addresses = options.addresses
-        address = addresses[attempt % len(addresses)]
-        name = "sluicemq spark count"
-        with BlockingClient(address, options.timeout_ms / 1000, name, options.tls) as client:
-            found: dict[str, int] = {}
-            for queue in options.queues:
-                counts = client.count_queue(queue)
-                if counts is None:
-                    raise AmqpError(f"queue = {queue!r}: {address} has no such queue")
-                found[queue] = counts.messages_ready
-            return found
-
-    return persistently(options, f"queues {', '.join(options.queues)}", count)

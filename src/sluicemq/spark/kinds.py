@@ -14,7 +14,7 @@ from typing import Final
 
 from sluicemq.client.consuming import Deliveries, Subscription
 from sluicemq.client.session import ClosedByBrokerError
-from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
 from sluicemq.spark.contents import has_offset
 from sluicemq.spark.declared import FIRST
 from sluicemq.spark.options import Options
@@ -44,7 +44,8 @@ def refuse_stream(options: Options, queue: str) -> None:
 
 
 def is_stream(options: Options, queue: str, attempt: int) -> bool:
-    """Does its first message have an offset? `BrokerError` when the broker cannot be asked."""
+    """Does its first message have an offset? `BrokerError` when the broker cannot be asked. One of
+    a pattern that is gone has none."""
     wire = connect(options, f"sluicemq spark kind of {queue}", attempt, heartbeat_s=0)
     try:
         subscription = Subscription(wire, queue, 1, arguments={"x-stream-offset": FIRST})
@@ -53,7 +54,8 @@ def is_stream(options: Options, queue: str, attempt: int) -> bool:
             for event in subscription.poll(left):
                 return has_offset(event.content(0))
     except ClosedByBrokerError as closed:
-        if closed.code not in REFUSALS:
+        is_gone = bool(options.queue_pattern) and is_missing(closed)
+        if closed.code not in REFUSALS and not is_gone:
             raise
     finally:
         wire.abandon()

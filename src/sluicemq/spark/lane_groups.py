@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sluicemq.spark.chunks import Chunk, Message, Scratch
@@ -129,9 +129,19 @@ class LaneGroup:
     def start_over(self, bytes_max: int) -> None:
         """Give back all that waits, of which nothing has been taken yet, and consume anew: from the
         heads of the queues, wherever what was given back since has its place there."""
+        gone = [lane for lane in self.lanes if lane.is_gone]
+        self.lanes = [lane for lane in self.lanes if not lane.is_gone]
         places = [Place(lane.queue, lane.name) for lane in self.lanes]
         self.stop()
         self.open(places, bytes_max)
+        self.lanes += gone
+
+    def drop(self, names: Collection[str]) -> None:
+        """Lanes whose queues are gone, and of which nothing is out."""
+        for lane in self.lanes:
+            if lane.name in names:
+                lane.stop()
+        self.lanes = [lane for lane in self.lanes if lane.name not in names]
 
     def keep_alive(self) -> None:
         """Nothing has to be done for it."""

@@ -12,6 +12,8 @@ when a batch of octets waits to be taken the lane reads no more of its socket.
 A broker closes a channel on which something is out for too long (`consumer_timeout`), as it is
 between triggers that are far apart. The lane is parked then: what waited goes back to the queue,
 and is fetched again when somebody asks.
+
+The queue of a pattern may be deleted: its lane is then gone, and what it handed out stays good.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.connecting import AmqpError, Outage, connect, is_overdue
+from sluicemq.spark.connecting import AmqpError, Outage, connect, is_missing, is_overdue
 from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.options import MIB, Options
 
@@ -65,6 +67,8 @@ class Lane:
         self.settled = 0
         """Position up to which all is written to the broker as acknowledged, or in `lost_rows`."""
         self.failure: SluiceError | None = None
+        self.is_gone = False
+        """There is no such queue any more."""
         self.quiet = threading.Event()
         """The broker has sent nothing for a poll timeout, and nothing waits here."""
         self.tried = threading.Event()
@@ -198,7 +202,7 @@ class Lane:
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
+            while not self._stopping and not self.is_gone:
                 self._work()
         except SluiceError as error:
             self._on_lost()
@@ -224,6 +228,10 @@ class Lane:
             if is_overdue(error):
                 self._on_overdue(error, out)
                 self._park()
+            elif self._options.queue_pattern and is_missing(error):
+                self.outage.over()
+                self.is_gone = True
+                self.tried.set()
             else:
                 wait_s = self.outage.failed(error)
                 self.tried.set()

@@ -1,5 +1,5 @@
 """The options of `format("amqp")`, declared once: from here come the checks, the errors and the
-table in docs/spark.md (`tools/generate_spark_options.py`).
+table in docs/spark-amqp.md (`tools/generate_spark_options.py`).
 """
 
 from __future__ import annotations
@@ -10,18 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
-from sluicemq.client.address import Address, without_password
+from sluicemq.client.address import Address
 from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
-from sluicemq.spark.declared import FIRST, LAST, NEXT, Declared, Side
-from sluicemq.spark.unknown_options import NO_TABLES, no_such_option
-
-ACK_DEFAULT: Final = "default"
-ACK_CHECKPOINT: Final = "checkpoint"
-ACK_ON_READ: Final = "onRead"
-
-FAIL: Final = "fail"
-DEAD_LETTER: Final = "deadLetter"
+from sluicemq.spark.agreement import check
+from sluicemq.spark.declared import DEAD_LETTER, FAIL, FIRST, NEXT, Declared, Side, shown
+from sluicemq.spark.unknown_options import no_such_option
 
 MIB: Final = 1024 * 1024
 ROWS_PER_BATCH: Final = 100_000
@@ -77,7 +71,38 @@ class Options:
         (),
         "source",
         "The queues to read. `queue` is the same. They must exist.",
-        default_words="required",
+        default_words="required, or `queuePattern`",
+    )
+    queue_pattern: str = option(
+        "queuePattern",
+        "text",
+        "",
+        "source",
+        "Instead of `queues`: all classic and quorum queues of the virtual host whose whole name"
+        " this regular expression matches, but for those that are one connection's own (exclusive)."
+        " Needs `managementUrl`. A streaming query takes in queues that come into being, and lets"
+        " go of those that are deleted.",
+        default_words="none",
+    )
+    management_url: str = option(
+        "managementUrl",
+        "text",
+        "",
+        "source",
+        "With queuePattern: RabbitMQ's HTTP API (its management plugin), `http://host:15672` or"
+        " `https://...`, with the path under which a proxy has it. It is asked as the user who"
+        " connects to the broker, unless the URL names another, `http://user:password@...`; with"
+        " the same files for TLS.",
+        default_words="none",
+    )
+    discovery_interval_ms: int = option(
+        "discoveryInterval",
+        "count",
+        30_000,
+        "source",
+        "With queuePattern, streaming: milliseconds between two looks at which queues there are.",
+        low=100,
+        high=86_400_000,
     )
     queue_type: str = option(
         "queueType",
@@ -479,100 +504,8 @@ class Options:
                     f"{key} = {shown(declared, text)}: must be {declared.allowed()}{why}"
                 ) from None
         made = cls(**values)
-        made._check(side, values)
+        check(made, side, values)
         return made
-
-    def _check(self, side: Side, given: Mapping[str, Any]) -> None:
-        """What one option says about another."""
-        if self.password and self.password_file:
-            raise Refused("password: give it, or passwordFile, not both")
-        addresses = self.addresses
-        if side == "source" and not self.queues:
-            why = "" if given else NO_TABLES
-            raise Refused(f"queue: is missing; say which queue to read{why}")
-        if len(set(self.queues)) < len(self.queues):
-            raise Refused(f"queues = {','.join(self.queues)!r}: a queue is named twice")
-        if not self.is_stream:
-            for name in ("starting_offsets", "ending_offsets"):
-                if name in given:
-                    raise Refused(
-                        f"{declared_of(name).name} = {given[name]!s}: needs queueType = stream"
-                    )
-        elif self.transfer_tls:
-            raise Refused(f"transferTls = true: is for queues; {READ_BY_TASKS}")
-        elif self.exactly_once:
-            raise Refused("exactlyOnce = true: is for queues; streams are exactly once by offsets")
-        self._check_ids(given)
-        self._check_gatherers(given)
-        if self.has_dead_letters and not self.mandatory:
-            raise Refused(
-                "mandatory = false: drops rows that no queue takes, so deadLetterExchange and"
-                " deadLetterRoutingKey would not get them"
-            )
-        self._check_pace(given)
-        if self.ending_offsets in (FIRST, LAST):
-            raise Refused(f"endingOffsets = {self.ending_offsets!s}: must be next or an offset")
-        if isinstance(self.ending_offsets, datetime):
-            raise Refused(
-                f"endingOffsets = {self.ending_offsets.isoformat()}: must be next or an offset"
-            )
-        if any(address.secure for address in addresses):
-            self.tls.context()
-
-    def _check_ids(self, given: Mapping[str, Any]) -> None:
-        """What is said of ids is for those who want each once, and they need all of it."""
-        if self.exactly_once and not self.ledger:
-            raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
-        if self.exactly_once:
-            return
-        for name in ("ledger", "dedup_window", "messages_without_id"):
-            if name in given and given[name] != FAIL:
-                declared = declared_of(name)
-                raise Refused(
-                    f"{declared.name} = {shown(declared, str(given[name]))}: needs exactlyOnce ="
-                    " true, for nothing else looks at ids"
-                )
-
-    def _check_gatherers(self, given: Mapping[str, Any]) -> None:
-        """Who gathers is asked of queues only, how many of executors only."""
-        if self.is_stream and self.gather == "executors" and "gather" in given:
-            raise Refused(
-                "gather = executors: is for queues; a stream is read by the tasks of each batch,"
-                " on executors"
-            )
-        if self.is_stream and self.consumers_per_queue > 1:
-            raise Refused(
-                f"consumersPerQueue = {self.consumers_per_queue}: is for queues; a stream has one"
-                " reader a batch"
-            )
-        if "gatherers" in given and (self.is_stream or self.gather == "driver"):
-            raise Refused(
-                f"gatherers = {self.gatherers}: needs gather = executors, and queues: there is"
-                " nobody else to be counted"
-            )
-
-    def _check_pace(self, given: Mapping[str, Any]) -> None:
-        """A least number of rows that can come, and is there where its delay is."""
-        least = self.min_messages_per_trigger
-        held = self.prefetch * self._consumers
-        words = f"minMessagesPerTrigger = {least}: must not be above"
-        if least > self.rows_per_batch:
-            raise Refused(f"{words} maxMessagesPerBatch ({self.rows_per_batch})")
-        if least > held and not self.is_stream:
-            raise Refused(
-                f"{words} prefetch x queues x consumersPerQueue ({held}): so many never wait at a"
-                " time"
-            )
-        if "max_trigger_delay_ms" in given and not least:
-            raise Refused(
-                f"maxTriggerDelay = {self.max_trigger_delay_ms}: needs minMessagesPerTrigger"
-            )
-
-    @property
-    def _consumers(self) -> int:
-        """With a prefetch each: each process on an executor has one at least."""
-        lanes = len(self.queues) * self.consumers_per_queue
-        return lanes if self.gather == "driver" else max(lanes, self.gatherers)
 
     @property
     def addresses(self) -> list[Address]:
@@ -608,26 +541,6 @@ class Options:
             self.cafile or None, self.certfile or None, self.keyfile or None, self.verify
         )
 
-    def check_streaming(self) -> None:
-        """What only batch reads know."""
-        if self.ack_mode not in (ACK_DEFAULT, ACK_CHECKPOINT):
-            raise Refused(f"ackMode = {self.ack_mode!r}: is for batch reads")
-
-    def check_batch(self) -> None:
-        """What only streaming reads know."""
-        if self.min_messages_per_trigger:
-            raise Refused(
-                f"minMessagesPerTrigger = {self.min_messages_per_trigger}: is for streaming reads"
-            )
-        if self.max_rows_per_second:
-            raise Refused(f"maxRowsPerSecond = {self.max_rows_per_second}: is for streaming reads")
-        if self.ack_mode == ACK_CHECKPOINT:
-            raise Refused(f"ackMode = {self.ack_mode!r}: is for streaming reads")
-        if self.exactly_once:
-            raise Refused("exactlyOnce = true: is for streaming reads")
-        if self.transfer_tls:
-            raise Refused(f"transferTls = true: is for streaming reads; {READ_BY_TASKS}")
-
     @property
     def rows_per_batch(self) -> int:
         """Of a micro-batch."""
@@ -648,7 +561,6 @@ def parse_one(declared: Declared, key: str, text: str) -> Any:
     return (text,) if key.lower() in ALIASES else value
 
 
-READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with amqps:// in uris"
 ALIASES: Final = {"uri": "uris", "queue": "queues"}
 IGNORED: Final = ("path", "queryname")
 """What Spark itself puts among the options."""
@@ -664,15 +576,3 @@ SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
 def declarations() -> list[tuple[str, Declared]]:
     """Field names with what is declared of them, in order."""
     return [(each.name, each.metadata["declared"]) for each in fields(Options)]
-
-
-def declared_of(name: str) -> Declared:
-    """The declaration of a field."""
-    return dict(declarations())[name]
-
-
-def shown(declared: Declared, text: str) -> str:
-    """A value as an error may show it: no password."""
-    if declared.kind == "secret":
-        return "'...'"
-    return repr(without_password(text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sluicemq.spark.chunks import Message
@@ -39,6 +39,7 @@ class LaneView:
         self.name = place.lane
         self.taken = 0
         self.failure: AmqpError | None = None
+        self.is_gone = False
         self.quiet = threading.Event()
         self.tried = threading.Event()
         self.overdue_rows = 0
@@ -80,7 +81,8 @@ class LaneView:
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
         """What the process says. `is_current`: it knows of all that it was asked for."""
-        self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away, failure = state
+        self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away = state[:-2]
+        failure, self.is_gone = state[-2:]
         overdue, lost, self.reconnects, self._settled = counts
         if is_current:
             self._is_parked = parked
@@ -198,6 +200,13 @@ class RemoteGroup:
         except (OSError, EOFError):
             self.lose()
         return found
+
+    def drop(self, names: Collection[str]) -> None:
+        """Lanes whose queues are gone, and of which nothing is out."""
+        mine = [view.name for view in self.lanes if view.name in names]
+        if mine:
+            self.lanes = [view for view in self.lanes if view.name not in names]
+            self.ask("drop", lanes=mine)
 
     def start_over(self, bytes_max: int) -> None:
         """Give back what waits, and consume anew."""

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.batch import decode
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
@@ -31,7 +32,7 @@ class StreamBatchReader(DataSourceReader):
     """See above."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        options.check_batch()
+        check_batch(options)
         self._options = options
         self._schema = schema
 

@@ -8,10 +8,6 @@ from typing import Final
 
 from sluicemq.errors import Refused
 
-NO_PATTERN: Final = (
-    "; AMQP cannot list queues: list them in the program that starts the query (sluicemq ctl"
-    " list_queues, or RabbitMQ's HTTP API) and name them by queues"
-)
 NO_TABLES: Final = (
     ". There are no tables of it, for Spark hands their options to a Python source when they are"
     " created, and none when they are read: use CREATE TEMPORARY VIEW orders USING amqp"
@@ -25,8 +21,7 @@ RENAMED: Final = {
     "provider": NO_TABLES,
     "kafka.bootstrap.servers": "; the brokers are named by uris",
     "subscribe": "; the queues are named by queues",
-    "subscribepattern": NO_PATTERN,
-    "queuepattern": NO_PATTERN,
+    "subscribepattern": "; there is queuePattern",
     "assign": "; a stream has one partition, its queue: name it by queues",
     "topic": "; a sink has exchange and routingKey",
     "maxoffsetspertrigger": "; there is maxMessagesPerBatch",

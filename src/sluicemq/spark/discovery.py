@@ -1,0 +1,198 @@
+"""Which queues a query reads: those that are named, or those that a pattern stands for now.
+
+RabbitMQ's HTTP API lists queues (`management.py`); a name must match as a whole, as with
+`subscribePattern` of Spark's Kafka source. A streaming query looks again every `discoveryInterval`,
+in a thread of its own, so that no trigger waits for that; what is found is taken in with the next
+trigger. A queue is not let go of because a list lacks it, but when the broker says to its consumer
+that there is none: a list may be older than the queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import regex
+
+from sluicemq.client.blocking import counts_of
+from sluicemq.client.session import BrokerError, ClosedByBrokerError
+from sluicemq.errors import Refused, SluiceError
+from sluicemq.spark.connecting import AmqpError, connect, is_missing, is_transient, persistently
+from sluicemq.spark.management import Listed, fixed_begin, list_queues, server_of
+from sluicemq.spark.options import Options
+
+log = logging.getLogger(__name__)
+
+READ: Final = "classic", "quorum"
+MATCH_S: Final = 0.1
+"""For one name: a pattern that takes longer never ends."""
+
+MATCHES_MAX: Final = 10_000
+TOLD_MAX: Final = 20
+"""Names in a line of the log."""
+
+OWN: Final = "SluiceMQ"
+
+
+class Search:
+    """The queues of a streaming query. `queues` is for the planner's thread, and so are the
+    methods; `AmqpError` or `Refused` when they cannot be found to begin with."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._found: tuple[str, ...] = ()
+        """By the last look; set by the thread."""
+        self._closing = threading.Event()
+        self._trouble = ""
+        self.queues: list[str] = list(options.queues or find_queues(options))
+        if not options.queues:
+            self._tell("reads", self.queues)
+
+    @property
+    def words(self) -> str:
+        """What is read, as errors begin with it."""
+        return words_of(self._options, self.queues)
+
+    def open(self) -> None:
+        """Look again, from now on."""
+        if self._options.queue_pattern:
+            threading.Thread(target=self._watch, name="amqp queues", daemon=True).start()
+
+    def take_in(self) -> bool:
+        """Have `queues` those that came into being; are there any?"""
+        new = [queue for queue in self._found if queue not in self.queues]
+        self.queues += new
+        if new:
+            self._tell("now reads also", new)
+        return bool(new)
+
+    def drop(self, queue: str) -> None:
+        """It is gone; should it be found again, it is another one."""
+        self._found = tuple(each for each in self._found if each != queue)
+        if queue in self.queues:
+            self.queues.remove(queue)
+            log.warning("queue %r: is gone, and is not read any more (queuePattern)", queue)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+
+    def _watch(self) -> None:
+        options = replace(self._options, reconnect_for_ms=0)  # the next look is the next try
+        while not self._closing.wait(options.discovery_interval_ms / 1000):
+            try:
+                self._found = find_queues(options)
+                trouble = ""
+            except SluiceError as error:
+                trouble = str(error)
+            except Exception as error:
+                log.exception("queues that came into being are not found")
+                trouble = repr(error)
+            if trouble and trouble != self._trouble:
+                log.warning("queues that came into being are not found: %s", trouble)
+            self._trouble = trouble
+
+    def _tell(self, what: str, queues: Iterable[str]) -> None:
+        names = list(queues)
+        more = f" and {len(names) - TOLD_MAX} more" if len(names) > TOLD_MAX else ""
+        shown = ", ".join(map(repr, names[:TOLD_MAX])) or "no queue"
+        log.warning("queuePattern = %r: %s %s%s", self._options.queue_pattern, what, shown, more)
+
+
+def none_matches(options: Options) -> AmqpError:
+    """What a batch read says, which has nothing to wait for."""
+    host = options.addresses[0].virtual_host
+    return AmqpError(
+        f"queuePattern = {options.queue_pattern!r}: virtual host {host!r} has no queue whose whole"
+        " name it matches; streams and exclusive queues are left out"
+    )
+
+
+def find_queues(options: Options) -> tuple[str, ...]:
+    """What the pattern stands for now, in order. While the broker is away too, that is waited for
+    (`reconnectFor`)."""
+    server = server_of(options)
+
+    def find(attempt: int) -> tuple[str, ...]:
+        host = options.addresses[0].virtual_host
+        begin = fixed_begin(options.queue_pattern)
+        try:
+            found = list_queues(server, host, begin, options.timeout_ms / 1000)
+        except BrokerError as error:
+            product = product_of(options, attempt)
+            if product is None:
+                raise
+            why = "RabbitMQ answers there when its management plugin is enabled"
+            if product == OWN:
+                why = f"the broker is {OWN}, which has no HTTP API yet: name its queues by queues"
+            raise AmqpError(f"{server.shown}: {error}; {why}") from error
+        return matching(options.queue_pattern, found)
+
+    return persistently(options, server.shown, find)
+
+
+def matching(text: str, found: Iterable[Listed]) -> tuple[str, ...]:
+    """Those that can be read as queues, by anybody, and match."""
+    pattern = regex.compile(text)
+    names: list[str] = []
+    for queue in found:
+        if queue.kind not in READ or queue.is_exclusive:
+            continue
+        try:
+            is_match = pattern.fullmatch(queue.name, timeout=MATCH_S)
+        except TimeoutError:
+            raise Refused(
+                f"queuePattern = {text!r}: takes too long to be matched with {queue.name!r}"
+            ) from None
+        if is_match:
+            names.append(queue.name)
+    if len(names) > MATCHES_MAX:
+        raise Refused(f"queuePattern = {text!r}: matches {len(names)} queues, above {MATCHES_MAX}")
+    return tuple(sorted(names))
+
+
+def product_of(options: Options, attempt: int) -> str | None:
+    """What the broker calls itself; None: it is away, empty: it does not let us in."""
+    try:
+        wire = connect(options, "sluicemq spark queues", attempt, heartbeat_s=0)
+    except BrokerError as error:
+        return None if is_transient(error) else ""
+    wire.abandon()
+    return str(wire.server_properties.get("product", ""))
+
+
+def count_ready(options: Options, queues: Iterable[str]) -> dict[str, int]:
+    """Messages ready in each queue. Of those of a pattern the ones that are gone are left out."""
+    names = list(queues)
+    if not names:
+        return {}
+
+    def count(attempt: int) -> dict[str, int]:
+        found: dict[str, int] = {}
+        wire = connect(options, "sluicemq spark count", attempt, heartbeat_s=0)
+        try:
+            for queue in names:
+                try:
+                    found[queue] = counts_of(wire, queue).messages_ready
+                except ClosedByBrokerError as closed:
+                    if not is_missing(closed):
+                        raise
+                    if not options.queue_pattern:
+                        words = f"queue = {queue!r}: {wire.address} has no such queue"
+                        raise AmqpError(words) from closed
+            wire.close()
+        finally:
+            wire.abandon()
+        return found
+
+    return persistently(options, words_of(options, names), count)
+
+
+def words_of(options: Options, queues: Iterable[str]) -> str:
+    """What is read, as errors begin with it."""
+    if options.queue_pattern:
+        return f"queuePattern = {options.queue_pattern!r}"
+    return f"queues {', '.join(queues)}"
