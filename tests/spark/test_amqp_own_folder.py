@@ -7,9 +7,11 @@ No Spark session, no broker.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -18,8 +20,9 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.spark import own_folder as folders
-from sluicemq.spark.callups import Call
+from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.driver_lines import LineServer, answers, ask
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import is_at, lock_file, own_folder
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
@@ -140,3 +143,60 @@ def test_an_executor_that_cannot_start_a_process_says_that(folder: Path) -> None
         "gather = executors: this executor cannot start a process that gathers:"
         f" {folder} is not this user's alone"
     )
+
+
+def test_a_socket_that_is_looked_for_while_it_is_made_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between bind and listen nobody answers, as at what a driver left that was killed."""
+    path = str(folder / "listener-1-a")
+    listen = socket.socket.listen
+
+    def looked_for(made: socket.socket) -> None:
+        assert not answers(path)
+        listen(made)
+
+    monkeypatch.setattr(socket.socket, "listen", looked_for, raising=False)
+    LineServer(path, lambda question: {"heard": question["say"]})
+    assert answers(path)
+    assert ask(path, {"say": "yes"}, 20.0)["heard"] == "yes"
+    assert [each.name for each in folder.iterdir()] == ["listener-1-a"]
+
+
+def test_what_a_killed_driver_left_goes_and_what_came_to_its_place_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "files-1"
+    socket_at(path, socket.SOCK_STREAM).close()
+    assert not answers(str(path))
+    assert not path.exists()
+    socket_at(path, socket.SOCK_STREAM).close()
+    os.utime(path, (HOURS_AGO, HOURS_AGO))
+    connect = socket.socket.connect
+
+    def overtaken(made: socket.socket, where: str) -> None:
+        """Another has found it silent too, removed it, and made his own."""
+        try:
+            connect(made, where)
+        finally:
+            path.unlink()
+            path.touch()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket.socket, "connect", overtaken, raising=False)
+        assert not answers(str(path))
+    assert path.exists()
+
+
+@pytest.mark.parametrize("what", ["socketpair", "Popen"])
+def test_a_driver_that_cannot_start_a_process_says_so(
+    monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket if what == "socketpair" else subprocess, what, fail)
+    call = Call("a", Options.parse({"queue": "q"}, "source"), Endpoint("", 0, "", ""))
+    words = "gather = driver: this machine cannot start a process that gathers: .*Too many open"
+    with pytest.raises(AmqpError, match=words):
+        start_beside(call)

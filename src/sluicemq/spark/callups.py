@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Final
 
+from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import LOCKS, lock_file, own_folder
@@ -55,10 +56,22 @@ class Call:
 
 def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
     """A process on this machine, and the connection with it."""
-    ours, theirs = socket.socketpair()
+    try:
+        ours, theirs = socket.socketpair()
+    except OSError as error:
+        raise cannot_start(error) from error
     with theirs:
-        child = start(replace(call, fd=theirs.fileno()), theirs.fileno())
+        try:
+            child = start(replace(call, fd=theirs.fileno()), theirs.fileno())
+        except OSError as error:
+            ours.close()
+            raise cannot_start(error) from error
     return child, Link(ours)
+
+
+def cannot_start(error: OSError) -> AmqpError:
+    """What is said where the driver is."""
+    return AmqpError(f"gather = driver: this machine cannot start a process that gathers: {error}")
 
 
 def start_on_executor(call: Call) -> None:

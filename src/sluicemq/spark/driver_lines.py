@@ -12,9 +12,12 @@ import json
 import os
 import socket
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
+
+from sluicemq.spark.own_folder import UNHEARD
 
 ANCESTORS_MAX: Final = 4
 """Between the planner and the JVM there may be a daemon of Spark's."""
@@ -48,15 +51,26 @@ def jvm_process(jvm: Any) -> int:
 
 
 def answers(path: str) -> bool:
-    """Does somebody listen there? Another driver with this number may have left the file."""
+    """Does somebody listen there? Another driver with this number may have left the file: it is
+    removed, and no other that has come to its place meanwhile."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
+            before = mark_of(path)
             probe.connect(path)
-        except OSError:
+        except ConnectionRefusedError:
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                if mark_of(path) == before:
+                    os.unlink(path)
+            return False
+        except OSError:
             return False
     return True
+
+
+def mark_of(path: str) -> tuple[int, int]:
+    """What tells a file from another one at its path; its number alone is soon given again."""
+    found = os.lstat(path)
+    return found.st_ino, found.st_mtime_ns
 
 
 def ask(path: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -80,8 +94,17 @@ class LineServer:
     def __init__(self, path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._answer = answer
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(path)
-        self._listener.listen()
+        # Others remove a socket at which nobody listens: nobody finds this one before it does.
+        fresh = f"{path.rpartition('/')[0]}/{UNHEARD}{uuid.uuid4().hex[:16]}"
+        self._listener.bind(fresh)
+        try:
+            self._listener.listen()
+            os.link(fresh, path)
+        except BaseException:
+            self._listener.close()
+            raise
+        finally:
+            os.unlink(fresh)
         threading.Thread(target=self._accept, name="amqp answers", daemon=True).start()
 
     def _accept(self) -> None:

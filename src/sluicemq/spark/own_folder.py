@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Final
 
 LOCKS: Final = "gather-"
-SOCKETS: Final = "spark-", "files-", "listener-"
+UNHEARD: Final = "bound-"
+"""A socket at which nobody listens yet."""
+
+SOCKETS: Final = "spark-", "files-", "listener-", UNHEARD
 COPIES: Final = "copy-"
 """Folders with a copy of a file, while it is on its way."""
 
