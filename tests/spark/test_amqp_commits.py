@@ -322,3 +322,11 @@ def test_a_session_hears_of_its_own_commits_only(end: Any) -> None:
     finally:
         signs.close()
     tell_committed(end)  # nobody listens
+
+
+def test_a_client_of_spark_connect_is_told_what_works(caplog: pytest.LogCaptureFixture) -> None:
+    """And not what its session cannot do; the client has no server here, and needs none."""
+    connect = pytest.importorskip("pyspark.sql.connect.session", reason="no pyspark[connect]")
+    listen(object.__new__(connect.SparkSession))
+    (told,) = caplog.records
+    assert "Spark Connect: give the source the query's checkpointLocation too" in told.getMessage()

@@ -138,7 +138,14 @@ def lines_of(session: SparkSession, checkpoint: str, log_name: str) -> list[str]
 
 def listen(session: SparkSession) -> None:
     """Hear of the commits of this session's queries, from now on. A driver that cannot is told so;
-    its queries acknowledge a batch when they plan the next one."""
+    its queries acknowledge a batch when they plan the next one. So do those of a client of Spark
+    Connect, whose driver is elsewhere."""
+    if not isinstance(session, SparkSession):
+        log.warning(
+            "format amqp hears of no commits through Spark Connect: give the source the query's"
+            " checkpointLocation too, or messages are acknowledged when the next batch is planned"
+        )
+        return
     try:
         if session.conf.get(LISTENS, None) is None:
             java: Any = session
