@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,7 @@ from sluicemq.spark.discovery import Search, find_queues
 from sluicemq.spark.management import PAGE_BYTES_MAX, PAGE_ROWS, fixed_begin
 from sluicemq.spark.options import Options
 from spark.http_api import Answer, Server, item, trickle
+from tls.pki import make_pki
 
 NOBODY = "amqp://guest:guest@127.0.0.1:1/"
 SHORT = {"timeout": "300", "reconnectFor": "0"}
@@ -200,6 +203,22 @@ def test_a_server_that_only_listens_has_the_time_of_an_answer() -> None:
         for url in (f"http://127.0.0.1:{port}", f"https://127.0.0.1:{port}"):
             said = refusal(options(url, **SHORT))
             assert said.startswith(f"managementUrl = '{url}': has not answered in 0.3 s (timeout)")
+
+
+def test_tls_uses_the_files_of_the_connections(api: Server, tmp_path: Path) -> None:
+    """And believes nobody else, not even for the time it takes to send a password."""
+    api.queues = [item("o")]
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    make_pki(tmp_path).write_server().configure_cert(context)
+    # Hands are shaken in the thread of the request.
+    api.socket = context.wrap_socket(api.socket, True, do_handshake_on_connect=False)
+    url = f"https://localhost:{api.server_port}"
+    assert find_queues(options(url, cafile=str(tmp_path / "ca.pem"))) == ("o",)
+    assert find_queues(options(url, verify="false")) == ("o",)
+    asked = len(api.asked)
+    said = refusal(options(url))
+    assert said.startswith(f"managementUrl = '{url}': TLS: [SSL: CERTIFICATE_VERIFY_FAILED]")
+    assert len(api.asked) == asked
 
 
 def hang_up(words: bytes) -> Callable[[socket.socket], None]:
