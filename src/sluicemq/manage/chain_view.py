@@ -6,6 +6,7 @@ read), the disk when the store waits for it, and each alarm that is raised.
 
 from __future__ import annotations
 
+from itertools import chain as joined
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
@@ -13,7 +14,7 @@ from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
-from sluicemq.manage.lists import queues, readers
+from sluicemq.manage.lists import holding_queues, queues, readers
 from sluicemq.model.definitions import DEFAULT_VHOST
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
             yield from drawing.add_connection(reader)
         yield LOOK_WORK
     for vhost in [*broker.vhosts.values()]:
-        for queue in queues(vhost):
+        for queue in joined(queues(vhost), holding_queues(vhost)):
             yield LOOK_WORK if queue is None else drawing.add_queue(queue)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:

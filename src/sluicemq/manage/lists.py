@@ -82,6 +82,12 @@ def queues(vhost: VirtualHost) -> Iterator[Queue | None]:
         yield vhost.queues.get(name)
 
 
+def holding_queues(vhost: VirtualHost) -> Iterator[Queue | None]:
+    """Those that keep the delayed messages of its exchanges, which are on no list."""
+    for name in [*vhost.queues.holding]:
+        yield vhost.queues.holding.get(name)
+
+
 def readers(broker: Broker) -> Iterator[Reader | None]:
     """All connections of the node, those in the handshake too."""
     found = broker.connections

@@ -14,6 +14,7 @@ import pytest
 
 from sluicemq.amqp.methods import (
     BasicConsume,
+    BasicPublish,
     BasicQos,
     ChannelClose,
     ChannelOpen,
@@ -23,6 +24,7 @@ from sluicemq.amqp.methods import (
     QueueDeclare,
     QueueDelete,
 )
+from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.amqp.types import Table
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.pacer import Pace
@@ -223,6 +225,22 @@ def test_status_of_queues_that_go_while_it_is_made(bench: Bench) -> None:
     (row,) = finished(*status)
     assert row["Totals"]["messages_ready"] == 3
     assert row["Totals"]["queues"] == 1
+
+
+def test_who_publishes_to_an_exchange_that_delays_may_wait_for_what_it_keeps(bench: Bench) -> None:
+    arguments: Table = {"x-delayed-type": "direct"}
+    later = ExchangeDeclare(
+        exchange="later", exchange_type="x-delayed-message", arguments=arguments
+    )
+    bench.say(later.frame(1))
+    head = header_frame(1, 0, BasicProperties(headers={"x-delay": 60_000}))
+    bench.say(BasicPublish(exchange="later", routing_key="orders").frame(1) + head)
+    (chain,) = finished(*begun(bench, "chain"))
+    stages = {stage["id"]: stage for stage in chain["stages"]}
+    links = {(link["sender"], link["receiver"]) for link in chain["links"]}
+    assert {end for link in links for end in link} <= set(stages)
+    (kept,) = [each for each in stages if stages[each]["name"] == "amq.delayed.later"]
+    assert (f"{bench.reader.name} (1)", kept) in links
 
 
 def test_chain_of_what_changes_while_it_is_drawn(bench: Bench) -> None:
