@@ -22,6 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker import Target
 from sluicemq.client.messages import BasicProperties
+from sluicemq.spark.commits import Offset
+from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, numbered, numbers, running
 from spark.http_api import Server, item
 
@@ -172,6 +175,38 @@ def test_a_query_reads_queues_that_come_and_outlives_those_that_go(
         listing.broker.ready(f"{listing.name}.e", 0)
         assert query.isActive
     assert rows.seen == Counter(range(700))
+
+
+@pytest.mark.parametrize("consumers", [1, 3])
+def test_a_queue_that_goes_between_triggers_is_read_when_it_is_made_again(
+    listing: Listing, consumers: int
+) -> None:
+    """The trigger after finds its lanes gone, all of whose messages are committed, at once. No
+    Spark; one consumer is in the planner's process, three are in others."""
+    given = listing.options(consumersPerQueue=str(consumers))
+    listing.make("a", *numbered(10))
+    session = Session(Options.parse(given, "source"))
+    try:
+        end = planned(session, START, 10)
+        listing.delete("a")
+        until(lambda: all(lane.is_gone for lane in session._lanes), "lanes do not notice")
+        assert session.plan(end, 100) == end
+        listing.make("a", *numbered(20))
+        planned(session, end, 20)
+    finally:
+        session.close()
+
+
+def planned(session: Session, start: Offset, rows: int) -> Offset:
+    """Where batches end that have so many rows together."""
+    deadline = time.monotonic() + WAIT_S
+    while rows > 0:
+        assert time.monotonic() < deadline, f"{rows} rows are missing"
+        end = session.plan(start, 100)
+        rows -= sum(count for _, count in session.batch(start, end))
+        start = end
+    assert rows == 0
+    return start
 
 
 def listens(port: int) -> bool:
