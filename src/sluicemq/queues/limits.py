@@ -60,6 +60,7 @@ class Limits:
         "has_limit",
         "more",
         "now_ms",
+        "overdue_ms",
         "reading",
         "refuses",
         "restless",
@@ -72,6 +73,8 @@ class Limits:
         self._queue = ref(queue)
         self.settings = NO_SETTINGS
         self.now_ms = 0
+        self.overdue_ms = 0
+        """What expired before is not delivered any more."""
         self.restless = False
         """Has anything here something to do, or may have soon?"""
         self.expiring = False
@@ -131,12 +134,13 @@ class Limits:
         queue = self.queue
         if self.came_ms:
             self.now_ms = min(self.came_ms - 1, now_ms)
+            self.overdue_ms = min(self.came_ms, now_ms)
             self.expire(effects)
             self.came_ms = 0
             queue.serve(effects)
         elif not self.expiring:
             queue.serve(effects)
-        self.now_ms = now_ms
+        self.now_ms = self.overdue_ms = now_ms
         if queue.deleted:
             self.doomed = NO_LOTS
             self.restless = self.more = False
@@ -182,7 +186,7 @@ class Limits:
 
     def is_overdue(self, chunk: Chunk) -> bool:
         """May it not be delivered any more? What expires just now still may."""
-        return 0 < chunk.expiry < self.now_ms
+        return 0 < chunk.expiry < self.overdue_ms
 
     def surplus(self) -> int:
         """How many messages of the chunk at the head must go, or more."""

@@ -12,6 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sluicemq.model.batch import Batch
+from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.commands import ACK, Publish, Settle, Tick
+from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings
 
 from .limits_model import DYING, LimitedBench, tiny_limits
@@ -189,3 +193,25 @@ def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropp
         assert (depth.unacked, depth.unacked_bytes, depth.persistent, depth.footprint) == (0,) * 4
         assert (bench.machine.limits.dying, bench.machine.limits.dying_bytes) == (0, 0)
         bench.drain()
+
+
+def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> None:
+    """What has come since the last tick may be delivered once, though it expires at once; what
+    waits behind it, of a lower priority, has had its time."""
+    with tiny_limits():
+        bench = LimitedBench(False, False, 2, QueueSettings(message_ttl_ms=10))
+        bench.publish(2, 0, False)
+        bench.consume(0, False, 2)
+        bench.publish(1, 0, False)
+        machine = bench.machine
+        old_ms = bench.now_ms + 10
+        fresh = Batch(b"a", [b"fresh"], 5, True, False, 1, 1, priority=2)
+        publish = Publish(fresh, bench.channels[0], 0)
+        publish.expiry = old_ms + 1
+        out = [(number, 0, lot.left) for number, lot in machine.lots.items()]
+        effects: list[Effect] = []
+        for command in (publish, Settle(out, ACK), Tick(old_ms + 1)):
+            ClassicQueue.apply(machine, command, effects)
+        delivers = [effect for effect in effects if isinstance(effect, Deliver)]
+        assert [each.contents for each in delivers] == [[b"fresh"]]
+        assert not machine.depth.ready
