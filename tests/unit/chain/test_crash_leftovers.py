@@ -6,6 +6,7 @@ Method: a whole node; the machine of one queue, or what it uses, is made to rais
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -224,3 +225,22 @@ def test_a_batch_that_cannot_be_looked_at_after_the_fault_ends_no_broker(
     bench.wait()
     assert not bench.node.scheduler.is_broken
     assert bench.state() == "running"
+
+
+def test_long_work_ends_with_the_fault() -> None:
+    """What a queue that has crashed was at is not gone on with, in what is there of it."""
+    bench = Bench()
+    queue = bench.queue
+    done: list[int] = []
+
+    def work() -> Iterator[int]:
+        for piece in range(100):
+            done.append(piece)
+            yield queue.scheduler.turn_work
+
+    queue.begin(work())
+    queue.crashed(Mistake())
+    before = len(done)
+    bench.run()
+    assert before < 100
+    assert len(done) == before

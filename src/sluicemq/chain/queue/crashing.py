@@ -134,6 +134,7 @@ class Crash(Generic[Q]):
             take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
         self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
+        queue.underway = None  # `working` says what it was at
         queue.receive = self.receive  # type: ignore[method-assign]
         queue.turn_ended = nothing  # type: ignore[method-assign]
         struck, effects = queue.struck or queue.working, self.unmade()
