@@ -17,7 +17,7 @@ from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.cli.main import main
 from sluicemq.host.disk import HostDisk
 from sluicemq.kernel.disk import DiskJob, Files
-from sluicemq.storage.journal import GroupCommit
+from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.recovery import Recovery
 
 LATE_S: Final = 0.05
@@ -73,7 +73,7 @@ def confirm_before_the_write() -> None:
     submit = HostDisk.submit
 
     def at_once(self: HostDisk, job: DiskJob, actor: Any, lane: int) -> None:
-        if isinstance(job, GroupCommit):
+        if isinstance(job, GroupWrite):
             submit(self, Late(job), Nobody(), lane)  # type: ignore[arg-type]
             actor.post(job)
         else:
@@ -84,17 +84,16 @@ def confirm_before_the_write() -> None:
 
 @bug
 def index_ahead_of_the_store() -> None:
-    run = GroupCommit.run
+    run = GroupWrite.run
 
-    def without_bodies(self: GroupCommit, files: Files) -> None:
-        messages = self.messages
-        self.messages = None
+    def without_bodies(self: GroupWrite, files: Files) -> None:
+        before, self.before = self.before, []
         run(self, files)
-        self.messages = messages
-        if messages is not None:
-            threading.Timer(LATE_S, messages.run, (files,)).start()
+        self.before = before
+        for job in before:
+            threading.Timer(LATE_S, job.run, (files,)).start()
 
-    GroupCommit.run = without_bodies  # type: ignore[method-assign]
+    GroupWrite.run = without_bodies  # type: ignore[method-assign]
 
 
 @bug

@@ -22,6 +22,7 @@ from sluicemq.chain.republish.delayer import Delayer
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.chain.store.messages import StoreWrite
+from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.chain.writer import Writer
 from sluicemq.flow import confirms
 from sluicemq.flow.alarm import AlarmBoard
@@ -111,8 +112,9 @@ def confirm_covers_too_much(patch: pytest.MonkeyPatch) -> None:
 def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     def receive(original: Any, self: MessageStore, message: object) -> None:
         original(self, message)
-        if isinstance(message, StoreWrite) and self.sync_runs and self.group.writes:
-            self.committing.writes.append(self.group.writes.pop())
+        under_way = [each for each in self.commits.committing if isinstance(each, StoreGroup)]
+        if isinstance(message, StoreWrite) and under_way and self.group.writes:
+            under_way[0].writes.append(self.group.writes.pop())
 
     rarely(patch, MessageStore, "receive", 1, receive)
 

@@ -13,7 +13,7 @@ from sluicemq.chain.store.messages import StoreRemove, StoreWrite
 from sluicemq.kernel.disk import Files
 from sluicemq.queues.commands import Written
 from sluicemq.sim.disk import SimFiles
-from sluicemq.storage.journal import GroupCommit, journal_numbers, journal_path
+from sluicemq.storage.journal import GroupWrite, journal_numbers, journal_path
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import Recovery
 
@@ -63,17 +63,17 @@ def confirm_before_the_write(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def journal_not_synced(patch: pytest.MonkeyPatch) -> None:
-    without(patch, GroupCommit, "sync", "journal")
+    without(patch, GroupWrite, "sync", "journal")
 
 
 @canary
 def journal_directory_not_synced(patch: pytest.MonkeyPatch) -> None:
-    without(patch, GroupCommit, "sync_directory", "journal")
+    without(patch, GroupWrite, "sync_directory", "journal")
 
 
 @canary
 def bodies_not_synced(patch: pytest.MonkeyPatch) -> None:
-    without(patch, GroupCommit, "sync", "messages")
+    without(patch, GroupWrite, "sync", "messages")
 
 
 @canary

@@ -253,7 +253,7 @@ class Simulation:
             return "the node is down"
         if self.node.scheduler.is_busy or self.disk.busy() or broker.alarms.reasons:
             return "the node is busy, or there is an alarm"
-        if not broker.store.group.is_empty() or broker.store.retrying:
+        if not broker.store.is_idle or broker.store.retrying:
             return "something is to be written"
         for queue in broker.all_with_messages():
             depth = queue.machine.depth

@@ -19,7 +19,6 @@ from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.entries import Entry, decode_entries
 from sluicemq.storage.manifest import LIFE_SIZE, Manifest, journal_id, update_manifest
-from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.records import (
     FILE_HEADER_SIZE,
     GROUP,
@@ -43,9 +42,9 @@ def journal_path(number: int) -> str:
     return f"{DIRECTORY}/{number:08d}.jif"
 
 
-class GroupCommit(DiskJob):
-    """Makes a group durable: first the bodies it refers to, then the group. It may be submitted
-    again after it has failed for want of space: it writes the same to the same places."""
+class GroupWrite(DiskJob):
+    """Makes a group durable: first what it refers to, such as bodies, then the group. It may be
+    submitted again after it has failed for want of space: it writes the same to the same places."""
 
     def __init__(self, path: str, offset: int, data: bytes, allocate: int) -> None:
         self.path = path
@@ -53,13 +52,14 @@ class GroupCommit(DiskJob):
         self.data = data
         self.allocate = allocate
         """Bytes to be reserved for a new file; 0: the file is there."""
-        self.messages: MessageWrites | None = None
+        self.before: list[DiskJob] = []
+        """What has to be written first."""
         self.manifest: tuple[int, bytes] | None = None
         """The record that says that the new file must be there from now on."""
 
     def run(self, files: Files) -> None:
-        if self.messages is not None:
-            self.messages.run(files)
+        for job in self.before:
+            job.run(files)
         if self.allocate:
             files.make_directory(DIRECTORY)
             files.allocate(self.path, self.allocate)
@@ -120,7 +120,7 @@ class Journal:
         marks = self.marks[self.number]
         marks[queue] = max(end, marks.get(queue, 0))
 
-    def group(self, parts: list[bytes]) -> GroupCommit:
+    def group(self, parts: list[bytes]) -> GroupWrite:
         """The job that makes these entries durable."""
         allocate = 0
         header = b""
@@ -134,7 +134,7 @@ class Journal:
         record = encode_record(self.file_id, self.offset, GROUP, self.sequence, parts)
         self.offset += len(record)
         self.bytes += len(record)
-        job = GroupCommit(journal_path(self.number), start, header + record, allocate)
+        job = GroupWrite(journal_path(self.number), start, header + record, allocate)
         if header and self.manifest is not None:
             self.manifest = self.manifest._replace(
                 generation=self.manifest.generation + 1, journal_last=self.number

@@ -8,7 +8,8 @@ from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.chain.connection.peer import Peer
-from sluicemq.chain.store.message_store import Hurry
+from sluicemq.chain.store.group_commit import CommitDue
+from sluicemq.chain.store.message_store import TryAgain
 from sluicemq.config import Config
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
@@ -54,7 +55,7 @@ class Broker:
     def wait(self) -> None:
         """What the store has put off is done."""
         timers = self.world.clock.timers
-        for timer in [timer for timer in timers if isinstance(timer[2], Hurry)]:
+        for timer in [timer for timer in timers if isinstance(timer[2], CommitDue | TryAgain)]:
             timers.remove(timer)
             timer[1].post(timer[2])
         self.run()

@@ -23,7 +23,7 @@ from sluicemq.kernel.disk import DiskJob
 from sluicemq.model.batch import Batch
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.storage.checkpoint import read_newest
-from sluicemq.storage.journal import GroupCommit, journal_numbers
+from sluicemq.storage.journal import GroupWrite, journal_numbers
 
 from ..storage.files import DictFiles
 from .client import PERSISTENT, Broker
@@ -191,7 +191,7 @@ def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
             life.broker.world.disk.finish()
     position = queue.machine.backing.next_position
     store.post(StoreWrite(queue, late, None, position, queue.store_inflow))
-    store.group.urgent = True
+    store.commits.urgent = True
     life.broker.run()
     assert node.storage_closed
     after = life.crash()
@@ -387,7 +387,7 @@ def with_a_checkpoint_under_way(exchange: Callable[[Life], bytes]) -> Life:
     life.client.post_bytes(frames)
     work(life)
     life.broker.world.disk.finish()
-    finish_all_but(life, GroupCommit)
+    finish_all_but(life, GroupWrite)
     assert store.sync_runs
     return life
 

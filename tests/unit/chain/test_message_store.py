@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.store.message_store import MESSAGES_LANE, Hurry
+from sluicemq.chain.store.group_commit import CommitDue
+from sluicemq.chain.store.message_store import MESSAGES_LANE, TryAgain
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
@@ -43,7 +44,7 @@ from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.commands import Receipt, Written
 from sluicemq.queues.effects import Deleted
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
-from sluicemq.storage.journal import GroupCommit, Replay, journal_numbers
+from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers
 
 from ..fakes import FakeWorld, bystander, drain
 
@@ -117,15 +118,15 @@ class Bench:
         clock.time_ns += duration_ms * 10**6
         for timer in list(clock.timers):
             due, actor, message = timer
-            if due <= clock.time_ns and isinstance(message, Hurry | StoreRead):
+            if due <= clock.time_ns and isinstance(message, CommitDue | TryAgain | StoreRead):
                 clock.timers.remove(timer)
                 actor.post(message)
         self.run()
 
     @property
-    def commits(self) -> list[GroupCommit]:
+    def commits(self) -> list[GroupWrite]:
         """The commits that are under way."""
-        return [job for job, _ in self.disk.jobs if isinstance(job, GroupCommit)]
+        return [job for job, _ in self.disk.jobs if isinstance(job, GroupWrite)]
 
     def drained(self, queue: int) -> list[object]:
         """What was posted to a queue."""
@@ -208,7 +209,7 @@ def test_a_group_that_nobody_waits_for_gathers_for_a_while() -> None:
     bench.wait(1)
     bench.finish()
     assert bench.heard(0) == []
-    assert (bench.store.writes, bench.store.syncs) == (2, 1)
+    assert (bench.store.writes, bench.store.commits.groups) == (2, 1)
     assert bench.positions_written() == [0, 0]
 
 
@@ -444,7 +445,7 @@ def test_full_disk_loses_nothing() -> None:
 def test_alarm_holds_until_nobody_waits_for_space() -> None:
     """What a queue could not write counts too, and other work that is done does not."""
     bench = Bench()
-    waiting = GroupCommit("", 0, b"", 0)
+    waiting = GroupWrite("", 0, b"", 0)
     bench.broker.no_space_for(waiting)
     bench.run()
     assert DISK in bench.broker.alarms.reasons

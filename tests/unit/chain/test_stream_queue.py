@@ -12,12 +12,12 @@ from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.queue import TryAgain
 from sluicemq.chain.queue.stream import Hurry, LookAtAge, StreamShell
-from sluicemq.chain.store import message_store
+from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
 from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.stream import Stream
-from sluicemq.storage.journal import GroupCommit
+from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead
 
@@ -97,7 +97,7 @@ def test_confirms_after_the_sync_and_shows_nothing_before() -> None:
     broker.world.disk.finish()
     broker.run()
     assert acks(client) == []
-    assert [type(job) for job, _ in jobs] == [GroupCommit], (
+    assert [type(job) for job, _ in jobs] == [GroupWrite], (
         "that its file must be there is not known"
     )
     broker.world.disk.finish()
@@ -271,7 +271,7 @@ def test_the_prefetch_is_a_consumers_own_and_acks_give_it_back() -> None:
 def hurry(broker: Broker) -> None:
     """The store writes what nobody waits for."""
     timers = broker.world.clock.timers
-    for timer in [timer for timer in timers if isinstance(timer[2], message_store.Hurry)]:
+    for timer in [timer for timer in timers if isinstance(timer[2], CommitDue)]:
         timers.remove(timer)
         timer[1].post(timer[2])
     broker.run()

@@ -315,7 +315,7 @@ def test_publishes_of_one_kind_are_joined() -> None:
     assert [len(each.contents) for each in held] == [RUN_MESSAGES_MAX, 80, 10, 10, 1]
     assert [each.even for each in held] == [True, False, True, True, True]
     assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
-    assert broker.node.broker.store.syncs == 2  # the declaration, and all of this
+    assert broker.node.broker.store.commits.groups == 2  # the declaration, and all of this
     for number in range(len(sizes) + 1):
         client.send(1, m.BasicGet(queue="q", no_ack=True))
         (event,) = client.events()
@@ -386,7 +386,7 @@ def test_a_message_that_is_moved_is_never_lost(
     for name in busy:
         broker.node.broker.vhosts["/"].queues[name].schedule()
     if store_is_busy:
-        node.store.group.urgent = True
+        node.store.commits.urgent = True
         node.store.schedule()
     while broker.node.run(1) or broker.world.disk.jobs:
         if broker.world.disk.jobs and not broker.node.scheduler.ready:

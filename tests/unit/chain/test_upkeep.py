@@ -171,7 +171,7 @@ def test_a_dead_letter_is_never_lost(reason: str, size: int) -> None:
         waiting = broker.node.scheduler.ready
         if waiting and isinstance(waiting[0], Republisher):
             shell(broker, "source").schedule()
-            node.store.group.urgent = True
+            node.store.commits.urgent = True
             node.store.schedule()
         if broker.world.disk.jobs and not broker.node.scheduler.ready:
             broker.world.disk.finish()

@@ -10,7 +10,7 @@ import pytest
 
 from sluicemq.errors import Corrupt
 from sluicemq.storage.entries import QueueDeleted, encode_queue_deleted
-from sluicemq.storage.journal import GroupCommit, Journal, Replay, journal_numbers, journal_path
+from sluicemq.storage.journal import GroupWrite, Journal, Replay, journal_numbers, journal_path
 from sluicemq.storage.records import GROUP, encode_record
 
 from .files import DictFiles, run
@@ -157,7 +157,7 @@ def test_a_group_with_something_else_in_it_is_refused() -> None:
     journal, files = written(entries(1))
     offset = journal.offset
     record = encode_record(journal.file_id, offset, GROUP, 2, [b"\x63 is no entry"])
-    run(files, GroupCommit(journal_path(1), offset, record, 0))
+    run(files, GroupWrite(journal_path(1), offset, record, 0))
     with pytest.raises(Corrupt):
         Replay(files, 1)
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.store.messages import Durable, Flush
+from sluicemq.chain.store.group_commit import WhenDurable
+from sluicemq.chain.store.messages import Flush
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
@@ -237,7 +238,7 @@ class Checkpoints(Actor):
             pieces.append(piece)
             yield DEFINITIONS_WORK
         self.definitions = b"".join(pieces)
-        store.post(Durable(self))
+        store.post(WhenDurable(self))
 
     def _see_queues(self) -> Iterator[int]:
         """The states of those that have changed before it began; later ones are for the next
@@ -281,7 +282,7 @@ class Checkpoints(Actor):
 
     def receive(self, message: object) -> None:
         """The journal has what was seen."""
-        assert isinstance(message, Durable)
+        assert isinstance(message, WhenDurable)
         self.looked = True
         self._leave_out_what_is_saved()
         self._save_if_durable()

@@ -1,11 +1,10 @@
-"""queue ---write---> MESSAGE STORE: group commit of the journal, bodies of large messages.
+"""queue ---write---> MESSAGE STORE: messages to the journal, bodies of large ones to files.
 
-What comes in while a group is being synced is the next group: one record of the journal, with the
-large bodies it refers to in the files of the message store. A queue hears `Written` only after the
-sync that covers it. A write that is overtaken by its message's removal is never made, and confirmed
-at once (spec 6.4). Groups that nobody waits for are written after a while, or when they are large.
+What comes in is gathered as a `StoreGroup`, which goes to the journal with whatever else the node
+makes durable then (group_commit.py). A queue hears `Written` only after the sync that covers it. A
+write that is overtaken by its message's removal is never made, and confirmed at once (spec 6.4).
 
-When the disk is full a group is tried again until there is space. Any other failure seals the
+When the disk is full a job is tried again until there is space. Any other failure seals the
 storage: nothing is written and nothing is confirmed until a restart; reads go on.
 """
 
@@ -14,46 +13,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, SegmentSync
-from sluicemq.chain.store.journal_seals import Idle, JournalSeals
+from sluicemq.chain.store.group_commit import Append, CommitDue, GroupCommit, WhenDurable
+from sluicemq.chain.store.journal_seals import Idle
 from sluicemq.chain.store.messages import (
     BodiesRead,
-    Collect,
-    Defined,
-    Durable,
     Flushed,
-    Forgotten,
-    StoreDefinition,
     StorePaged,
-    StoreQueueDeleted,
     StoreRead,
     StoreRemove,
-    StoreStreamFiles,
     StoreWrite,
 )
 from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.store.reserve import GiveUp, LayAside, Reserve
-from sluicemq.chain.store.store_group import Group
+from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
-from sluicemq.limits import (
-    GROUP_WAIT_MS,
-    RETRY_FULL_MS,
-    STORE_GROUP_BYTES,
-    UNHURRIED_GROUP_BYTES,
-)
+from sluicemq.limits import RETRY_FULL_MS, STORE_GROUP_BYTES
 from sluicemq.queues.commands import Receipt, Written
 from sluicemq.storage.compaction import Compaction, Deletion
-from sluicemq.storage.entries import (
-    Run,
-    encode_ack,
-    encode_definition,
-    encode_deliver,
-    encode_queue_deleted,
-    encode_run,
-    encode_stream_files,
-)
-from sluicemq.storage.journal import GroupCommit, Journal, SealWrite
+from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
 from sluicemq.storage.message_writes import MessageWrites
 from sluicemq.storage.queue_index import READ_TRIES
@@ -68,13 +47,12 @@ if TYPE_CHECKING:
 MESSAGES_LANE: Final = 1
 
 
-class Hurry:
-    """Time to write a group that nobody waits for; or to try again what the disk had no space for
-    (`job`)."""
+class TryAgain:
+    """A timer's message: perhaps the disk has space for `job` now."""
 
     __slots__ = ("job",)
 
-    def __init__(self, job: DiskJob | None = None) -> None:
+    def __init__(self, job: DiskJob) -> None:
         self.job = job
 
 
@@ -99,16 +77,13 @@ class MessageStore(StorePort):
         self.transient = transient
         self.checkpoints = Checkpoints(self)
         self.reserve = Reserve(self, services.config.storage.reserve_bytes)
-        self.group = Group()
-        self.committing = Group()
-        self.commit: GroupCommit | None = None
+        self.commits = GroupCommit(self, journal)
+        self.group = self.new_group()
         self.group_bytes_max = STORE_GROUP_BYTES
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
         self.rereads = 0
         """Reads that have failed and will be made again after a while."""
-        self.hurrying = False
-        self.sealing = JournalSeals(self)
         self.sealed = ""
         """Why nothing is written any more."""
         self.paged_bytes = 0
@@ -116,20 +91,39 @@ class MessageStore(StorePort):
         self.paging_bytes = 0
         """Those that are being written."""
         self.writes = 0
-        self.syncs = 0
         self.overtaken = 0
 
     @property
     def sync_runs(self) -> bool:
-        return self.commit is not None
+        return self.commits.job is not None
 
     @property
     def is_idle(self) -> bool:
-        return self.commit is None and self.group.is_empty()
+        return self.commits.is_idle
 
     def commit_soon(self) -> None:
-        self.group.urgent = True
+        self.commits.urgent = True
         self.schedule()
+
+    def new_group(self) -> StoreGroup:
+        """For what comes after the present one is closed."""
+        return StoreGroup(self.journal, self.checkpoints, self.persistent, self.group_closed)
+
+    def group_closed(self) -> None:
+        """What comes now is for the next one, and there is room again."""
+        self.group = self.new_group()
+        self.full.open()
+
+    def gather(self, size: int = 0, *, urgent: bool = False) -> StoreGroup:
+        """The open group, of which the journal knows. So many bytes more are for the journal;
+        `urgent`: somebody waits for them."""
+        commits = self.commits
+        if not self.group.is_gathered:
+            self.group.is_gathered = True
+            commits.add(self.group)
+        commits.gathered_bytes += size
+        commits.urgent |= urgent
+        return self.group
 
     @property
     def retrying(self) -> int:
@@ -151,19 +145,18 @@ class MessageStore(StorePort):
             self.read(message)
         elif isinstance(message, StorePaged):
             self.page(message)
-        elif isinstance(message, StoreDefinition | StoreQueueDeleted):
-            self.define(message)
-        elif isinstance(message, Hurry):
-            self.hurry(message)
+        elif isinstance(message, WhenDurable):
+            self.commits.ask(message)
+        elif isinstance(message, Append):
+            self.commits.add(message)
+        elif isinstance(message, CommitDue):
+            self.commits.due()
+        elif isinstance(message, TryAgain):
+            self.submit(message.job)
         elif isinstance(message, Flushed):
             self.checkpoints.flushed(message)
-        elif isinstance(message, Durable):
-            self.when_durable(message)
-        elif isinstance(message, StoreStreamFiles):
-            self.group.streams.append(message)
-            self.group.urgent |= message.urgent
         elif isinstance(message, Idle):
-            self.sealing.look(message)
+            self.commits.seals.look(message)
         else:
             super().receive(message)
 
@@ -172,12 +165,10 @@ class MessageStore(StorePort):
         batch = message.batch
         count = len(batch.contents)
         self.writes += count
-        group = self.group
+        group = self.gather(batch.size, urgent=message.receipt is not None)
         group.bytes += batch.size
         group.writes.append(message)
         group.places[message.queue, message.position] = message
-        if message.receipt is not None:
-            group.urgent = True
         if batch.first_id:
             ids = range(batch.first_id, batch.first_id + count)
             self.persistent.write_run(ids, batch.contents)
@@ -211,12 +202,14 @@ class MessageStore(StorePort):
         buffered = self.persistent.buffer
         for ids in message.persistent:
             # What a group has made durable stays until it is durable that it may go.
-            group.bodies += [each for each in ids if each not in buffered]
+            group.gone_bodies += [each for each in ids if each not in buffered]
             self.persistent.remove([each for each in ids if each in buffered])
         for ids in message.transient:
             self.transient.remove(ids)
         if message.empty:
             group.collect.append(message)
+        if not group.is_empty():
+            self.gather()
 
     def overtake(self, queue: StoreClient, ranges: list[range]) -> list[range]:
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
@@ -249,132 +242,29 @@ class MessageStore(StorePort):
             return None
         return places.pop((queue, positions.start))
 
-    def when_durable(self, message: Durable) -> None:
-        """Answer with the group that has the last of what has come before."""
-        group = self.group
-        if group.is_empty():
-            group = self.committing
-        else:
-            group.urgent = True
-        if group is self.committing and self.commit is None:
-            message.asker.post(message)
-        else:
-            group.asked.append(message)
-
-    def define(self, message: StoreDefinition | StoreQueueDeleted) -> None:
-        if self.sealed:
-            if message.channel is not None:
-                message.channel.post(Defined(self.sealed))
-            return
-        self.group.definitions.append(message)
-        self.group.urgent |= message.channel is not None
-
     # -- group commit
 
     def turn_ended(self) -> None:
         """Start the next commit when something waits for one; see to what else there is to do."""
         if not self.sealed:
-            self.commit_group()
+            self.commits.commit()
             self.page_bodies()
             self.compact(self.persistent)
             self.compact(self.transient)
         if self.checkpoints.closing:
             self.checkpoints.close_when_idle()
 
-    def commit_group(self) -> None:
-        group = self.group
-        if self.commit is not None or group.is_empty():
-            return
-        if not group.urgent and group.bytes < UNHURRIED_GROUP_BYTES:
-            if not self.hurrying:
-                self.hurrying = True
-                self.services.world.clock.call_after(GROUP_WAIT_MS, self, Hurry())
-            return
-        parts = self.entries(group)
-        self.committing = group
-        self.group = Group()
-        self.full.open()
-        messages = self.persistent.take_job()
-        if not parts and messages is None:
-            self.committed()
-            return
-        if parts:
-            self.commit = self.journal.group(parts)
-        else:
-            self.commit = GroupCommit("", 0, b"", 0)
-        self.commit.messages = messages
-        self.syncs += 1
-        self.disk.submit(self.commit, self, SYNC_LANE)
-
-    def entries(self, group: Group) -> list[bytes]:
-        """What the group says. Definitions first, in order: messages need their queues, and what is
-        said of a queue that is deleted already is of no interest."""
-        parts: list[bytes] = []
-        journal = self.journal
-        for definition in group.definitions:
-            if isinstance(definition, StoreDefinition):
-                encode_definition(parts, definition.change)
-            else:
-                encode_queue_deleted(parts, definition.queue.id)
-        for write in group.writes:
-            if not write.cancelled:
-                run = run_of(write)
-                encode_run(parts, run)
-                journal.mark(run.queue, run.first + run.count)
-        for queue, ranges in group.acks.items():
-            encode_ack(parts, queue.id, ranges)
-            encode_deliver(parts, queue.id, group.delivered[queue])
-            journal.mark(queue.id, 0)
-            self.checkpoints.touch(queue)
-        for stream in group.streams:
-            encode_stream_files(parts, stream.files)
-        return parts
-
-    def committed(self) -> None:
-        """The group is durable: tell everybody, in order of writing."""
-        group = self.committing
-        self.committing = Group()
-        self.commit = None
-        by_queue: dict[StoreClient, list[Receipt]] = {}
-        for write in group.writes:
-            self.checkpoints.touch(write.queue)
-            if write.receipt is not None and not write.cancelled:
-                by_queue.setdefault(write.queue, []).append(write.receipt)
-        for queue, receipts in by_queue.items():
-            queue.post(Written(receipts))
-        for definition in group.definitions:
-            channel = definition.channel
-            if isinstance(definition, StoreQueueDeleted):
-                definition.queue.post(Forgotten())
-                if channel is not None:
-                    channel.post(definition.answer)
-            elif channel is not None:
-                channel.post(Defined())
-        self.persistent.remove(group.bodies)
-        for stream in group.streams:
-            stream.queue.post(stream)
-        for removed in group.collect:
-            removed.queue.post(Collect(removed.empty))
-        for asked in group.asked:
-            asked.asker.post(asked)
+    def group_written(self) -> None:
         self.reserve.look()
-        self.sealing.watch()
+        self.commits.seals.watch()
         if self.journal.rotate():
             self.checkpoints.rotated()
-
-    def hurry(self, message: Hurry) -> None:
-        """A group has waited long enough; or there may be space again."""
-        if message.job is not None:
-            self.submit(message.job)
-        else:
-            self.hurrying = False
-            self.group.urgent = not self.group.is_empty()
 
     # -- jobs
 
     def submit(self, job: DiskJob) -> None:
         lane = MESSAGES_LANE
-        if isinstance(job, GroupCommit | SealWrite):
+        if isinstance(job, GroupWrite | SealWrite):
             lane = SYNC_LANE
         elif isinstance(job, SegmentSync):
             lane = job.lane
@@ -392,10 +282,8 @@ class MessageStore(StorePort):
             self.failed(job)
             return
         self.services.has_space(job)
-        if isinstance(job, GroupCommit):
-            if job.messages is not None:
-                self.persistent.finished(job.messages)
-            self.committed()
+        if isinstance(job, GroupWrite):
+            self.commits.written()
         elif isinstance(job, MessageWrites):
             self.transient.finished(job)
             self.services.memory_used(-self.paging_bytes)
@@ -423,16 +311,16 @@ class MessageStore(StorePort):
             job.failure = None
             self.services.no_space_for(job)
             self.reserve.give_up()
-            if job is self.commit:
+            if job is self.commits.job:
                 self.checkpoints.make_room()
             self.try_later(job)
         else:
             self.seal(str(failure))
-            if job is self.commit:
-                self.refuse(self.committing)
+            if job is self.commits.job:
+                self.commits.refuse(also_committing=True)
 
     def try_later(self, job: DiskJob) -> None:
-        self.services.world.clock.call_after(RETRY_FULL_MS, self, Hurry(job))
+        self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
 
     def seal(self, reason: str) -> None:
         """The disk cannot be trusted any more."""
@@ -441,16 +329,8 @@ class MessageStore(StorePort):
         self.sealed = f"storage has failed ({reason}); restart the broker"
         self.services.world.log.write("error", f"{self.sealed}: nothing is written any more")
         self.services.alarms.raise_alarm(STORAGE, self.sealed)
-        self.refuse(self.group)
+        self.commits.refuse(also_committing=False)
         self.schedule()  # a stop waits for nothing any more
-
-    def refuse(self, group: Group) -> None:
-        """It will never be written: whoever has asked for a change hears that. No other answer is
-        given, and nothing is confirmed."""
-        for definition in group.definitions:
-            if definition.channel is not None:
-                definition.channel.post(Defined(self.sealed))
-        group.definitions.clear()
 
     # -- bodies
 
@@ -523,35 +403,13 @@ class MessageStore(StorePort):
                 "file": self.journal.number,
                 "files": self.journal.number - self.journal.first + 1,
                 "bytes_written": self.journal.bytes,
-                "groups_synced": self.syncs,
+                "groups_synced": self.commits.groups,
                 "checkpoints": self.checkpoints.count,
             },
         }
         for files in (self.persistent, self.transient):
             sections[f"Message store, {files.kind}"] = dict(figures_of(files))
         return sections
-
-
-def run_of(write: StoreWrite) -> Run:
-    """A write as an entry of the journal."""
-    batch = write.batch
-    contents = batch.contents
-    count = len(contents)
-    sizes = [len(contents[0])] * count if batch.even else list(map(len, contents))
-    return Run(
-        queue=write.queue.id,
-        first=write.position,
-        step=1,
-        count=count,
-        address=batch.address,
-        number=batch.number,
-        even=batch.even,
-        persistent=True,
-        contents=None if batch.first_id else contents,
-        sizes=sizes,
-        first_id=batch.first_id,
-        expiry=write.expiry,
-    )
 
 
 def figures_of(files: MessageFiles) -> Iterable[tuple[str, int]]:

@@ -12,6 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.store.group_commit import Append
+from sluicemq.storage.entries import (
+    encode_definition,
+    encode_queue_deleted,
+    encode_stream_files,
+)
 
 if TYPE_CHECKING:
     from sluicemq.flow.credit import Inflow
@@ -122,42 +128,77 @@ class StoreRead:
         self.tries = 0
 
 
-class StoreDefinition:
-    """A change of the durable definitions; the channel, if any, hears `Defined` when it is
-    durable."""
+class StoreDefinition(Append):
+    """A change of the durable definitions; the channel, if any, hears `Defined` when it is durable
+    or never will be."""
 
     __slots__ = ("change", "channel")
 
+    is_declaration = True
+
     def __init__(self, change: bytes, channel: Actor | None) -> None:
+        super().__init__(urgent=channel is not None)
         self.change = change
         self.channel = channel
 
+    def entries(self, parts: list[bytes]) -> None:
+        encode_definition(parts, self.change)
 
-class StoreQueueDeleted:
+    def appended(self) -> None:
+        if self.channel is not None:
+            self.channel.post(Defined())
+
+    def refused(self, reason: str) -> None:
+        if self.channel is not None:
+            self.channel.post(Defined(reason))
+
+
+class StoreQueueDeleted(Append):
     """A durable queue is gone. When that is durable `answer` goes to its channel, if any, and the
     queue hears `Forgotten`."""
 
     __slots__ = ("answer", "channel", "queue")
 
+    is_declaration = True
+
     def __init__(self, queue: StoreClient, answer: Deleted) -> None:
+        super().__init__(urgent=answer.channel is not None)
         self.queue = queue
         self.answer = answer
         self.channel = answer.channel
 
+    def entries(self, parts: list[bytes]) -> None:
+        encode_queue_deleted(parts, self.queue.id)
 
-class StoreStreamFiles:
+    def appended(self) -> None:
+        self.queue.post(Forgotten())
+        if self.channel is not None:
+            self.channel.post(self.answer)
+
+    def refused(self, reason: str) -> None:
+        if self.channel is not None:
+            self.channel.post(Defined(reason))
+
+
+class StoreStreamFiles(Append):
     """What must be there of a stream's files from now on. When that is durable the message goes
     back to the stream, with the `job` it came for, if any; `urgent`: confirms wait for it."""
 
-    __slots__ = ("files", "job", "queue", "urgent")
+    __slots__ = ("files", "job", "queue")
 
     def __init__(
         self, queue: StoreClient, files: StreamFiles, job: DiskJob | None, urgent: bool = False
     ) -> None:
+        super().__init__(urgent)
         self.queue = queue
         self.files = files
         self.job = job
-        self.urgent = urgent
+
+    def entries(self, parts: list[bytes]) -> None:
+        encode_stream_files(parts, self.files)
+
+    def appended(self) -> None:
+        self.queue.post(self)
 
 
 class Defined:
@@ -211,13 +252,3 @@ class Flushed:
 
     def __init__(self, queue: StoreClient) -> None:
         self.queue = queue
-
-
-class Durable:
-    """To the message store, which gives it back to `asker` when all that was posted there before
-    is durable. Never, if the storage fails."""
-
-    __slots__ = ("asker",)
-
-    def __init__(self, asker: Actor) -> None:
-        self.asker = asker

@@ -1,4 +1,5 @@
-"""What the parts of the message store see of it: checkpoints, seals of the journal, the reserve."""
+"""What the parts of the message store see of it: group commit, checkpoints,
+seals of the journal, the reserve."""
 
 from __future__ import annotations
 
@@ -31,6 +32,10 @@ class StorePort(FlowActor):
 
     def commit_soon(self) -> None:
         """What waits for the journal is written though nobody waits for that."""
+        raise NotImplementedError
+
+    def group_written(self) -> None:
+        """A group is durable, and those who waited for it have been told."""
         raise NotImplementedError
 
     def submit(self, job: DiskJob) -> None:

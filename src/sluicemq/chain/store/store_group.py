@@ -1,54 +1,130 @@
-"""What the message store gathers for one commit of the journal."""
+"""What the message store gathers of messages for one group of the journal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.store.group_commit import Append
+from sluicemq.chain.store.messages import Collect
+from sluicemq.queues.commands import Written
+from sluicemq.storage.entries import Run, encode_ack, encode_deliver, encode_run
+
 if TYPE_CHECKING:
-    from sluicemq.chain.store.messages import (
-        Durable,
-        StoreClient,
-        StoreDefinition,
-        StoreQueueDeleted,
-        StoreRemove,
-        StoreStreamFiles,
-        StoreWrite,
-    )
+    from collections.abc import Callable
+
+    from sluicemq.chain.store.checkpoints import Checkpoints
+    from sluicemq.chain.store.messages import StoreClient, StoreRemove, StoreWrite
+    from sluicemq.queues.commands import Receipt
+    from sluicemq.storage.journal import Journal
+    from sluicemq.storage.message_files import MessageFiles
+    from sluicemq.storage.message_writes import MessageWrites
 
 
-class Group:
-    """All of it, before it is durable."""
+class StoreGroup(Append):
+    """All of it. `closed` is called when the group is closed: what comes then is for the next.
+
+    Until it is closed, a write whose messages have left their queue again can be taken out of it
+    (`MessageStore.overtake`). `bodies` are the files of durable bodies.
+    """
 
     __slots__ = (
         "acks",
-        "asked",
         "bodies",
+        "bodies_job",
         "bytes",
+        "checkpoints",
+        "closed",
         "collect",
-        "definitions",
         "delivered",
+        "gone_bodies",
+        "is_gathered",
+        "journal",
         "places",
-        "streams",
-        "urgent",
         "writes",
     )
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        checkpoints: Checkpoints,
+        bodies: MessageFiles,
+        closed: Callable[[], None],
+    ) -> None:
+        super().__init__(urgent=False)
+        self.journal = journal
+        self.checkpoints = checkpoints
+        self.bodies = bodies
+        self.closed = closed
         self.writes: list[StoreWrite] = []
         self.places: dict[tuple[StoreClient, int], StoreWrite] = {}
         """The writes by where they begin, less those that were overtaken."""
         self.acks: dict[StoreClient, list[range]] = {}
         self.delivered: dict[StoreClient, int] = {}
-        self.definitions: list[StoreDefinition | StoreQueueDeleted] = []
         self.collect: list[StoreRemove] = []
-        self.streams: list[StoreStreamFiles] = []
-        self.bodies: list[int] = []
+        self.gone_bodies: list[int] = []
         """Ids of bodies that nobody needs any more when this group is durable."""
-        self.asked: list[Durable] = []
+        self.bodies_job: MessageWrites | None = None
         self.bytes = 0
-        self.urgent = False
-        """Somebody waits for it."""
+        self.is_gathered = False
+        """The next group of the journal has it."""
 
     def is_empty(self) -> bool:
-        said = self.definitions or self.collect or self.bodies or self.streams
-        return not (self.writes or self.acks or said)
+        """Has nothing come yet?"""
+        return not (self.writes or self.acks or self.collect or self.gone_bodies)
+
+    def entries(self, parts: list[bytes]) -> None:
+        """Writes before acknowledgements."""
+        self.closed()
+        journal = self.journal
+        for write in self.writes:
+            if not write.cancelled:
+                run = run_of(write)
+                encode_run(parts, run)
+                journal.mark(run.queue, run.first + run.count)
+        for queue, ranges in self.acks.items():
+            encode_ack(parts, queue.id, ranges)
+            encode_deliver(parts, queue.id, self.delivered[queue])
+            journal.mark(queue.id, 0)
+            self.checkpoints.touch(queue)
+
+    def before(self) -> MessageWrites | None:
+        """Large bodies."""
+        self.bodies_job = self.bodies.take_job()
+        return self.bodies_job
+
+    def appended(self) -> None:
+        """Tell the queues, in order of writing."""
+        if self.bodies_job is not None:
+            self.bodies.finished(self.bodies_job)
+        by_queue: dict[StoreClient, list[Receipt]] = {}
+        for write in self.writes:
+            self.checkpoints.touch(write.queue)
+            if write.receipt is not None and not write.cancelled:
+                by_queue.setdefault(write.queue, []).append(write.receipt)
+        for queue, receipts in by_queue.items():
+            queue.post(Written(receipts))
+        self.bodies.remove(self.gone_bodies)
+        for removed in self.collect:
+            removed.queue.post(Collect(removed.empty))
+
+
+def run_of(write: StoreWrite) -> Run:
+    """A write as an entry of the journal."""
+    batch = write.batch
+    contents = batch.contents
+    count = len(contents)
+    sizes = [len(contents[0])] * count if batch.even else list(map(len, contents))
+    return Run(
+        queue=write.queue.id,
+        first=write.position,
+        step=1,
+        count=count,
+        address=batch.address,
+        number=batch.number,
+        even=batch.even,
+        persistent=True,
+        contents=None if batch.first_id else contents,
+        sizes=sizes,
+        first_id=batch.first_id,
+        expiry=write.expiry,
+    )

@@ -1,0 +1,175 @@
+"""Group commit: one journal and one sync for everything that a node makes durable.
+
+Whoever wants something in the journal hands in an `Append`. What is handed in while a group is on
+its way to the disk is the next group: one record of the journal, written and synced by one job.
+An append hears of it after the sync that covers it. A group that nobody waits for is written after
+GROUP_WAIT_MS, or as soon as it is large.
+
+When the disk is full a group is tried again until there is space. After any other failure of the
+storage nothing is appended any more, and whoever hands something in is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.store.journal_seals import JournalSeals
+from sluicemq.kernel.disk import SYNC_LANE
+from sluicemq.limits import GROUP_WAIT_MS, UNHURRIED_GROUP_BYTES
+from sluicemq.storage.journal import GroupWrite
+
+if TYPE_CHECKING:
+    from sluicemq.chain.store.port import StorePort
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.disk import DiskJob
+    from sluicemq.storage.journal import Journal
+
+
+class Append:
+    """Entries that somebody wants in the journal. They are all in the same group.
+
+    Its methods are called in turns of the message store, so they do no more than post. `urgent`
+    says whether somebody waits for it: if nobody does, its group may be written later.
+    """
+
+    __slots__ = ("urgent",)
+
+    is_declaration = False
+    """Declarations come first in their group, for what is said of messages needs their queues."""
+
+    def __init__(self, urgent: bool) -> None:
+        self.urgent = urgent
+
+    def entries(self, parts: list[bytes]) -> None:
+        """Add the encoded entries to `parts`. This is asked once, when the group is closed, so that
+        what has become superfluous by then can be left out."""
+
+    def before(self) -> DiskJob | None:
+        """What the same job has to write before the group, such as bodies that its entries refer
+        to; None if there is nothing. This is asked once, after `entries`."""
+        return None
+
+    def appended(self) -> None:
+        """Tell whoever waits that it is durable."""
+
+    def refused(self, reason: str) -> None:
+        """Tell whoever has to know that it never will be, for the storage has failed."""
+
+
+class WhenDurable(Append):
+    """A question: `asker` gets it back when everything that the message store got before it is
+    durable. If the storage fails first, no answer comes."""
+
+    __slots__ = ("asker",)
+
+    def __init__(self, asker: Actor) -> None:
+        super().__init__(urgent=True)
+        self.asker = asker
+
+    def appended(self) -> None:
+        self.asker.post(self)
+
+
+class CommitDue:
+    """A timer's message: the group that nobody waits for has waited long enough."""
+
+    __slots__ = ()
+
+
+class GroupCommit:
+    """The group commit of one node. It is a part of the message store and not an actor, so that
+    declarations and messages go through one inbox and stay in order."""
+
+    def __init__(self, store: StorePort, journal: Journal) -> None:
+        self.store = store
+        self.journal = journal
+        self.seals = JournalSeals(store)
+        self.gathered: list[Append] = []
+        """The next group."""
+        self.gathered_bytes = 0
+        """What is known of its size."""
+        self.urgent = False
+        """Somebody waits for the next group."""
+        self.committing: list[Append] = []
+        """The group that `job` makes durable."""
+        self.job: GroupWrite | None = None
+        self.timer_runs = False
+        self.groups = 0
+        """Groups that were handed to the disk."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is on its way to the journal, nor waits for it."""
+        return self.job is None and not self.gathered
+
+    def add(self, append: Append) -> None:
+        """Have it in the next group."""
+        if self.store.sealed:
+            append.refused(self.store.sealed)
+        else:
+            self.gathered.append(append)
+            self.urgent |= append.urgent
+
+    def ask(self, question: WhenDurable) -> None:
+        """Answer with the last group that is gathered or under way; at once, if there is none."""
+        if self.gathered:
+            self.add(question)
+        elif self.job is not None:
+            self.committing.append(question)
+        else:
+            question.appended()
+
+    def due(self) -> None:
+        """The timer's word."""
+        self.timer_runs = False
+        self.urgent = bool(self.gathered)
+
+    def commit(self) -> None:
+        """Close the next group and hand it to the disk, unless one is on its way or this one had
+        better wait for more."""
+        if self.job is not None or not self.gathered:
+            return
+        if not self.urgent and self.gathered_bytes < UNHURRIED_GROUP_BYTES:
+            if not self.timer_runs:
+                self.timer_runs = True
+                clock = self.store.services.world.clock
+                clock.call_after(GROUP_WAIT_MS, self.store, CommitDue())
+            return
+        self.committing = group = in_order(self.gathered)
+        self.gathered = []
+        self.gathered_bytes = 0
+        self.urgent = False
+        parts: list[bytes] = []
+        for append in group:
+            append.entries(parts)
+        before = [job for job in [append.before() for append in group] if job is not None]
+        if not parts and not before:
+            self.written()
+            return
+        self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
+        self.job.before = before
+        self.groups += 1
+        self.store.services.world.disk.submit(self.job, self.store, SYNC_LANE)
+
+    def written(self) -> None:
+        """The group is durable."""
+        group, self.committing = self.committing, []
+        self.job = None
+        for append in group:
+            append.appended()
+        self.store.group_written()
+
+    def refuse(self, *, also_committing: bool) -> None:
+        """The storage has failed: tell those of the next group, and those of the one under way if
+        it was that which failed."""
+        group, self.gathered = self.gathered, []
+        if also_committing:
+            group = self.committing + group
+            self.committing = []
+        for append in group:
+            append.refused(self.store.sealed)
+
+
+def in_order(gathered: list[Append]) -> list[Append]:
+    """Declarations first; otherwise as they came."""
+    return sorted(gathered, key=lambda append: not append.is_declaration)
