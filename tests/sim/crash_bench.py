@@ -34,7 +34,8 @@ from sluicemq.sim.net import SimNet
 from sluicemq.sim.peer import FRAME_MAX, Peer, Role
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
-from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimLog, SimMemory
+from sluicemq.sim.units import MS
+from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
 
 MEMORY_LIMIT: Final = 48 * KIB
 """Half of it is paged out above; the script stays below the rest."""

@@ -45,9 +45,10 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
+from sluicemq.queues.head import Head
 from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
-from sluicemq.queues.machine import Depth, QueueMachine
+from sluicemq.queues.machine import Depth
 from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.pieces import (
     CONSUMER_WORK,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexRead, QueueIndex
 
 
-class ClassicQueue(QueueMachine):
+class ClassicQueue(Head):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
 
     def __init__(
@@ -297,38 +298,6 @@ class ClassicQueue(QueueMachine):
                     returned,
                 )
             )
-
-    def open_lot(self, lot: Lot, size: int) -> int:
-        """Remember a delivery; returns its number."""
-        number = self.next_lot
-        self.next_lot += 1
-        self.keep_lot(number, lot)
-        depth = self.depth
-        depth.unacked += lot.left
-        depth.unacked_bytes += size
-        depth.ram_unacked += lot.left
-        if lot.chunk.id_base is not None:
-            self.ram_acks += lot.left
-        self.rates.ack_in += lot.left
-        return number
-
-    def keep_lot(self, number: int, lot: Lot) -> None:
-        """It is out."""
-        self.lots[number] = lot
-        same = self.lots_of.get(lot.channel)
-        if same is None:
-            self.lots_of[lot.channel] = {number: lot}
-        else:
-            same[number] = lot
-
-    def forget_lot(self, number: int) -> Lot:
-        """Nothing of it is out any more."""
-        lot = self.lots.pop(number)
-        same = self.lots_of[lot.channel]
-        del same[number]
-        if not same:
-            del self.lots_of[lot.channel]
-        return lot
 
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]

@@ -28,9 +28,9 @@ from sluicemq.queues.settings import DROP_HEAD, NO_SETTINGS, REJECT_PUBLISH_DLX,
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
     from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.classic import ClassicQueue
     from sluicemq.queues.commands import Publish
     from sluicemq.queues.effects import Effect
+    from sluicemq.queues.head import Head
 
 EXPIRED: Final = "expired"
 REJECTED: Final = "rejected"
@@ -69,7 +69,7 @@ class Limits:
         "settings",
     )
 
-    def __init__(self, queue: ClassicQueue) -> None:
+    def __init__(self, queue: Head) -> None:
         self._queue = ref(queue)
         self.settings = NO_SETTINGS
         self.now_ms = 0
@@ -100,7 +100,7 @@ class Limits:
         """When the first of what has come since the last Tick expires; 0: nothing that does."""
 
     @property
-    def queue(self) -> ClassicQueue:
+    def queue(self) -> Head:
         """Whose limits they are. It must not be held from here: a queue that is gone goes at
         once."""
         queue = self._queue()

@@ -18,12 +18,11 @@ from sluicemq.manage.tables import DEFAULTS
 from sluicemq.manage.task import Answer, Task, start
 from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.sim.history import DYING, LASTING, VOLATILE, promise
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
-    from sluicemq.sim.peer import Peer
-    from sluicemq.sim.workload import Workload
+    from sluicemq.sim.peer import Peer, Stage
 
 AT_ONCE_MAX: Final = 3
 """So many commands are under way at a time."""
@@ -68,7 +67,7 @@ Value = dict[str, Any] | None
 class Steward:
     """Gives the commands of one run."""
 
-    def __init__(self, work: Workload) -> None:
+    def __init__(self, work: Stage) -> None:
         self.work = work
         self.random = Random(f"commands {work.swarm.seed}")
         self.begun = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
@@ -18,11 +18,8 @@ from sluicemq.sim.history import (
     promise,
 )
 from sluicemq.sim.messages import id_of_body, sent_on_by
-from sluicemq.sim.peer import Role
-from sluicemq.sim.world import MS
-
-if TYPE_CHECKING:
-    from sluicemq.sim.workload import Workload
+from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.units import MS
 
 STYLES: Final = ("single", "multiple", "out of order", "mixed", "late")
 TIMES_MAX: Final = 4
@@ -35,7 +32,7 @@ NOT_COUNTED: Final = -1
 class Taker(Role):
     """What consumers and getters have in common: tags, what is held, and settling it."""
 
-    def __init__(self, work: Workload, name: str) -> None:
+    def __init__(self, work: Stage, name: str) -> None:
         self.work = work
         self.holder = Holder(name)
         self.held: dict[int, Delivery] = {}
@@ -161,7 +158,7 @@ class Taker(Role):
 class Consumer(Taker):
     """One channel that consumes, from one queue, with one or two consumers."""
 
-    def __init__(self, work: Workload, name: str, queue: str, no_ack: bool, drains: bool) -> None:
+    def __init__(self, work: Stage, name: str, queue: str, no_ack: bool, drains: bool) -> None:
         super().__init__(work, name)
         dice = work.dice
         swarm = work.swarm
@@ -304,7 +301,7 @@ class Consumer(Taker):
 class Getter(Taker):
     """A client that polls with basic.get, one at a time."""
 
-    def __init__(self, work: Workload, name: str, queue: str, no_ack: bool) -> None:
+    def __init__(self, work: Stage, name: str, queue: str, no_ack: bool) -> None:
         super().__init__(work, name)
         self.no_ack = no_ack
         self.by = Consumption(self.holder, queue, NOT_COUNTED)

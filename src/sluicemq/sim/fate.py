@@ -14,7 +14,7 @@ from sluicemq.sim.consumer import Consumer
 from sluicemq.sim.history import KILL, POWER, STOP
 from sluicemq.sim.mistakes import Mistakes
 from sluicemq.sim.publisher import Publisher
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.sim.disk import SimDisk

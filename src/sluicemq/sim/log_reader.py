@@ -8,12 +8,11 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.history import promise
 from sluicemq.sim.messages import id_of_body, offset_of
-from sluicemq.sim.peer import Role
-from sluicemq.sim.world import MS
+from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.amqp.types import FieldValue
-    from sluicemq.sim.workload import Workload
 
 UNKNOWN: Final = -1
 
@@ -21,7 +20,7 @@ UNKNOWN: Final = -1
 class LogReader(Role):
     """One channel that reads. `drains`: from the beginning to the end, which the run waits for."""
 
-    def __init__(self, work: Workload, name: str, queue: str, drains: bool) -> None:
+    def __init__(self, work: Stage, name: str, queue: str, drains: bool) -> None:
         self.work = work
         self.name = name
         self.queue = queue

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from sluicemq.chain.connection.peer import Peer as Address
 from sluicemq.kernel.world import Closed, Net, Received, Writable
 from sluicemq.sim.history import promise
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.chain.connection.reader import Reader

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.sim.consumer import Taker
 from sluicemq.sim.history import ENDED_WELL, LISTENING, Consumption, promise
-from sluicemq.sim.peer import Role
-from sluicemq.sim.world import MS
-
-if TYPE_CHECKING:
-    from sluicemq.sim.workload import Workload
+from sluicemq.sim.peer import Role, Stage
+from sluicemq.sim.units import MS
 
 NEWS: Final = "news"
 """The fanout exchange that listeners bind their queues to."""
@@ -64,7 +61,7 @@ class Installer(Role):
 class Operator(Role):
     """Purges, deletes and declares one volatile queue, over and over."""
 
-    def __init__(self, work: Workload, queue: str) -> None:
+    def __init__(self, work: Stage, queue: str) -> None:
         self.work = work
         self.queue = queue
         self.unanswered = 0
@@ -119,7 +116,7 @@ class Operator(Role):
 class Listener(Taker):
     """Makes a queue of its own, listens to the news for a while, and goes."""
 
-    def __init__(self, work: Workload, name: str) -> None:
+    def __init__(self, work: Stage, name: str) -> None:
         super().__init__(work, name)
         dice = work.dice
         self.exclusive = dice.randrange(2) == 0

@@ -13,11 +13,16 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
 from sluicemq.sim.history import BROKEN, ENDED_WELL, promise
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.sim.net import Socket
-    from sluicemq.sim.workload import Workload
+    from random import Random
+
+    from sluicemq.sim.history import History
+    from sluicemq.sim.net import SimNet, Socket
+    from sluicemq.sim.plans import Target
+    from sluicemq.sim.swarm import Swarm
+    from sluicemq.sim.timeline import Timeline
 
 HEAD: Final = struct.Struct(">BHI")
 HEARTBEAT: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
@@ -98,10 +103,41 @@ class Role:
         self.send(m.ChannelClose(reply_code=200))
 
 
+class Stage:
+    """A run, as its clients see it: what there is, what is written down of them, what is going on.
+    `targets` is what publishers choose from; `left_behind` are the names of auto-delete queues that
+    may be there at the end."""
+
+    swarm: Swarm
+    timeline: Timeline
+    net: SimNet
+    dice: Random
+    book: History
+    targets: tuple[Target, ...]
+    left_behind: dict[str, None]
+    peers: list[Peer]
+    up: bool
+    healing: bool
+    stopping: bool
+    storage_may_fail: bool
+
+    def declaration(self, queue: str) -> Method:
+        """The method that declares this queue of the plan."""
+        raise NotImplementedError
+
+    def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
+        """A channel has come to its end, and its connection has not."""
+        raise NotImplementedError
+
+    def gone(self, peer: Peer) -> None:
+        """A connection has ended, whoever has ended it."""
+        raise NotImplementedError
+
+
 class Peer:
     """One connection, from protocol header to end."""
 
-    def __init__(self, work: Workload, name: str, roles: Sequence[Role]) -> None:
+    def __init__(self, work: Stage, name: str, roles: Sequence[Role]) -> None:
         self.work = work
         self.name = name
         self.roles = dict(enumerate(roles, 1))

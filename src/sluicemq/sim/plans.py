@@ -1,4 +1,4 @@
-"""What queues there are in a run, as the swarm throws them."""
+"""What queues there are in a run, as the swarm throws them, and where its clients publish."""
 
 from __future__ import annotations
 
@@ -61,3 +61,14 @@ class QueuePlan:
             if key is not None:
                 given["x-dead-letter-routing-key"] = key
         return given
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a publish goes: the queues that are bound there."""
+
+    exchange: str
+    key: str
+    queues: tuple[str, ...]
+    spread: bool = False
+    delays: bool = False

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
@@ -21,26 +20,12 @@ from sluicemq.sim.messages import (
     priority_of,
     urgent,
 )
-from sluicemq.sim.peer import FRAME_MAX, Role
-from sluicemq.sim.world import MS
-
-if TYPE_CHECKING:
-    from sluicemq.sim.workload import Workload
+from sluicemq.sim.peer import FRAME_MAX, Role, Stage
+from sluicemq.sim.units import MS
 
 QUESTION_ONE_IN: Final = 30
 CARELESS_ONE_IN: Final = 8
 """So many publishers close without waiting for their confirms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a publish goes: the queues that are bound there."""
-
-    exchange: str
-    key: str
-    queues: tuple[str, ...]
-    spread: bool = False
-    delays: bool = False
 
 
 class Publisher(Role):
@@ -48,7 +33,7 @@ class Publisher(Role):
 
     refusal_breaks = True
 
-    def __init__(self, work: Workload, name: str, total: int) -> None:
+    def __init__(self, work: Stage, name: str, total: int) -> None:
         self.work = work
         dice = work.dice
         swarm = work.swarm

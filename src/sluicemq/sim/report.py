@@ -16,15 +16,41 @@ from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.sim.run import Simulation
+    from sluicemq.node import Node
+    from sluicemq.sim.checkers import Checkers, Totals
+    from sluicemq.sim.disk import SimDisk
+    from sluicemq.sim.fate import Fate
+    from sluicemq.sim.net import SimNet
+    from sluicemq.sim.swarm import Swarm
+    from sluicemq.sim.timeline import Timeline
+    from sluicemq.sim.workload import Workload
+    from sluicemq.sim.world import Cpu
 
 HEADING: Final = (
     f"{'event':>7} {'virtual ms':>11}  {'who':14} {'what':16}"
     f" {'reader':>7} {'channel':>9} {'queue':>14} {'store':>9} {'writer':>9} alarm"
 )
+
+
+class Run:
+    """A run, as it is reported: who takes part in it, and how far it has come. `steps` is how many
+    events its first phase has at most."""
+
+    swarm: Swarm
+    steps: int
+    phase: str
+    node: Node
+    timeline: Timeline
+    net: SimNet
+    disk: SimDisk
+    cpu: Cpu
+    work: Workload
+    fate: Fate
+    checkers: Checkers
+    totals: Totals
 
 
 class ShortLog:
@@ -34,20 +60,20 @@ class ShortLog:
         self.printing = kept == 0
         self.lines: deque[str] = deque(maxlen=kept)
 
-    def write(self, simulation: Simulation) -> None:
+    def write(self, run: Run) -> None:
         """After an event."""
-        line = line_of(simulation)
+        line = line_of(run)
         if self.printing:
             print(line)
         else:
             self.lines.append(line)
 
 
-def line_of(simulation: Simulation) -> str:
+def line_of(run: Run) -> str:
     """The chain as it is now."""
-    timeline = simulation.timeline
+    timeline = run.timeline
     at_ns, who, what = timeline.last
-    broker = simulation.node.broker
+    broker = run.node.broker
     readers = list(broker.connections.values())
     channels = [channel for reader in readers for channel in reader.channels.values()]
     queues = list(broker.all_queues())
@@ -79,19 +105,19 @@ def line_of(simulation: Simulation) -> str:
 class Report:
     """Figures of a run that is over. Plain data: it travels between processes."""
 
-    def __init__(self, simulation: Simulation, failure: str, trace: str) -> None:
-        swarm = simulation.swarm
+    def __init__(self, run: Run, failure: str, trace: str) -> None:
+        swarm = run.swarm
         self.seed = swarm.seed
         self.profile = swarm.profile
-        self.steps = simulation.steps
+        self.steps = run.steps
         self.failure = failure
         self.trace = trace
-        self.phase = simulation.phase
-        self.digest = simulation.timeline.digest()
-        self.events = simulation.timeline.happened
-        self.virtual_s = simulation.timeline.now_ns / 1e9
+        self.phase = run.phase
+        self.digest = run.timeline.digest()
+        self.events = run.timeline.happened
+        self.virtual_s = run.timeline.now_ns / 1e9
         self.parameters = swarm.lines()
-        self.figures = figures_of(simulation)
+        self.figures = figures_of(run)
 
     def lines(self) -> list[str]:
         """For people."""
@@ -108,21 +134,21 @@ class Report:
         ]
 
 
-def figures_of(simulation: Simulation) -> dict[str, int]:
+def figures_of(run: Run) -> dict[str, int]:
     """What happened, in numbers: above all, that flow control had to do something."""
-    book = simulation.work.book
-    checkers = simulation.checkers
-    totals = simulation.totals
+    book = run.work.book
+    checkers = run.checkers
+    totals = run.totals
     totals.add(*checkers.gate_figures())
     shut, blocked_ns = totals.shut, totals.blocked_ns
-    faults = simulation.fate.faults
-    mistakes = simulation.fate.mistakes.happened
+    faults = run.fate.faults
+    mistakes = run.fate.mistakes.happened
     return {
-        "events": simulation.timeline.happened,
-        "runs of the node": simulation.cpu.runs,
+        "events": run.timeline.happened,
+        "runs of the node": run.cpu.runs,
         "checks": totals.checks,
         "quiet moments": totals.quiet,
-        "connections": simulation.net.opened,
+        "connections": run.net.opened,
         "published": book.published,
         "confirmed": book.confirmed,
         "returned": book.returned,
@@ -131,11 +157,11 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "settled": book.settled,
         "buried": book.buried,
         "read": sum(len(log.entries) for log in book.logs.values()),
-        "commands": simulation.work.steward.answered,
-        "syncs": simulation.disk.syncs,
-        "reader paused": simulation.net.pauses,
-        "pulls": simulation.net.pulls,
-        "writer refused": simulation.net.refusals,
+        "commands": run.work.steward.answered,
+        "syncs": run.disk.syncs,
+        "reader paused": run.net.pauses,
+        "pulls": run.net.pulls,
+        "writer refused": run.net.refusals,
         "gate reader>channel": shut[READER],
         "gate channel>queue": shut[CHANNEL],
         "gate queue>store": shut[STORE],
@@ -146,7 +172,7 @@ def figures_of(simulation: Simulation) -> dict[str, int]:
         "blocked ms queue": blocked_ns[STORE] // MS,
         "blocked ms store": blocked_ns[FULL] // MS,
         "alarms": totals.alarms,
-        "clients told blocked": simulation.work.blocked_count(),
+        "clients told blocked": run.work.blocked_count(),
         "most in the chain": totals.chain,
         "most in a queue inbox": totals.queue_inbox,
         "most in store inbox": totals.store_inbox,

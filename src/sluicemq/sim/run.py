@@ -24,11 +24,12 @@ from sluicemq.sim.fate import Fate
 from sluicemq.sim.history import KILL, POWER, STOP, promise
 from sluicemq.sim.mistakes import Mistake
 from sluicemq.sim.net import SimNet
-from sluicemq.sim.report import Report, ShortLog
+from sluicemq.sim.report import Report, Run, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
+from sluicemq.sim.units import MS
 from sluicemq.sim.workload import Workload
-from sluicemq.sim.world import MS, Cpu, SimClock, SimDice, SimLog, SimMemory
+from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -67,7 +68,7 @@ def simulate(
     return Simulation(swarm_of(seed, profile, plain), steps, log).run()
 
 
-class Simulation:
+class Simulation(Run):
     """One seed."""
 
     def __init__(self, swarm: Swarm, steps: int = STEPS, log: ShortLog | None = None) -> None:

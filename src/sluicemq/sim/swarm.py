@@ -23,7 +23,7 @@ from sluicemq.config import (
 from sluicemq.sim.features import NO_FEATURES, Features, features_of
 from sluicemq.sim.history import LOSSY, VOLATILE, WORK
 from sluicemq.sim.plans import QueuePlan
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 CREDITS: Final = ((1, 1), (2, 1), (4, 2), (4, 4), (8, 3), (16, 4), (50, 20), (200, 50))
 STORE_CREDITS: Final = ((1, 1), (3, 2), (8, 4), (8, 8), (20, 5), (100, 30), (2000, 500))

@@ -23,11 +23,11 @@ from sluicemq.sim.history import DYING, GRAVE, LASTING, LOG, LOSSY, VOLATILE, WO
 from sluicemq.sim.log_reader import LogReader
 from sluicemq.sim.messages import HOLDING, LATER
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
-from sluicemq.sim.peer import Peer, Role
-from sluicemq.sim.plans import QueuePlan
-from sluicemq.sim.publisher import Publisher, Target
+from sluicemq.sim.peer import Peer, Role, Stage
+from sluicemq.sim.plans import QueuePlan, Target
+from sluicemq.sim.publisher import Publisher
 from sluicemq.sim.swarm import Swarm
-from sluicemq.sim.world import MS
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.sim.net import SimNet
@@ -40,7 +40,7 @@ MIXED: Final = "mixed"
 """Publishes and consumes on one connection: under an alarm its acknowledgements wait too."""
 
 
-class Workload:
+class Workload(Stage):
     """All clients of one run."""
 
     def __init__(

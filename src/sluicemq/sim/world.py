@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from sluicemq.kernel.world import Clock, Dice, Log, Memory
+from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from sluicemq.sim.timeline import Timeline
 
 EPOCH_MS = 1_700_000_000_000
-MS = 1_000_000
-"""Nanoseconds in a millisecond."""
 
 
 class SimClock(Clock):
