@@ -65,7 +65,7 @@ def stream(channel: Channel) -> None:
 
 
 def store(channel: Channel) -> None:
-    channel.broker.store.post("what it does not know")
+    channel.vhost.store.post("what it does not know")
 
 
 def stall(_: Channel) -> None:

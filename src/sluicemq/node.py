@@ -71,7 +71,7 @@ class Node:
         self.broker.monitor = self.monitor.look
         self.broker.disk_full = self.monitor.disk_full
         self.broker.disk_written = self.monitor.disk_written
-        self.timeouts = ConsumerTimeouts(self.broker, config.channel.consumer_timeout)
+        self.timeouts = ConsumerTimeouts(self.broker, self.broker, config.channel.consumer_timeout)
         self.started_ms = world.clock.wall_ms()
         self.urls: list[str] = []
         """Where clients reach it; set by its World's owner."""
@@ -149,7 +149,9 @@ class Node:
 
     def accept(self, connection: int, peer: Peer) -> Reader:
         """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
-        return Reader(self.broker, connection, peer)
+        reader = Reader(self.broker, connection, peer)
+        self.broker.connections[connection] = reader
+        return reader
 
     def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
         """Run actors; True when work is left. See `Scheduler.run`."""

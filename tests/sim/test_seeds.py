@@ -21,8 +21,15 @@ from typing import Final
 import pytest
 
 import sluicemq
+from sluicemq.chain.channel.connection_port import ConnectionPort
+from sluicemq.chain.channel.methods import WholeChannel
+from sluicemq.chain.channel.port import ChannelPort
+from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.flow_actor import FlowActor
+from sluicemq.chain.queue.home import NamedQueue
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.republish_messages import RepublisherPort
+from sluicemq.chain.queue.upkeep import KeptQueue
 from sluicemq.chain.store.messages import StoreClient
 from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.writer import WriterClient
@@ -63,7 +70,21 @@ ENGAGED = {
 """What must have happened over all seeds: a simulation in which flow control has nothing to do
 would pass idly."""
 
-BASES: Final = (Actor, FlowActor, Queue, StoreClient, StorePort, WriterClient)
+BASES: Final = (
+    Actor,
+    ChannelPort,
+    ConnectionPort,
+    FlowActor,
+    KeptQueue,
+    NamedQueue,
+    Queue,
+    RepublisherPort,
+    Severable,
+    StoreClient,
+    StorePort,
+    WholeChannel,
+    WriterClient,
+)
 """What actors have in common; nobody is only that."""
 
 SPARED: Final[dict[type[Actor], str]] = {

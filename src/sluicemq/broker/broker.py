@@ -10,13 +10,14 @@ from sluicemq.broker.policy_rounds import Policing, load_policies
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.deadlines import Deadlines
-from sluicemq.chain.services import Services
+from sluicemq.chain.connection.entrance import Entrance
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.model.definitions import STREAM
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 
 if TYPE_CHECKING:
+    from sluicemq.chain.channel.channel import Channel
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.config import Config
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
     from sluicemq.kernel.world import World
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.recovery import Recovery
-    from sluicemq.storage.stream_recovery import StreamRecovery
 
 
-class Broker(Services):
+class Broker(Entrance):
     """What the virtual hosts of one node share, and which there are."""
 
     def __init__(
@@ -50,9 +50,18 @@ class Broker(Services):
         self.policing = Policing(self)
         self.access = Access(self.definitions, self.vhosts, config.auth, world.log)
         self.connections: dict[int, Reader] = {}
-        self.streams_found: dict[int, StreamRecovery] = {}
-        """While it starts."""
         self.recover(recovery)
+
+    def find_channel(self, connection: int, number: int) -> Channel | None:
+        reader = self.connections.get(connection)
+        return None if reader is None else reader.channels.get(number)
+
+    def all_channels(self) -> Iterator[Channel]:
+        for reader in self.connections.values():
+            yield from reader.channels.values()
+
+    def forget_connection(self, connection: int) -> None:
+        self.connections.pop(connection, None)
 
     def all_queues(self) -> Iterator[Queue]:
         """Those of all virtual hosts."""
@@ -76,19 +85,18 @@ class Broker(Services):
         """Make what was there."""
         definitions = self.definitions
         for name in definitions.vhosts:
-            self.vhosts[name] = VirtualHost(self, name)
-        load_policies(self)
+            self.vhosts[name] = VirtualHost(self, self.store, name)
+        load_policies(definitions, self.vhosts, self.world.log)
         for exchange in definitions.exchanges.values():
             self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
         streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
-        self.streams_found = recovery.streams
         for queue_id, definition in definitions.queues.items():
             found = recovery.queues[queue_id]
-            self.vhosts[definition.vhost].recover_queue(queue_id, definition, found)
+            stream = recovery.streams.get(queue_id)
+            self.vhosts[definition.vhost].recover_queue(queue_id, definition, found, stream)
         for binding in definitions.bindings.values():
             self.vhosts[binding.vhost].topology.bind(binding)
-        self.streams_found = {}
         for vhost in self.vhosts.values():
             vhost.complete()
         checkpoints = self.store.checkpoints

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sluicemq.broker import declarations, user_changes
+from sluicemq.broker import user_changes
 from sluicemq.broker.policy_rounds import policies_changed
 from sluicemq.errors import ChannelViolation, ProtocolViolation
 from sluicemq.model.definitions import check_equivalent_queue, validate_queue
@@ -257,15 +257,15 @@ def carry_out(broker: Broker, plan: Plan, expect: Callable[[], Callable[[], None
         broker.vhosts[policy.vhost].policies.put(policy)
         changes.append(broker.definitions.put(policy))
     for name in dict.fromkeys(policy.vhost for policy in plan.policies):
-        policies_changed(broker.vhosts[name], expect())
+        policies_changed(broker.policing, broker.vhosts[name], expect())
     for exchange in plan.exchanges:
-        changes += declarations.declare_exchange(broker.vhosts[exchange.vhost], exchange, False)
+        changes += broker.vhosts[exchange.vhost].declare_exchange(exchange, False)
     for definition in plan.queues:
         queue = broker.vhosts[definition.vhost].declare_queue(definition)
         if definition.durable:
             changes.append(broker.definitions.add_queue(queue.id, definition))
     for binding in plan.bindings:
-        changes += declarations.bind(broker.vhosts[binding.vhost], binding)
+        changes += broker.vhosts[binding.vhost].bind(binding)
     return together(changes) if changes else b""
 
 

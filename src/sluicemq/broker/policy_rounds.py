@@ -16,11 +16,13 @@ from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.queues.commands import PolicyChanged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-    from sluicemq.broker.broker import Broker
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.services import Services
+    from sluicemq.kernel.world import Log
+    from sluicemq.model.durable import DurableDefinitions
 
 
 class Round:
@@ -28,7 +30,7 @@ class Round:
 
     __slots__ = ("done", "queues", "vhost")
 
-    def __init__(self, vhost: VirtualHost, done: Callable[[], None]) -> None:
+    def __init__(self, vhost: Namespace, done: Callable[[], None]) -> None:
         self.vhost = vhost
         self.queues: Iterator[Queue] = iter([*vhost.queues.values()])
         self.done = done
@@ -37,9 +39,9 @@ class Round:
 class Policing(Actor):
     """One per node: works rounds off, a part a turn, with a pause between for the sockets."""
 
-    def __init__(self, broker: Broker) -> None:
-        super().__init__(broker.scheduler)
-        self.broker = broker
+    def __init__(self, services: Services) -> None:
+        super().__init__(services.scheduler)
+        self.services = services
 
     def receive(self, message: object) -> None:
         """The next part of a round."""
@@ -50,11 +52,11 @@ class Policing(Actor):
         for queue in part:
             tell(queue)
         if len(part) == share:
-            self.broker.world.clock.call_after(1, self, message)
+            self.services.world.clock.call_after(1, self, message)
             return
         for policy in vhost.policies.spent():
             text = f"policy '{policy.name}' in vhost '{vhost.name}': its pattern takes too long"
-            self.broker.world.log.write("warning", f"{text} to match; it is not tried any more")
+            self.services.world.log.write("warning", f"{text} to match; it is not tried any more")
         message.done()
 
 
@@ -66,35 +68,41 @@ def tell(queue: Queue) -> None:
         queue.post(PolicyChanged(policy))
 
 
-def load_policies(broker: Broker) -> None:
+def load_policies(
+    definitions: DurableDefinitions, vhosts: Mapping[str, Namespace], log: Log
+) -> None:
     """What was recovered, into the virtual hosts, before their queues are made."""
     for kind in (Policy.KIND, OperatorPolicy.KIND):
-        for policy in broker.definitions.records[kind].values():
-            vhost = broker.vhosts[policy.vhost]
+        for policy in definitions.records[kind].values():
+            vhost = vhosts[policy.vhost]
             try:
                 vhost.policies.put(policy)
             except Refused as refused:  # another version's patterns may be others
                 text = f"policy '{policy.name}' in vhost '{vhost.name}' does not hold: {refused}"
-                broker.world.log.write("error", text)
+                log.write("error", text)
             vhost.topology.policies_changed()
 
 
-def set_policy(vhost: VirtualHost, policy: Policy, done: Callable[[], None]) -> bytes:
+def set_policy(
+    policing: Policing, vhost: Namespace, policy: Policy, done: Callable[[], None]
+) -> bytes:
     """A policy that has been checked, new or changed. `done` is called when all have heard.
     Returns the change for the journal."""
     vhost.policies.put(policy)
-    policies_changed(vhost, done)
-    return vhost.broker.definitions.put(policy)
+    policies_changed(policing, vhost, done)
+    return vhost.services.definitions.put(policy)
 
 
-def clear_policy(vhost: VirtualHost, kind: str, name: str, done: Callable[[], None]) -> bytes:
+def clear_policy(
+    policing: Policing, vhost: Namespace, kind: str, name: str, done: Callable[[], None]
+) -> bytes:
     """A policy that is there. As above."""
     vhost.policies.drop(kind, name)
-    policies_changed(vhost, done)
-    return vhost.broker.definitions.drop(kind, (vhost.name, name))
+    policies_changed(policing, vhost, done)
+    return vhost.services.definitions.drop(kind, (vhost.name, name))
 
 
-def policies_changed(vhost: VirtualHost, done: Callable[[], None]) -> None:
+def policies_changed(policing: Policing, vhost: Namespace, done: Callable[[], None]) -> None:
     """Exchanges hear at once, queues soon."""
     vhost.topology.policies_changed()
-    vhost.broker.policing.post(Round(vhost, done))
+    policing.post(Round(vhost, done))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.broker.vhost import VirtualHost
-from sluicemq.chain.channel.channel import ConnectionFault
+from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.errors import ConnectionViolation
 from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.users import User
@@ -49,25 +49,24 @@ def delete_user(broker: Broker, name: str) -> bytes:
 def put_vhost(broker: Broker, definition: VhostDefinition) -> bytes:
     """A virtual host, new or changed."""
     if definition.name not in broker.vhosts:
-        broker.vhosts[definition.name] = VirtualHost(broker, definition.name)
+        broker.vhosts[definition.name] = VirtualHost(broker, broker.store, definition.name)
     return broker.definitions.put(definition)
 
 
-def empty_vhost(vhost: VirtualHost, listener: Actor) -> None:
+def empty_vhost(broker: Broker, vhost: VirtualHost, listener: Actor) -> None:
     """Nobody may enter any more, and who is in it has to leave; its queues go. `listener` hears
     VhostEmpty when they are gone; then it is time for `delete_vhost`."""
-    readers = [reader for reader in vhost.broker.connections.values() if reader.vhost is vhost]
+    readers = [reader for reader in broker.connections.values() if reader.vhost is vhost]
     close(readers, vhost.farewell)
     vhost.begin_end(listener)
     for queue in vhost.queues.values():
         queue.post(Delete(None, False, False))
 
 
-def delete_vhost(vhost: VirtualHost) -> bytes:
+def delete_vhost(broker: Broker, vhost: VirtualHost) -> bytes:
     """With its exchanges, bindings, permissions and policies; its queues have gone before, in the
     journal too: a crash in between leaves a virtual host with fewer queues."""
     assert not vhost.queues
-    broker = vhost.broker
     del broker.vhosts[vhost.name]
     return drop(broker, VhostDefinition.KIND, vhost.name)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.access.session import Host
-from sluicemq.broker.declarations import exchanges_gone, unbind_some
+from sluicemq.broker.declarations import Declarations
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.crashing import ClassicCrash, Faults
-from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.crashing import ClassicCrash
+from sluicemq.chain.queue.namespace import Queues
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.queue.stream_crashing import StreamCrash
 from sluicemq.chain.republish.delayer import HoldingQueue
@@ -24,7 +23,11 @@ from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import queue_directory
 
 if TYPE_CHECKING:
-    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.queue.faults import Faults
+    from sluicemq.chain.queue.home import NamedQueue
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.services import Services
+    from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition
     from sluicemq.storage.recovered_queue import RecoveredQueue
@@ -40,30 +43,18 @@ class VhostEmpty:
         self.vhost = vhost
 
 
-class Queues(dict[str, Queue]):
-    """By name. The holding queues of exchanges are found too by who asks for one that must be
-    there, which only routing does; nobody else sees them."""
+class VirtualHost(Declarations):
+    """One of the broker's."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.holding: dict[str, HoldingQueue] = {}
-
-    def __missing__(self, name: str) -> Queue:
-        return self.holding[name]
-
-
-class VirtualHost(Host):
-    """One of the broker's. `exclusive` has the exclusive queues by their connection's name."""
-
-    def __init__(self, broker: Broker, name: str) -> None:
-        self.broker = broker
+    def __init__(self, services: Services, store: MessageStore, name: str) -> None:
+        self.services = services
+        self.store = store
         self.name = name
         self.topology = Topology(name)
         self.policies = self.topology.policies
         self.queues = Queues()
-        self.exclusive: dict[str, dict[str, Queue]] = {}
+        self.exclusive = {}
         self.crashes: dict[str, Faults] = {}
-        """Of queues that have had faults, by name."""
         self.connections = 0
         """Open in it."""
         self.listener: Actor | None = None
@@ -79,7 +70,6 @@ class VirtualHost(Host):
         return f"vhost '{self.name}' is deleted"
 
     def check_alive(self) -> None:
-        """320 when it is being deleted: what is declared now would be left behind."""
         if not self.is_open:
             raise ConnectionViolation(320, self.farewell)
 
@@ -96,28 +86,32 @@ class VirtualHost(Host):
             self.listener.post(VhostEmpty(self))
 
     def check_room(self, queue: str) -> None:
-        """406 when there are as many queues as there may be."""
         self.check_alive()
-        limits = self.broker.definitions.vhosts[self.name].limits
+        limits = self.services.definitions.vhosts[self.name].limits
         most = limit_of(limits, MAX_QUEUES)
         if most is not None and len(self.queues) >= most:
             where = f"queue limit in vhost '{self.name}' ({most})"
             raise ChannelViolation(406, f"cannot declare queue '{queue}': {where} is reached")
 
     def republisher(self, source: Actor, name: str) -> Republisher:
-        """A publisher of the broker's own in this virtual host."""
         return Republisher(self, source, name)
 
     def recover_queue(
-        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+        self,
+        queue_id: int,
+        definition: QueueDefinition,
+        found: RecoveredQueue,
+        stream_found: StreamRecovery | None,
     ) -> None:
-        """A durable queue that was there before."""
+        """A durable queue that was there before; `stream_found`: what there is of a stream, None of
+        any other."""
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, found)
             return
         if definition.type == STREAM:
             stream = StreamShell(self, definition, queue_id)
-            stream.recover(self.broker.streams_found[queue_id])
+            assert stream_found is not None
+            stream.recover(stream_found)
             self.add(stream)
             return
         queue = ClassicShell(self, definition, queue_id, found.index)
@@ -127,15 +121,14 @@ class VirtualHost(Host):
         self.add(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
-        """Create a queue that does not exist yet."""
-        broker = self.broker
-        queue_id = broker.queue_id()
+        services = self.services
+        queue_id = services.queue_id()
         queue: Queue
         if definition.type == STREAM:
             queue = StreamShell(self, definition, queue_id)
         else:
             directory = queue_directory(queue_id, definition.durable)
-            index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+            index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
             queue = ClassicShell(self, definition, queue_id, index)
         self.add(queue)
         if definition.owner is not None:
@@ -147,30 +140,27 @@ class VirtualHost(Host):
         self.topology.add_queue(queue.name)
         self.queues[queue.name] = queue
         if queue.definition.durable:
-            self.broker.durable_queues[queue.id] = queue
+            self.store.durable_queues[queue.id] = queue
             if isinstance(queue, ClassicShell):
-                self.broker.store.checkpoints.touch(queue)
+                self.store.checkpoints.touch(queue)
 
-    def unbind_some(self, queue: Queue) -> bool:
-        """Take away BINDINGS_MAX bindings of a deleted queue. True when there are more."""
+    def unbind_some(self, queue: NamedQueue) -> bool:
         if self.queues.get(queue.name) is not queue:
             return False
-        return unbind_some(self, Destination(QUEUE, queue.name))
+        return self.unbind_from(Destination(QUEUE, queue.name))
 
-    def forget_queue(self, queue: Queue) -> None:
-        """The queue has been deleted; its bindings go with it."""
+    def forget_queue(self, queue: NamedQueue) -> None:
         name = queue.name
         if isinstance(queue, HoldingQueue):
             self.forget_holding(queue)
             return
         if self.queues.get(name) is not queue:
             return
-        broker = self.broker
         del self.queues[name]
-        broker.durable_queues.pop(queue.id, None)
-        broker.definitions.delete_queue(queue.id)
-        for change in exchanges_gone(self, self.topology.remove_queue(name)):
-            broker.store.post(StoreDefinition(change, None))
+        self.store.durable_queues.pop(queue.id, None)
+        self.services.definitions.delete_queue(queue.id)
+        for change in self.exchanges_gone(self.topology.remove_queue(name)):
+            self.store.post(StoreDefinition(change, None))
         owner = queue.definition.owner
         if owner is not None:
             owned = self.exclusive.get(owner, {})
@@ -181,35 +171,32 @@ class VirtualHost(Host):
 
     # -- queues that have had a fault
 
-    def crashed(self, queue: ClassicShell, error: Exception) -> None:
-        """Stop it, and have it read back."""
-        ClassicCrash(queue, error).begin()
+    def crashed(self, queue: NamedQueue, error: Exception) -> None:
+        if isinstance(queue, StreamShell):
+            StreamCrash(self, queue, error).begin()
+        else:
+            assert isinstance(queue, ClassicShell)
+            ClassicCrash(self, queue, error).begin()
 
-    def stream_crashed(self, stream: StreamShell, error: Exception) -> None:
-        """The same for a stream."""
-        StreamCrash(stream, error).begin()
-
-    def replace_stream(self, stream: StreamShell, found: StreamRecovery) -> None:
-        """In its place one with what was read back."""
+    def replace_stream(self, stream: Queue, found: StreamRecovery) -> None:
         fresh = StreamShell(self, stream.definition, stream.id)
         fresh.adopt(found)
         self.queues[stream.name] = fresh
         stream.successor = fresh
-        self.broker.durable_queues[stream.id] = fresh
+        self.store.durable_queues[stream.id] = fresh
         self.topology.has_changed()
         files = fresh.stream_files()
         if files is not None:  # a file that the journal has not heard of may be among them
-            self.broker.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
+            self.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
 
-    def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
-        """In its place one with what was read back; None: it has nothing on the disk."""
-        broker, definition = self.broker, queue.definition
-        queue_id = queue.id if found is not None else broker.queue_id()
+    def replace(self, queue: Queue, found: RecoveredQueue | None) -> None:
+        services, definition = self.services, queue.definition
+        queue_id = queue.id if found is not None else services.queue_id()
         if found is not None:
             index = found.index
         else:
             directory = queue_directory(queue_id, definition.durable)
-            index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+            index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
         fresh: ClassicShell
         if isinstance(queue, HoldingQueue):
             fresh = HoldingQueue(self, definition, queue_id, index, queue.exchange)
@@ -224,21 +211,20 @@ class VirtualHost(Host):
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[queue.name] = fresh
         if definition.durable:
-            broker.durable_queues[queue_id] = fresh
-            broker.store.checkpoints.touch(fresh)
+            self.store.durable_queues[queue_id] = fresh
+            self.store.checkpoints.touch(fresh)
         self.topology.has_changed()
 
     # -- exchanges that delay messages
 
     def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
-        """The queue for the messages that an exchange keeps back, made now."""
-        broker = self.broker
+        services = self.services
         definition = QueueDefinition(
             holding_queue(exchange.name), exchange.durable, vhost=self.name
         )
-        queue_id = broker.queue_id()
+        queue_id = services.queue_id()
         directory = queue_directory(queue_id, definition.durable)
-        index = QueueIndex(queue_id, directory, broker.entry_count, broker.file_id)
+        index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
         queue = HoldingQueue(self, definition, queue_id, index, exchange.name)
         self.add_holding(queue)
         return queue
@@ -258,19 +244,18 @@ class VirtualHost(Host):
         """Routing finds it from now on."""
         self.queues.holding[queue.name] = queue
         if queue.definition.durable:
-            self.broker.durable_queues[queue.id] = queue
-            self.broker.store.checkpoints.touch(queue)
+            self.store.durable_queues[queue.id] = queue
+            self.store.checkpoints.touch(queue)
 
     def stop_holding(self, exchange: str) -> None:
-        """The exchange is gone: what it has kept back goes too."""
         queue = self.queues.holding.get(holding_queue(exchange))
         if queue is not None:
             queue.post(Delete(None, False, False))
 
     def forget_holding(self, queue: HoldingQueue) -> None:
         """It has been deleted."""
-        self.broker.durable_queues.pop(queue.id, None)
-        self.broker.definitions.delete_queue(queue.id)
+        self.store.durable_queues.pop(queue.id, None)
+        self.services.definitions.delete_queue(queue.id)
         if self.queues.holding.get(queue.name) is queue:  # not one of a later exchange
             del self.queues.holding[queue.name]
             self.tell_listener()
@@ -281,5 +266,5 @@ class VirtualHost(Host):
             name = holding_queue(exchange.name)
             if exchange.type == DELAYED and name not in self.queues.holding:
                 queue = self.hold_for(exchange)
-                change = self.broker.definitions.add_queue(queue.id, queue.definition)
-                self.broker.store.post(StoreDefinition(change, None))
+                change = self.services.definitions.add_queue(queue.id, queue.definition)
+                self.store.post(StoreDefinition(change, None))

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sluicemq.chain.flow_actor import FlowActor
-    from sluicemq.chain.store.messages import StoreClient
     from sluicemq.config import Config
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.flow.delivery_window import ConnectionWindow
@@ -97,7 +96,6 @@ class Services:
         self.next_queue_id = recovery.next_queue_id
         self.next_message_id = recovery.next_message_id
         self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
-        self.durable_queues: dict[int, StoreClient] = {}
         self.counters = Counters()
         self.accounted_bytes = 0
         self.unseen_bytes = 0

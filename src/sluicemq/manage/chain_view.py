@@ -58,7 +58,7 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
             yield from drawing.add_connection(reader)
         yield LOOK_WORK
     for vhost in [*broker.vhosts.values()]:
-        for queue in joined(queues(vhost), holding_queues(vhost)):
+        for queue in joined(queues(broker, vhost), holding_queues(vhost)):
             yield LOOK_WORK if queue is None else drawing.add_queue(queue)
     drawing.add_stage(STORE, broker.store, STORE, broker.store.flow_state(drawing.now_ns))
     if broker.store.full.is_shut:
@@ -125,7 +125,7 @@ class Drawing:
         if writer.backlog_gate.is_shut:
             self.add_gate(own, f"writer {own}", writer.backlog_gate)
         if reader.throttle.alarm_gate.is_shut:
-            for source in reader.broker.alarms.reasons:
+            for source in reader.entrance.alarms.reasons:
                 self.add_gate(own, alarm_id(source), reader.throttle.alarm_gate)
         yield 2 * STAGE_WORK + inbox_work(reader)
         for number in [*reader.channels]:

@@ -86,7 +86,7 @@ def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) 
 
 def vhost_object(vhost: VirtualHost) -> Object:
     """Its limits are among the parameters, where RabbitMQ looks for them."""
-    definition = vhost.broker.definitions.vhosts[vhost.name]
+    definition = vhost.services.definitions.vhosts[vhost.name]
     metadata: Object = {"description": definition.description, "tags": [*definition.tags]}
     if definition.default_queue_type is not None:
         metadata["default_queue_type"] = definition.default_queue_type

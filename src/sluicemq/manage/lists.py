@@ -76,7 +76,7 @@ def jsonable(value: object) -> Any:
     return value
 
 
-def queues(vhost: VirtualHost) -> Iterator[Queue | None]:
+def queues(_: Broker, vhost: VirtualHost) -> Iterator[Queue | None]:
     """Those of the virtual host."""
     for name in [*vhost.queues]:
         yield vhost.queues.get(name)
@@ -95,23 +95,23 @@ def readers(broker: Broker) -> Iterator[Reader | None]:
         yield found.get(number)
 
 
-def connections(vhost: VirtualHost) -> Iterator[Reader | None]:
+def connections(broker: Broker, _: VirtualHost) -> Iterator[Reader | None]:
     """Whatever virtual host they are in."""
-    return readers(vhost.broker)
+    return readers(broker)
 
 
-def channels(vhost: VirtualHost) -> Iterator[Channel | None]:
+def channels(broker: Broker, _: VirtualHost) -> Iterator[Channel | None]:
     """All open channels of the node."""
-    for reader in connections(vhost):
+    for reader in readers(broker):
         if reader is not None:
             for number in [*reader.channels]:
                 yield reader.channels.get(number)
         yield None
 
 
-def consumers(vhost: VirtualHost) -> Iterator[Consumption | None]:
+def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[Consumption | None]:
     """Those of queues of the virtual host."""
-    for channel in channels(vhost):
+    for channel in channels(broker, vhost):
         if channel is not None and channel.vhost is vhost:
             subscriptions = channel.consuming.subscriptions
             for tag in [*subscriptions]:
@@ -141,7 +141,7 @@ def uncommitted(channel: Channel) -> tuple[int, int]:
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
-def exchanges(vhost: VirtualHost) -> Iterator[Listed | None]:
+def exchanges(_: Broker, vhost: VirtualHost) -> Iterator[Listed | None]:
     """All exchanges, the default one first."""
     yield Listed(vhost, ExchangeDefinition("", durable=True))
     declared = vhost.topology.exchanges
@@ -150,7 +150,7 @@ def exchanges(vhost: VirtualHost) -> Iterator[Listed | None]:
         yield None if exchange is None else Listed(vhost, exchange.definition)
 
 
-def bindings(vhost: VirtualHost) -> Iterator[BindingDefinition | None]:
+def bindings(_: Broker, vhost: VirtualHost) -> Iterator[BindingDefinition | None]:
     """All bindings; every queue is bound to the default exchange by its name."""
     for name in [*vhost.queues]:
         yield BindingDefinition("", name, QUEUE, name) if name in vhost.queues else None
@@ -217,7 +217,7 @@ QUEUE_COLUMNS: Final[dict[str, Callable[[Queue], object]]] = {
     "first_offset": lambda queue: of_stream(queue, lambda log: log.first_offset),
     "committed_offset": lambda queue: of_stream(queue, lambda log: log.durable_end - 1),
     "consumers": lambda queue: queue.machine.depth.consumers,
-    "state": lambda queue: queue.state(queue.broker.world.clock.now_ns()),
+    "state": lambda queue: queue.state(queue.services.world.clock.now_ns()),
     "memory": lambda queue: queue.machine.depth.footprint,
 }
 
@@ -228,7 +228,7 @@ CONNECTION_COLUMNS: Final[dict[str, Callable[[Reader], object]]] = {
     "port": lambda reader: reader.peer.port,
     "peer_host": lambda reader: reader.peer.peer_host,
     "peer_port": lambda reader: reader.peer.peer_port,
-    "state": lambda reader: reader.state(reader.broker.world.clock.now_ns()),
+    "state": lambda reader: reader.state(reader.entrance.world.clock.now_ns()),
     "channels": lambda reader: len(reader.channels),
     "protocol": lambda _: "AMQP 0-9-1",
     "auth_mechanism": lambda reader: reader.handshake.mechanism,
@@ -267,7 +267,7 @@ CHANNEL_COLUMNS: Final[dict[str, Callable[[Channel], object]]] = {
     "acks_uncommitted": lambda channel: uncommitted(channel)[1],
     "prefetch_count": lambda channel: channel.consuming.prefetch_count,
     "global_prefetch_count": lambda channel: channel.consuming.limiter.limit,
-    "state": lambda channel: channel.state(channel.broker.world.clock.now_ns()),
+    "state": lambda channel: channel.state(channel.services.world.clock.now_ns()),
 }
 
 CONSUMER_COLUMNS: Final[dict[str, Callable[[Consumption], object]]] = {
@@ -303,7 +303,7 @@ BINDING_COLUMNS: Final[dict[str, Callable[[BindingDefinition], object]]] = {
 
 Columns = Mapping[str, Callable[[Any], object]]
 
-LISTS: Final[dict[str, tuple[Callable[[VirtualHost], Iterator[Any]], Columns]]] = {
+LISTS: Final[dict[str, tuple[Callable[[Broker, VirtualHost], Iterator[Any]], Columns]]] = {
     "list_queues": (queues, QUEUE_COLUMNS),
     "list_connections": (connections, CONNECTION_COLUMNS),
     "list_channels": (channels, CHANNEL_COLUMNS),

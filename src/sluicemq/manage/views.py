@@ -85,7 +85,7 @@ def list_rows(
         if column not in columns:
             raise Refused(f"{command} has no column {column}; it has: {' '.join(columns)}")
     chosen = [(column, columns[column]) for column in wanted]
-    return filling(items(vhost), chosen, found)
+    return filling(items(node.broker, vhost), chosen, found)
 
 
 def filling(
@@ -163,7 +163,7 @@ class Totals:
             self.channels += 0 if reader is None else len(reader.channels)
             yield LOOK_WORK
         for vhost in [*broker.vhosts.values()]:
-            for queue in queues(vhost):
+            for queue in queues(broker, vhost):
                 if queue is not None:
                     depth = queue.machine.depth
                     self.consumers += depth.consumers

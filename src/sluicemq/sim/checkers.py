@@ -139,6 +139,7 @@ def held_by_codec(amqp: AmqpConnection) -> int:
 def on_its_way(delayer: Delayer) -> int:
     """The cost of what is due and not safe elsewhere yet, outside of the delayer's inbox."""
     republisher = delayer.republisher
+    assert isinstance(republisher, Republisher)
     there = [each for each in republisher.inbox if isinstance(each, Republish)]
     there += [*republisher.waiting, *(each.republish for each in republisher.sent.values())]
     there += [each.republish for each in republisher.refused]
@@ -251,16 +252,17 @@ class Checkers:
         self.watch(queue)
         return queue
 
-    def replace(self, queue: ClassicShell, found: RecoveredQueue | None) -> None:
+    def replace(self, queue: Queue, found: RecoveredQueue | None) -> None:
         """What takes the place of a queue that has had a fault gets a model, too."""
         self._replace(queue, found)
         self.book.read_back(queue.name)
         assert isinstance(queue.successor, ClassicShell)
         self.watch(queue.successor)
 
-    def replace_stream(self, stream: StreamShell, found: StreamRecovery) -> None:
+    def replace_stream(self, stream: Queue, found: StreamRecovery) -> None:
         """The same for a stream."""
         self._replace_stream(stream, found)
+        assert isinstance(stream, StreamShell)
         self.crashed_streams.append(stream)
         self.book.read_back(stream.name)
 
@@ -318,7 +320,7 @@ class Checkers:
         """Those of queues, as far as there are any."""
         found = [queue.upkeep.republisher for queue in self.queues]
         found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
-        return [republisher for republisher in found if republisher is not None]
+        return [republisher for republisher in found if isinstance(republisher, Republisher)]
 
     def waits_for_disk(self) -> bool:
         """Has somebody asked the disk for something, or will again when there is space?"""
@@ -558,7 +560,7 @@ class Checkers:
         for channel in self.channels:
             accounted += channel.accounted
             if channel.publishing.transaction is not None:
-                accounted += channel.publishing.transaction.bytes
+                accounted += channel.publishing.transaction.held_bytes
         for queue, spy in self.queues.items():
             spy.compare_depth()
             if contents:

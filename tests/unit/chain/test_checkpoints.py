@@ -314,7 +314,7 @@ def test_recovery_gives_queues_new_ids() -> None:
     """A queue that is declared after a crash does not get the id of one that is deleted."""
     life = Life()
     life.declare("q", "r")
-    highest = max(life.broker.node.broker.durable_queues)
+    highest = max(life.broker.node.broker.store.durable_queues)
     life.client.call(1, m.QueueDelete(queue="r"))
     after = life.crash()
     queue = after.broker.node.broker.vhosts["/"].declare_queue(QueueDefinition("new", durable=True))

@@ -239,7 +239,7 @@ def test_long_work_ends_with_the_fault() -> None:
             yield queue.scheduler.turn_work
 
     queue.begin(work())
-    queue.crashed(Mistake())
+    queue.vhost.crashed(queue, Mistake())
     before = len(done)
     bench.run()
     assert before < 100

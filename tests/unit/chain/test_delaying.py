@@ -367,7 +367,8 @@ def test_a_deleted_exchange_stays_deleted_after_a_restart() -> None:
     again = Broker(files=broker.world.disk.files)
     again.run()
     assert not again.node.broker.vhosts["/"].queues.holding
-    assert not any("delayed" in queue.name for queue in again.node.broker.durable_queues.values())
+    known = again.node.broker.store.durable_queues
+    assert not any("delayed" in queue.title for queue in known.values())
 
 
 def test_a_deleted_virtual_host_waits_for_them_to_go() -> None:
@@ -378,13 +379,13 @@ def test_a_deleted_virtual_host_waits_for_them_to_go() -> None:
     node = broker.node.broker
     vhost = node.vhosts["/"]
     listener = bystander()
-    empty_vhost(vhost, listener)
+    empty_vhost(node, vhost, listener)
     broker.wait()
     assert [type(message) for message in drain(listener)] == [VhostEmpty]
     assert not vhost.queues.holding
-    assert not node.durable_queues
+    assert not node.store.durable_queues
     assert node.accounted_bytes == 0
-    assert delete_vhost(vhost)
+    assert delete_vhost(node, vhost)
 
 
 def test_no_client_reaches_the_queue_that_keeps_them() -> None:

@@ -193,7 +193,7 @@ def test_channel_remembers_little_of_queues_that_are_deleted() -> None:
         client.call(1, m.QueueDelete(queue=name))
     gc.collect()
     queues = [one for one in gc.get_objects() if isinstance(one, Queue)]
-    assert sum(queue.broker is broker.node.broker for queue in queues) <= 2 * DEAD_MAX
+    assert sum(queue.services is broker.node.broker for queue in queues) <= 2 * DEAD_MAX
 
 
 def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
@@ -217,7 +217,7 @@ def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
     broker.world.clock.timers.clear()
     gc.collect()
     readers = [one for one in gc.get_objects() if isinstance(one, Reader)]
-    assert [reader.connection for reader in readers if reader.broker is broker.node.broker] == [1]
+    assert [reader.connection for reader in readers if reader.entrance is broker.node.broker] == [1]
     assert broker.node.broker.vhosts["/"].queues["q"].machine.depth.ready == 10
 
 

@@ -106,7 +106,7 @@ def test_every_queue_answers(bench: Bench) -> None:
 def test_a_queue_that_has_had_a_fault_is_named_and_is_not_purged(bench: Bench) -> None:
     bench.disk.slow = True
     queue = bench.node.broker.vhosts["/"].queues["orders"]
-    queue.crashed(ValueError())
+    queue.vhost.crashed(queue, ValueError())
     bench.settle()
     assert bench.do("list_unresponsive_queues") == [{"name": "orders"}]
     assert "has crashed and is being restarted" in bench.ask("purge_queue", queue="orders").error

@@ -8,6 +8,7 @@ the client is gathered in `out` and leaves once, at the turn's end.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.connection import (
@@ -17,21 +18,28 @@ from sluicemq.amqp.connection import (
 )
 from sluicemq.amqp.methods import BasicCancel, ChannelClose
 from sluicemq.amqp.properties import BASIC_CLASS
+from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest
 from sluicemq.chain.channel.consuming import Consuming
 from sluicemq.chain.channel.deliveries import Reply
-from sluicemq.chain.channel.methods import ANSWERS, METHOD_WORK, METHODS, Question
+from sluicemq.chain.channel.methods import (
+    ANSWERS,
+    METHOD_WORK,
+    METHODS,
+    Question,
+    WholeChannel,
+)
 from sluicemq.chain.channel.publishing import Publishing
 from sluicemq.chain.channel.reply_to import ReplyConsumer
 from sluicemq.chain.channel.transactions import Transaction, too_early
-from sluicemq.chain.connection.severing import abandon
 from sluicemq.chain.message_kinds import BASIC_PUBLISH
-from sluicemq.chain.queue.queue import QueueGone
+from sluicemq.chain.queue.queue import Queue, QueueGone
 from sluicemq.chain.splitting import split
-from sluicemq.chain.writer import Flushed, Frames, WriterClient
+from sluicemq.chain.writer import Flushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import MESSAGE_WORK
+from sluicemq.kernel.steps import take
 from sluicemq.limits import HELD_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import Down
@@ -41,10 +49,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.amqp.method import Method
-    from sluicemq.broker.broker import Broker
-    from sluicemq.chain.connection.reader import Reader
+    from sluicemq.chain.channel.connection_port import ConnectionPort
+    from sluicemq.chain.channel.port import ChannelDirectory
+    from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
+    from sluicemq.kernel.steps import Step
 
 
 class ChannelDown:
@@ -63,15 +73,6 @@ class TooLarge:
 
     def __init__(self, size: int) -> None:
         self.size = size
-
-
-class ConnectionFault:
-    """To the reader: a method on a channel broke a rule of the connection."""
-
-    __slots__ = ("violation",)
-
-    def __init__(self, violation: ConnectionViolation) -> None:
-        self.violation = violation
 
 
 FORGET_MAX: Final = 1000
@@ -96,22 +97,29 @@ def bytes_of(message: object) -> int:
     return 0
 
 
-class Channel(WriterClient):
+class Channel(WholeChannel):
     """One channel of one connection."""
 
     kind = "channel"
     is_vital = False
 
-    def __init__(self, broker: Broker, reader: Reader, number: int) -> None:
-        super().__init__(broker.scheduler, broker.world.clock, reader.share)
-        self.broker = broker
+    def __init__(
+        self,
+        services: Services,
+        directory: ChannelDirectory,
+        reader: ConnectionPort,
+        number: int,
+    ) -> None:
+        super().__init__(services.scheduler, services.world.clock, reader.share)
+        self.services = services
+        self.directory = directory
         self.reader = reader
         assert reader.vhost is not None, "a channel before connection.open"
         self.vhost = reader.vhost
         self.rights = reader.rights
         self.number = number
         self.name = f"{reader.name} ({number})"
-        self.deliveries = GateKeeper(broker.world.clock)
+        self.deliveries = GateKeeper(services.world.clock)
         self.publishing = Publishing(self)
         self.consuming = Consuming(self)
         self.inflow: Inflow
@@ -227,14 +235,14 @@ class Channel(WriterClient):
     @property
     def is_crowded(self) -> bool:
         """Is so much held that the client must not send more?"""
-        too_many = len(self.held) >= self.broker.held_methods_max
+        too_many = len(self.held) >= self.services.held_methods_max
         return too_many or self.held_bytes >= HELD_BYTES_MAX
 
     def account(self) -> None:
         """What is held counts as memory in use."""
         if self.held_bytes != self.accounted:
             change, self.accounted = self.held_bytes - self.accounted, self.held_bytes
-            self.broker.memory_used(change)
+            self.services.memory_used(change)
 
     def settle(self, message: object) -> None:
         """A run of publishes is taken from the inbox: the reader may send as many again."""
@@ -248,7 +256,7 @@ class Channel(WriterClient):
         elif isinstance(message, Acks):
             self.consuming.ack_run(message.tags, 80)
         elif isinstance(message, TooLarge):
-            limit = self.broker.config.net.max_message_size
+            limit = self.services.config.net.max_message_size
             text = f"message size {message.size} is larger than configured max size {limit}"
             raise ChannelViolation(406, text, *BASIC_PUBLISH)
         else:
@@ -309,7 +317,7 @@ class Channel(WriterClient):
             return
         self.question = None
         try:
-            question.answer(self, answer)
+            question.answer(answer)
         except ChannelViolation as violation:
             violation.class_id = question.class_id
             violation.method_id = question.method_id
@@ -336,8 +344,15 @@ class Channel(WriterClient):
         if not self.is_crowded:
             self.crowded.open()
 
+    @property
+    def replies_at(self) -> str:
+        return "" if self.replies is None else self.replies.at
+
+    @property
+    def has_unacked(self) -> bool:
+        return self.consuming.unacked.count > 0
+
     def reply(self, method: Method) -> None:
-        """To the client, in order."""
         self.out.append(method.frame(self.number))
 
     def cancelled_by_broker(self, message: Cancelled) -> None:
@@ -361,7 +376,7 @@ class Channel(WriterClient):
 
     def fail(self, violation: ChannelViolation) -> None:
         """Close the channel; what the client still sends on it is dropped."""
-        self.broker.world.log.write("error", f"channel {self.name}: closing it: {violation}")
+        self.services.world.log.write("error", f"channel {self.name}: closing it: {violation}")
         self.flush_confirms()
         self.stop()
         self.reply(
@@ -372,7 +387,7 @@ class Channel(WriterClient):
                 failed_method_id=violation.method_id,
             )
         )
-        self.reader.channel_closing(self)
+        self.reader.channel_closing(self.number)
 
     def down(self, message: ChannelDown) -> None:
         """The end, by the client's wish or with the connection."""
@@ -425,11 +440,44 @@ class Channel(WriterClient):
 
     def faulted(self, error: Exception) -> None:
         """The connection is closed; this channel takes no part in that."""
-        abandon(self)
+        self.abandon()
         self.reader.broken()
 
+    def abandon(self) -> None:
+        """After a fault: give back what it holds of the broker. Its connection is closed by who
+        asks for this."""
+        take(self, self.ending())
+
+    def ending(self) -> list[Step]:
+        """The steps that takes. It hears nothing any more, and its queues hear that it is down:
+        what was delivered to it returns to its place, its consumers go."""
+        links = [half for halves in self.publishing.links.values() for half in halves]
+        queues: dict[Actor, None] = dict.fromkeys(
+            [
+                *self.publishing.links,
+                *self.consuming.windows,
+                *self.consuming.got_from,
+                *(span.queue for span in self.consuming.unacked.spans),
+            ]
+        )
+        if isinstance(self.asked, Queue):  # its answer may be a message
+            queues[self.asked] = None
+        return [
+            self.go_deaf,
+            self.account,
+            self.account,
+            self.forget_transaction,
+            self.crowded.open,
+            *(half.detach for half in links),
+            self.publishing.close,
+            self.consuming.close,
+            self.inflow.detach,
+            *(partial(queue.post, Down(self)) for queue in queues),
+            self.release,
+        ]
+
     def go_deaf(self) -> None:
-        """A fault has ended it; see `severing.ending` for what is given back."""
+        """A fault has ended it; see `ending` for what is given back."""
         super().go_deaf()
         self.closing = self.gone = True
         self.question = self.replies = None

@@ -15,7 +15,8 @@ from sluicemq.errors import ChannelViolation
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
-    from sluicemq.broker.broker import Broker
+    from sluicemq.chain.channel.port import ChannelDirectory
+    from sluicemq.chain.services import Services
 
 LOOKS: Final = 4
 """At least so many in one timeout."""
@@ -61,9 +62,10 @@ class Marks:
 class ConsumerTimeouts(Actor):
     """One per node; idle when there is no timeout."""
 
-    def __init__(self, broker: Broker, timeout_ms: int) -> None:
-        super().__init__(broker.scheduler)
-        self.broker = broker
+    def __init__(self, services: Services, directory: ChannelDirectory, timeout_ms: int) -> None:
+        super().__init__(services.scheduler)
+        self.clock = services.world.clock
+        self.directory = directory
         self.timeout_ms = timeout_ms
         self.interval_ms = min(LOOK_MS_MAX, max(LOOK_MS_MIN, timeout_ms // LOOKS))
         if timeout_ms:
@@ -71,15 +73,14 @@ class ConsumerTimeouts(Actor):
 
     def wait(self) -> None:
         """Until the next look."""
-        self.broker.world.clock.call_after(self.interval_ms, self, Look())
+        self.clock.call_after(self.interval_ms, self, Look())
 
     def receive(self, message: object) -> None:
         assert isinstance(message, Look)
-        look = LookAtOldest(self.broker.world.clock.now_ns(), self.timeout_ms)
-        for reader in self.broker.connections.values():
-            for channel in reader.channels.values():
-                if channel.consuming.unacked.count:
-                    channel.post(look)
+        look = LookAtOldest(self.clock.now_ns(), self.timeout_ms)
+        for channel in self.directory.all_channels():
+            if channel.has_unacked:
+                channel.post(look)
         self.wait()
 
 

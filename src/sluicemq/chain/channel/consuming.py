@@ -16,7 +16,8 @@ from sluicemq.queues.commands import ACK, REQUEUE, Settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.port import ChannelPort
+    from sluicemq.chain.channel.transaction_port import TransactionPort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
@@ -50,7 +51,7 @@ class Subscription:
 class Consuming:
     """What one channel receives and owes answers for."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
         self.subscriptions: dict[str, Subscription] = {}
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
@@ -62,6 +63,8 @@ class Consuming:
         self.unacked = Unacked()
         self.settlement: type[Settlement] = Settlement
         """Undoable in a transaction."""
+        self.transaction: TransactionPort | None = None
+        """What keeps acknowledgements until the commit; None: nothing does."""
         self.marks = Marks()
         self.got_from: dict[Queue, None] = {}
         self.got_from_max = REMEMBERED_MIN
@@ -79,7 +82,7 @@ class Consuming:
             channel = self.channel
             keepers = queue.deliveries, channel.deliveries
             window = channel.reader.window
-            halves = channel.broker.delivery_link(queue, keepers, channel.name, window)
+            halves = channel.services.delivery_link(queue, keepers, channel.name, window)
             self.windows[queue] = halves
         return halves
 
@@ -92,7 +95,7 @@ class Consuming:
         if deliver.lot:
             self.unacked.add(first, count, subscription.queue, deliver.lot)
         channel = self.channel
-        channel.broker.counters.delivered += count
+        channel.services.counters.delivered += count
         channel.out.append(subscription.outlet.frames(deliver, first))
         channel.out_cost += deliver.cost
         self.unwritten.append((subscription.inflow, deliver.cost))
@@ -117,7 +120,7 @@ class Consuming:
                     self.got_from_max = 2 * len(self.got_from) + REMEMBERED_MIN
                 self.got_from[queue] = None
         channel = self.channel
-        channel.broker.counters.delivered += 1
+        channel.services.counters.delivered += 1
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
@@ -192,9 +195,8 @@ class Consuming:
     def settle(self, settlement: Settlement, outcome: int) -> None:
         """Now, or when the transaction is committed."""
         if isinstance(settlement, Undoable):
-            transaction = self.channel.publishing.transaction
-            assert transaction is not None
-            transaction.keep_settlement(settlement, outcome)
+            assert self.transaction is not None
+            self.transaction.keep_settlement(settlement, outcome)
         else:
             self.post(settlement, outcome)
 
@@ -203,7 +205,7 @@ class Consuming:
         if outcome != ACK:
             check_settle(settlement.by_queue)
         if outcome != REQUEUE:
-            self.channel.broker.counters.acknowledged += settlement.count
+            self.channel.services.counters.acknowledged += settlement.count
         for queue, parts in settlement.by_queue.items():
             queue.post(Settle(parts, outcome))
 
@@ -217,6 +219,7 @@ class Consuming:
     def release(self) -> None:
         """The channel has had its last turn that matters: nothing here refers to it any more."""
         vars(self).pop("channel", None)
+        self.transaction = None
 
     def close(self) -> list[Actor]:
         """The channel ends; returns the queues that must hear of it."""

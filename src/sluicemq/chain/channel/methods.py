@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.broker import declarations
 from sluicemq.chain.channel.consuming import Subscription
 from sluicemq.chain.channel.deliveries import Outlet
+from sluicemq.chain.channel.port import ChannelPort
 from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
 from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction
@@ -59,7 +59,9 @@ from sluicemq.queues.effects import (
 )
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.consuming import Consuming
+    from sluicemq.chain.channel.publishing import Publishing
+    from sluicemq.chain.channel.transaction_port import TransactionPort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.kernel.actor import Actor
 
@@ -96,7 +98,7 @@ class Question:
         self.command = command
         self.answer_with = answer_with
 
-    def answer(self, channel: Channel, answer: object) -> None:
+    def answer(self, answer: object) -> None:
         """A refusal closes the channel; anything else is what was asked for."""
         if isinstance(answer, Refuse):
             raise ChannelViolation(answer.code, answer.text)
@@ -105,11 +107,25 @@ class Question:
         self.answer_with(answer)
 
 
+class WholeChannel(ChannelPort):
+    """A channel with its halves, as its methods see it. `last_queue` is the name of the queue that
+    was declared last, "" before the first."""
+
+    publishing: Publishing
+    consuming: Consuming
+    replies: ReplyConsumer | None
+    last_queue: str
+
+    def ask(self, question: Question) -> None:
+        """Send the question's command to its queue and wait for the answer."""
+        raise NotImplementedError
+
+
 def when_durable(
-    channel: Channel, method: Any, changes: list[bytes], then: Callable[[], None]
+    channel: WholeChannel, method: Any, changes: list[bytes], then: Callable[[], None]
 ) -> None:
     """Go on when these changes of the definitions are on disk; without a reply, nobody waits."""
-    store = channel.broker.store
+    store = channel.vhost.store
     for change in changes[:-1]:
         store.post(StoreDefinition(change, None))
     if not changes:
@@ -122,7 +138,9 @@ def when_durable(
         channel.ask(Question(method, store, command, lambda _: then()))
 
 
-def reply_when_durable(channel: Channel, method: Any, changes: list[bytes], answer: Method) -> None:
+def reply_when_durable(
+    channel: WholeChannel, method: Any, changes: list[bytes], answer: Method
+) -> None:
     """The answer of a method that has changed definitions, if one is wanted."""
 
     def then() -> None:
@@ -132,13 +150,13 @@ def reply_when_durable(channel: Channel, method: Any, changes: list[bytes], answ
     when_durable(channel, method, changes, then)
 
 
-def token(channel: Channel, prefix: str) -> str:
+def token(channel: WholeChannel, prefix: str) -> str:
     """A name nobody else has."""
-    raw = channel.broker.world.dice.token(TOKEN_BYTES)
+    raw = channel.services.world.dice.token(TOKEN_BYTES)
     return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def meant(channel: Channel, name: str) -> str:
+def meant(channel: WholeChannel, name: str) -> str:
     """The queue of that name; "": the one declared last."""
     name = name or channel.last_queue
     if not name:
@@ -146,7 +164,7 @@ def meant(channel: Channel, name: str) -> str:
     return name
 
 
-def queue_named(channel: Channel, name: str, permission: str = "") -> Queue:
+def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue:
     """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
     vhost = channel.vhost
     name = meant(channel, name)
@@ -159,19 +177,19 @@ def queue_named(channel: Channel, name: str, permission: str = "") -> Queue:
     return queue
 
 
-def channel_flow(channel: Channel, method: m.ChannelFlow) -> None:
+def channel_flow(channel: WholeChannel, method: m.ChannelFlow) -> None:
     """RabbitMQ refuses to stop sending by this method; prefetch is for that."""
     if not method.active:
         raise ConnectionViolation(540, "active=false")
     channel.reply(m.ChannelFlowOk(active=True))
 
 
-def access_request(channel: Channel, _: m.AccessRequest) -> None:
+def access_request(channel: WholeChannel, _: m.AccessRequest) -> None:
     """A left-over of AMQP 0-8 that old clients still send."""
     channel.reply(m.AccessRequestOk(ticket=1))
 
 
-def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
+def exchange_declare(channel: WholeChannel, method: m.ExchangeDeclare) -> None:
     name = plain(method.exchange)
     definition = ExchangeDefinition(
         name,
@@ -186,11 +204,11 @@ def exchange_declare(channel: Channel, method: m.ExchangeDeclare) -> None:
         channel.rights.check_any(EXCHANGE, name)
     else:
         channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
-    changes = declarations.declare_exchange(channel.vhost, definition, method.passive)
+    changes = channel.vhost.declare_exchange(definition, method.passive)
     reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
 
 
-def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
+def exchange_delete(channel: WholeChannel, method: m.ExchangeDelete) -> None:
     name = plain(method.exchange)
     channel.vhost.topology.check_deletion(name)
     channel.rights.check_exchange(CONFIGURE, name)
@@ -199,27 +217,27 @@ def exchange_delete(channel: Channel, method: m.ExchangeDelete) -> None:
         reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
 
     if method.if_unused:
-        deleted(declarations.delete_exchange(channel.vhost, name, True))
+        deleted(channel.vhost.delete_exchange(name, True))
     else:
-        channel.begin(declarations.delete_in_pieces(channel.vhost, name, deleted))
+        channel.begin(channel.vhost.delete_in_pieces(name, deleted))
 
 
-def exchange_bind(channel: Channel, method: m.ExchangeBind) -> None:
+def exchange_bind(channel: WholeChannel, method: m.ExchangeBind) -> None:
     binding = binding_of_exchange(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    changes = declarations.bind(channel.vhost, binding)
+    changes = channel.vhost.bind(binding)
     reply_when_durable(channel, method, changes, m.ExchangeBindOk())
 
 
-def exchange_unbind(channel: Channel, method: m.ExchangeUnbind) -> None:
+def exchange_unbind(channel: WholeChannel, method: m.ExchangeUnbind) -> None:
     binding = binding_of_exchange(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    changes = declarations.unbind(channel.vhost, binding)
+    changes = channel.vhost.unbind(binding)
     reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
 
 
 def binding_of_exchange(
-    method: m.ExchangeBind | m.ExchangeUnbind, channel: Channel
+    method: m.ExchangeBind | m.ExchangeUnbind, channel: WholeChannel
 ) -> BindingDefinition:
     return BindingDefinition(
         plain(method.source),
@@ -231,7 +249,7 @@ def binding_of_exchange(
     )
 
 
-def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
+def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
     vhost = channel.vhost
     name = plain(method.queue)
     if name.startswith(PSEUDO_QUEUE):
@@ -258,7 +276,7 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
             validate_queue(definition, vhost.name)
             queue = vhost.declare_queue(definition)
             if definition.durable:
-                changes = [channel.broker.definitions.add_queue(queue.id, definition)]
+                changes = [channel.services.definitions.add_queue(queue.id, definition)]
             if method.exclusive and not channel.reader.is_open():
                 queue.post(Delete(None, False, False))  # its owner has left meanwhile
     channel.last_queue = queue.name
@@ -277,12 +295,12 @@ def queue_declare(channel: Channel, method: m.QueueDeclare) -> None:
     when_durable(channel, method, changes, inspect)
 
 
-def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition:
+def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
     """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
     vhost = channel.vhost
     vhost.check_alive()
     arguments = method.arguments
-    default_type = channel.broker.definitions.vhosts[vhost.name].default_queue_type
+    default_type = channel.services.definitions.vhosts[vhost.name].default_queue_type
     if default_type is not None and "x-queue-type" not in arguments:
         lasting = method.durable and not (method.exclusive or method.auto_delete)
         arguments = {**arguments, "x-queue-type": default_type if lasting else "classic"}
@@ -297,25 +315,25 @@ def queue_asked_for(channel: Channel, method: m.QueueDeclare) -> QueueDefinition
     )
 
 
-def reply_address_declare(channel: Channel, name: str, nowait: bool) -> None:
+def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
     """Servers ask so whether a client still listens. Nothing is ever declared."""
-    if name != PSEUDO_QUEUE and listener(channel.broker, name) is None:
+    if name != PSEUDO_QUEUE and listener(channel.directory, name) is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
     if not nowait:
         channel.reply(m.QueueDeclareOk(queue=name, message_count=0, consumer_count=1))
 
 
-def queue_bind(channel: Channel, method: m.QueueBind) -> None:
+def queue_bind(channel: WholeChannel, method: m.QueueBind) -> None:
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
     channel.vhost.topology.existing(binding.source)  # RabbitMQ misses it before the queue
     queue_named(channel, binding.destination)
-    changes = declarations.bind(channel.vhost, binding)
+    changes = channel.vhost.bind(binding)
     reply_when_durable(channel, method, changes, m.QueueBindOk())
 
 
-def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
+def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
     """A binding that is not there is fine, as in RabbitMQ since 3.2, whosever the queue is."""
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
@@ -323,11 +341,13 @@ def queue_unbind(channel: Channel, method: m.QueueUnbind) -> None:
         channel.reply(m.QueueUnbindOk())
         return
     queue_named(channel, binding.destination)
-    changes = declarations.unbind(channel.vhost, binding)
+    changes = channel.vhost.unbind(binding)
     reply_when_durable(channel, method, changes, m.QueueUnbindOk())
 
 
-def binding_of_queue(method: m.QueueBind | m.QueueUnbind, channel: Channel) -> BindingDefinition:
+def binding_of_queue(
+    method: m.QueueBind | m.QueueUnbind, channel: WholeChannel
+) -> BindingDefinition:
     """An empty key with the empty queue name means the name of the queue declared last."""
     key = method.routing_key
     if not method.queue and not key:
@@ -338,7 +358,7 @@ def binding_of_queue(method: m.QueueBind | m.QueueUnbind, channel: Channel) -> B
     )
 
 
-def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
+def queue_purge(channel: WholeChannel, method: m.QueuePurge) -> None:
     def purged(answer: Purged) -> None:
         if not method.nowait:
             channel.reply(m.QueuePurgeOk(message_count=answer.count))
@@ -348,7 +368,7 @@ def queue_purge(channel: Channel, method: m.QueuePurge) -> None:
     channel.ask(Question(method, queue, Purge(channel), purged))
 
 
-def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
+def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
     """Deleting a queue that is not there is fine, as in RabbitMQ since 3.2."""
 
     def deleted(answer: Deleted) -> None:
@@ -365,7 +385,7 @@ def queue_delete(channel: Channel, method: m.QueueDelete) -> None:
     channel.ask(Question(method, queue, command, deleted))
 
 
-def basic_qos(channel: Channel, method: m.BasicQos) -> None:
+def basic_qos(channel: WholeChannel, method: m.BasicQos) -> None:
     if method.prefetch_size:
         raise ConnectionViolation(540, f"prefetch_size!=0 ({method.prefetch_size})")
     consuming = channel.consuming
@@ -377,7 +397,7 @@ def basic_qos(channel: Channel, method: m.BasicQos) -> None:
     channel.reply(m.BasicQosOk())
 
 
-def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
+def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
     consuming = channel.consuming
     tag = method.consumer_tag or token(channel, "amq.ctag-")
     if tag in consuming.subscriptions:
@@ -386,7 +406,7 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
         reply_consume(channel, method, tag)
         return
     queue = queue_named(channel, method.queue, READ)
-    check_consume(channel, queue, method)
+    check_consume(queue, method, consuming.prefetch_count, consuming.limiter.limit)
     outflow, inflow = consuming.window(queue)
     consumer = Consumer(
         channel,
@@ -410,13 +430,13 @@ def basic_consume(channel: Channel, method: m.BasicConsume) -> None:
     channel.ask(Question(method, queue, Consume(consumer), consumed))
 
 
-def reply_consume(channel: Channel, method: m.BasicConsume, tag: str) -> None:
+def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:
     """The one consumer of replies a channel may have."""
     if not method.no_ack:
         raise ChannelViolation(406, "reply consumer cannot acknowledge")
     if channel.replies is not None:
         raise ChannelViolation(406, "reply consumer already set")
-    channel.replies = ReplyConsumer(channel, tag)
+    channel.replies = ReplyConsumer(channel, channel.consuming, tag)
     channel.publishing.hear_replies(channel.replies)
     if not method.nowait:
         channel.reply(m.BasicConsumeOk(consumer_tag=tag))
@@ -432,7 +452,7 @@ def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
     return priority
 
 
-def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
+def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
     """Cancelling what is not there is fine."""
     tag = method.consumer_tag
     subscriptions = channel.consuming.subscriptions
@@ -455,7 +475,7 @@ def basic_cancel(channel: Channel, method: m.BasicCancel) -> None:
     channel.ask(Question(method, subscription.queue, command, cancelled))
 
 
-def basic_get(channel: Channel, method: m.BasicGet) -> None:
+def basic_get(channel: WholeChannel, method: m.BasicGet) -> None:
     queue = queue_named(channel, method.queue, READ)
     check_has(queue, "basic.get")
 
@@ -468,33 +488,33 @@ def basic_get(channel: Channel, method: m.BasicGet) -> None:
     channel.ask(Question(method, queue, Get(channel, method.no_ack), got))
 
 
-def basic_ack(channel: Channel, method: m.BasicAck) -> None:
+def basic_ack(channel: WholeChannel, method: m.BasicAck) -> None:
     channel.consuming.acknowledge(method.delivery_tag, method.multiple, ACK, method.method_id)
 
 
-def basic_reject(channel: Channel, method: m.BasicReject) -> None:
+def basic_reject(channel: WholeChannel, method: m.BasicReject) -> None:
     outcome = REQUEUE if method.requeue else REJECT
     channel.consuming.acknowledge(method.delivery_tag, False, outcome, method.method_id)
 
 
-def basic_nack(channel: Channel, method: m.BasicNack) -> None:
+def basic_nack(channel: WholeChannel, method: m.BasicNack) -> None:
     outcome = REQUEUE if method.requeue else REJECT
     channel.consuming.acknowledge(method.delivery_tag, method.multiple, outcome, method.method_id)
 
 
-def basic_recover(channel: Channel, method: m.BasicRecover) -> None:
+def basic_recover(channel: WholeChannel, method: m.BasicRecover) -> None:
     if not method.requeue:
         raise ConnectionViolation(540, "requeue=false")
     channel.consuming.recover(method.method_id, lambda: channel.reply(m.BasicRecoverOk()))
 
 
-def basic_recover_async(channel: Channel, method: m.BasicRecoverAsync) -> None:
+def basic_recover_async(channel: WholeChannel, method: m.BasicRecoverAsync) -> None:
     if not method.requeue:
         raise ConnectionViolation(540, "requeue=false")
     channel.consuming.recover(method.method_id, lambda: None)
 
 
-def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:
+def confirm_select(channel: WholeChannel, method: m.ConfirmSelect) -> None:
     if channel.publishing.transaction is not None:
         raise ChannelViolation(406, "cannot switch from tx to confirm mode")
     channel.publishing.confirming = True
@@ -502,34 +522,35 @@ def confirm_select(channel: Channel, method: m.ConfirmSelect) -> None:
         channel.reply(m.ConfirmSelectOk())
 
 
-def tx_select(channel: Channel, _: m.TxSelect) -> None:
+def tx_select(channel: WholeChannel, _: m.TxSelect) -> None:
     """A second one changes nothing."""
-    publishing = channel.publishing
+    publishing, consuming = channel.publishing, channel.consuming
     if publishing.confirming:
         raise ChannelViolation(406, "cannot switch from confirm to tx mode")
     if publishing.transaction is None:
-        publishing.transaction = Transaction(channel)
-        channel.consuming.settlement = Undoable
+        transaction = Transaction(channel, publishing, consuming)
+        publishing.transaction = consuming.transaction = transaction
+        consuming.settlement = Undoable
     channel.reply(m.TxSelectOk())
 
 
-def tx_commit(channel: Channel, _: m.TxCommit) -> None:
+def tx_commit(channel: WholeChannel, _: m.TxCommit) -> None:
     transaction_of(channel).commit()
 
 
-def tx_rollback(channel: Channel, _: m.TxRollback) -> None:
+def tx_rollback(channel: WholeChannel, _: m.TxRollback) -> None:
     transaction_of(channel).rollback()
     channel.reply(m.TxRollbackOk())
 
 
-def transaction_of(channel: Channel) -> Transaction:
+def transaction_of(channel: WholeChannel) -> TransactionPort:
     transaction = channel.publishing.transaction
     if transaction is None:
         raise ChannelViolation(406, "channel is not transactional")
     return transaction
 
 
-METHODS: Final[dict[type[Method], Callable[[Channel, Any], None]]] = {
+METHODS: Final[dict[type[Method], Callable[[WholeChannel, Any], None]]] = {
     m.ChannelFlow: channel_flow,
     m.AccessRequest: access_request,
     m.ExchangeDeclare: exchange_declare,

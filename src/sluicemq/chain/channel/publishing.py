@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
 
 from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
-from sluicemq.amqp.runs import EXCHANGE_AT
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
-from sluicemq.chain.channel.transactions import Held, Transaction
+from sluicemq.chain.channel.routes import Route
+from sluicemq.chain.channel.transaction_port import Held, TransactionPort
 from sluicemq.chain.message_kinds import BASIC_PUBLISH, Kind, kind_of, undecodable
-from sluicemq.chain.queue.queue import Enqueue
+from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, Enqueue
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
-from sluicemq.model.reply_address import ADDRESS
 from sluicemq.queues.commands import Publish
 from sluicemq.routing.exchange import PIECE
 from sluicemq.routing.message import Message, TakesLong
@@ -38,22 +37,15 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
-    from sluicemq.broker.vhost import VirtualHost
-    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.port import ChannelPort
+    from sluicemq.chain.channel.routes import Target, Targets
+    from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.queues.effects import Rejected
 
-Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
-Targets: TypeAlias = "list[Target]"
 Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
 
-
-TARGETS_MAX: Final = 20
-"""Queues to which a batch is posted in a piece."""
-
-TARGET_WORK: Final = 60
-"""Units of work that one of them costs, with the turn that the queue then needs."""
 
 LARGE_BYTES_PER_UNIT: Final = 8
 """Octets of large properties that are looked at for a unit of work."""
@@ -78,7 +70,7 @@ class Search:
         self.names: tuple[str, ...] = ()
         self.targets: Targets = []
 
-    def pieces(self, vhost: VirtualHost) -> Iterator[int]:
+    def pieces(self, vhost: Namespace) -> Iterator[int]:
         """Find them. Queues that have gone meanwhile are left out."""
         names = yield from vhost.topology.search(self.exchange, self.message)
         there: list[str] = []
@@ -103,33 +95,13 @@ def asked(exchange: str, message: Message) -> Asked:
     return exchange, message.keys, message.raw
 
 
-class Route:
-    """Where the publishes of one raw method frame go. `targets` None: that depends on more.
-    `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
-    the address of a reply consumer, which is no queue."""
-
-    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
-
-    def __init__(
-        self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
-    ) -> None:
-        self.method = method
-        self.address = raw_method[EXCHANGE_AT:-2]
-        self.mandatory = method.mandatory
-        self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
-        self.epoch = epoch
-        self.targets = None if self.replies else targets
-        self.lone: Target | None = None
-        if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
-            self.lone = self.targets[0]
-
-
 class Publishing:
     """Routes, links to queues and confirms of one channel."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
-        self.broker = channel.broker
+        self.services = channel.services
+        self.directory = channel.directory
         self.vhost = channel.vhost
         self.topology = channel.vhost.topology
         self.routes: dict[bytes, Route] = {}
@@ -142,7 +114,7 @@ class Publishing:
         self.user: str | None = ""
         """In whose name messages are published; None: in anybody's."""
         self.confirming = False
-        self.transaction: Transaction | None = None
+        self.transaction: TransactionPort | None = None
         self.replies_at = ""
         self.next_seq = 1
         self.unconfirmed = Unconfirmed()
@@ -193,7 +165,7 @@ class Publishing:
             kind = self.kind(contents[0])
             targets = route.targets
             if targets is not None and kind.is_plain:
-                large = len(contents[0]) >= self.broker.large_from_bytes
+                large = len(contents[0]) >= self.services.large_from_bytes
                 self.send(route, contents, targets, event.size, True, kind, large)
                 return len(contents)
             if event.uniform:
@@ -242,7 +214,7 @@ class Publishing:
             map(self.route_of, event.raw_methods, event.methods, event.contents)
         )
         alone = not kind.is_plain or self.transaction is not None
-        if alone or len(event.contents[0]) >= self.broker.large_from_bytes:
+        if alone or len(event.contents[0]) >= self.services.large_from_bytes:
             by_target: dict[Target | None, list[bytes]] = {None: []}
         else:
             by_target = defaultdict(list)
@@ -268,7 +240,7 @@ class Publishing:
     ) -> None:
         """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
         self.published += count
-        self.broker.counters.published += count
+        self.services.counters.published += count
         first_seq = 0
         if self.confirming:
             first_seq = self.next_seq
@@ -305,7 +277,7 @@ class Publishing:
         if route.replies or kind.copies:
             self.reply(route, kind, contents)
         size = size_of(contents, True)
-        large = len(contents[0]) >= self.broker.large_from_bytes
+        large = len(contents[0]) >= self.services.large_from_bytes
         self.send(route, contents, targets, size, True, kind, large)
         return len(contents)
 
@@ -330,7 +302,7 @@ class Publishing:
         self, route: Route, contents: list[bytes], targets: Targets, kind: Kind
     ) -> None:
         """Contents of different sizes: large ones are kept elsewhere than small ones."""
-        limit = self.broker.large_from_bytes
+        limit = self.services.large_from_bytes
         start = 0
         for large, run in groupby(contents, lambda content: len(content) >= limit):
             end = start + sum(1 for _ in run)
@@ -356,7 +328,7 @@ class Publishing:
             return
         count = len(contents)
         self.published += count
-        self.broker.counters.published += count
+        self.services.counters.published += count
         first_seq = 0
         if self.confirming or transaction is not None:
             first_seq = self.next_seq
@@ -367,7 +339,7 @@ class Publishing:
             self.unconfirmed.expect(first_seq, count, len(targets))
         channel = self.channel
         number = channel.number
-        first_id = self.broker.message_ids(count) if large else 0
+        first_id = self.services.message_ids(count) if large else 0
         batch = Batch(
             route.address,
             contents,
@@ -445,7 +417,7 @@ class Publishing:
 
     def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
         """What exchanges may know of one message."""
-        message = Message((method.routing_key, *copies), properties, self.broker.world.dice.below)
+        message = Message((method.routing_key, *copies), properties, self.services.world.dice.below)
         message.is_hasty = True
         return message
 
@@ -510,7 +482,7 @@ class Publishing:
         halves = self.links.get(queue)
         if halves is None:
             name = f"queue {queue.name}"
-            halves = self.links[queue] = self.broker.credit_link(self.channel, queue, name)
+            halves = self.links[queue] = self.services.credit_link(self.channel, queue, name)
         return halves
 
     def kind(self, content: bytes) -> Kind:
@@ -535,7 +507,9 @@ class Publishing:
         method = route.method
         if not method.exchange:
             keys = (method.routing_key, *kind.copies)
-            send_replies(self.broker, keys, route.address, contents, self.channel.number)
+            number = self.channel.number
+            dropped = send_replies(self.directory, keys, route.address, contents, number)
+            self.services.counters.dropped += dropped
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:
         """What asks for a reply from now on asks for it there."""
@@ -544,7 +518,7 @@ class Publishing:
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
         """mandatory: back to the publisher, before any confirm; else dropped."""
-        counters = self.broker.counters
+        counters = self.services.counters
         if not route.mandatory:
             if not route.replies:
                 counters.dropped += len(contents)
@@ -574,8 +548,8 @@ class Publishing:
         if self.transaction is not None:
             return self.transaction.answers()
         confirmed, rejected = self.unconfirmed.answered
-        self.broker.counters.confirmed += confirmed
-        self.broker.counters.nacked += rejected
+        self.services.counters.confirmed += confirmed
+        self.services.counters.nacked += rejected
         number = self.channel.number
         return [
             CONFIRM(1, number, 13, 60, 120 if nack else 80, tag, multiple, 0xCE)

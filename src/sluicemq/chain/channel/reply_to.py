@@ -24,8 +24,8 @@ from sluicemq.model.reply_address import ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from sluicemq.broker.broker import Broker
-    from sluicemq.chain.channel.channel import Channel
+    from sluicemq.chain.channel.consuming import Consuming
+    from sluicemq.chain.channel.port import ChannelDirectory, ChannelPort
 
 PLACE: Final = struct.Struct(">QH")
 """Connection and channel."""
@@ -35,11 +35,12 @@ RANDOM_BYTES: Final = 16
 class ReplyConsumer:
     """The one consumer of a channel that hears replies."""
 
-    def __init__(self, channel: Channel, tag: str) -> None:
+    def __init__(self, channel: ChannelPort, consuming: Consuming, tag: str) -> None:
         self.channel = channel
+        self.consuming = consuming
         self.tag = tag
         place = PLACE.pack(channel.reader.connection, channel.number)
-        token = place + channel.broker.world.dice.token(RANDOM_BYTES)
+        token = place + channel.services.world.dice.token(RANDOM_BYTES)
         self.at = ADDRESS + urlsafe_b64encode(token).decode().rstrip("=")
         reader = channel.reader
         self.outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
@@ -49,36 +50,40 @@ class ReplyConsumer:
         channel = self.channel
         count = len(reply.contents)
         if channel.reader.writer.pending_bytes > REPLY_BACKLOG_BYTES:
-            channel.broker.counters.dropped += count
+            channel.services.counters.dropped += count
             return
-        consuming = channel.consuming
+        consuming = self.consuming
         first = consuming.next_tag
         consuming.next_tag = first + count
-        channel.broker.counters.delivered += count
+        channel.services.counters.delivered += count
         channel.out.append(self.outlet.frames(reply, first))
 
 
-def listener(broker: Broker, address: str) -> Channel | None:
+def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
     """The channel that hears replies at that address."""
     try:
         token = urlsafe_b64decode(address.removeprefix(ADDRESS) + "==")
         connection, number = PLACE.unpack_from(token)
     except (ValueError, struct.error):
         return None
-    reader = broker.connections.get(connection)
-    channel = None if reader is None else reader.channels.get(number)
-    if channel is None or channel.replies is None or channel.replies.at != address:
-        return None
-    return channel
+    channel = directory.find_channel(connection, number)
+    return channel if channel is not None and channel.replies_at == address else None
 
 
 def send_replies(
-    broker: Broker, keys: Iterable[str], address: bytes, contents: list[bytes], number: int
-) -> None:
-    """To those of the routing keys that are addresses; see Batch for `address` and `number`."""
+    directory: ChannelDirectory,
+    keys: Iterable[str],
+    address: bytes,
+    contents: list[bytes],
+    number: int,
+) -> int:
+    """To those of the routing keys that are addresses; see Batch for `address` and `number`.
+    Returns how many messages nobody hears."""
+    dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
-        channel = listener(broker, at)
+        channel = listener(directory, at)
         if channel is None:
-            broker.counters.dropped += len(contents)
+            dropped += len(contents)
         else:
             channel.post(Reply(at, contents, address, number))
+    return dropped

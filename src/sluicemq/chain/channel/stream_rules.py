@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluicemq.amqp.methods import BasicConsume
-    from sluicemq.chain.channel.channel import Channel
     from sluicemq.kernel.actor import Actor
 
 
@@ -39,19 +38,19 @@ def check_has(queue: Queue, what: str) -> None:
         raise not_supported(what, queue)
 
 
-def check_consume(channel: Channel, queue: Queue, method: BasicConsume) -> None:
-    """Readers need a prefetch of their own, acknowledge, and have no priority."""
+def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit: int) -> None:
+    """Readers need a prefetch of their own, acknowledge, and have no priority. `prefetch_count` is
+    what the consumer would have, `limit` what its channel has; 0: none."""
     if not is_stream(queue):
         if ARGUMENT in method.arguments:
             raise not_for(queue, ARGUMENT)
         return
-    consuming = channel.consuming
-    if not consuming.prefetch_count:
+    if not prefetch_count:
         text = f"consumer prefetch count is not set for '{queue.title}'"
         raise ChannelViolation(406, text)
     if method.no_ack:
         raise not_supported("automatic acknowledgement", queue)
-    if consuming.limiter.limit:
+    if limit:
         raise ConnectionViolation(540, f"{queue.title} does not support global qos")
     if "x-priority" in method.arguments:
         raise not_for(queue, "x-priority")

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicPublish, TxCommit, TxCommitOk
+from sluicemq.chain.channel.transaction_port import Held, TransactionPort
 from sluicemq.chain.channel.unacked import Undoable
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.limits import RUN_MESSAGES_MAX, TRANSACTION_BATCH_BYTES, TRANSACTION_BYTES_MAX
+from sluicemq.limits import TRANSACTION_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.amqp.method import Method
-    from sluicemq.chain.channel.channel import Channel
-    from sluicemq.chain.channel.publishing import Route, Targets
-    from sluicemq.chain.message_kinds import Kind
+    from sluicemq.chain.channel.consuming import Consuming
+    from sluicemq.chain.channel.port import ChannelPort
+    from sluicemq.chain.channel.publishing import Publishing
+    from sluicemq.chain.channel.routes import Targets
     from sluicemq.kernel.actor import Actor
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
@@ -36,59 +38,20 @@ TARGET_WORK: Final = 3
 """Units of work of a batch that is committed, and of each queue that it goes to."""
 
 
-class Held:
-    """Messages that wait for the commit: what Publishing.send wants to know of them."""
-
-    __slots__ = ("contents", "even", "kind", "large", "names", "route", "size")
-
-    def __init__(
-        self,
-        route: Route,
-        contents: list[bytes],
-        names: list[str],
-        size: int,
-        even: bool,
-        kind: Kind,
-        large: bool,
-    ) -> None:
-        self.route = route
-        self.contents = list(contents)
-        self.names = names
-        self.size = size
-        self.even = even
-        self.kind = kind
-        self.large = large
-
-    def absorb(self, more: Held) -> bool:
-        """Take in what follows, if it may be one batch with this: then a commit is few messages
-        to each queue, and what they write is mostly in one group of the journal."""
-        if (
-            more.route is not self.route
-            or more.names != self.names
-            or not more.kind.is_like(self.kind)
-            or more.large != self.large
-            or len(self.contents) + len(more.contents) > RUN_MESSAGES_MAX
-            or self.size + more.size > TRANSACTION_BATCH_BYTES
-        ):
-            return False
-        self.even = self.even and more.even and len(self.contents[0]) == len(more.contents[0])
-        self.contents += more.contents
-        self.size += more.size
-        return True
-
-
-class Transaction:
+class Transaction(TransactionPort):
     """The transactional mode of one channel. There is always a transaction: the next begins where
     one has ended."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ChannelPort, publishing: Publishing, consuming: Consuming) -> None:
         self.channel = channel
+        self.publishing = publishing
+        self.consuming = consuming
         self.held: list[Held] = []
         self.settlements: list[tuple[Undoable, int]] = []
         """Each with its outcome, as Settle has it."""
         self.settling: list[tuple[Undoable, int]] = []
         """Of what is being committed, when it has to wait for the publishes to be safe."""
-        self.bytes = 0
+        self.held_bytes = 0
         self.messages = 0
         self.passing = False
         """What is published now goes on at once: the commit lets it."""
@@ -101,14 +64,14 @@ class Transaction:
         """Until the commit. It counts as memory in use, so that it can raise the alarm."""
         count = len(held.contents)
         size = held.size + OVERHEAD_BYTES * count
-        if self.held and self.bytes + size > TRANSACTION_BYTES_MAX:
+        if self.held and self.held_bytes + size > TRANSACTION_BYTES_MAX:
             text = f"a transaction may hold {TRANSACTION_BYTES_MAX} bytes of messages"
             raise ChannelViolation(406, text, *BASIC_PUBLISH)
         if not (self.held and self.held[-1].absorb(held)):
             self.held.append(held)
         self.messages += count
-        self.bytes += size
-        self.channel.broker.memory_used(size)
+        self.held_bytes += size
+        self.channel.services.memory_used(size)
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
         """Until the commit."""
@@ -134,7 +97,7 @@ class Transaction:
     ) -> Iterator[int]:
         """All of it is one piece of work for the channel: what its queues have to say waits."""
         channel = self.channel
-        publishing = channel.publishing
+        publishing = self.publishing
         receivers: dict[Actor, None] = {}
         for each in held:
             targets = self.targets(each)
@@ -175,12 +138,12 @@ class Transaction:
         settling = self.settling
         self.settling = []
         for settlement, outcome in settling:
-            self.channel.consuming.post(settlement, outcome)
+            self.consuming.post(settlement, outcome)
             yield HELD_WORK
 
     def targets(self, held: Held) -> Targets:
         """A queue is known by its name until now; the default exchange is nothing but names."""
-        publishing = self.channel.publishing
+        publishing = self.publishing
         queues = self.channel.vhost.queues
         names = dict.fromkeys(held.names)
         method = held.route.method
@@ -193,7 +156,7 @@ class Transaction:
     def answers(self) -> list[bytes]:
         """What the client hears when queues have answered: nothing before the last one has."""
         channel = self.channel
-        unconfirmed = channel.publishing.unconfirmed
+        unconfirmed = self.publishing.unconfirmed
         self.failed |= any(nack for _, _, nack in unconfirmed.drain())
         if unconfirmed.count or self.committing or channel.question is not self:
             return []
@@ -209,16 +172,16 @@ class Transaction:
         """The publishes never were; what was acknowledged is out again."""
         settlements = [settlement for settlement, _ in self.settlements]
         self.clear()
-        self.channel.consuming.unacked.take_back(settlements)
+        self.consuming.unacked.take_back(settlements)
 
     def clear(self) -> None:
         """Nothing waits any more."""
-        self.channel.broker.memory_used(-self.bytes)
+        self.channel.services.memory_used(-self.held_bytes)
         self.held = []
         self.settlements = []
         self.settling = []
         self.messages = 0
-        self.bytes = 0
+        self.held_bytes = 0
 
 
 def too_early(event: object) -> ConnectionViolation:

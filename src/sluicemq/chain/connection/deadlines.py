@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
-    from sluicemq.chain.connection.reader import Reader
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.world import Clock
 
@@ -51,16 +50,16 @@ class Deadlines(Actor):
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         super().__init__(scheduler)
         self.clock = clock
-        self.slots: dict[int, dict[Reader, object]] = {}
+        self.slots: dict[int, dict[Actor, object]] = {}
         """By the multiple of GRAIN_MS at which they are due."""
         self.order: list[int] = []
         """The slots' numbers, a heap."""
-        self.of: dict[Reader, int] = {}
+        self.of: dict[Actor, int] = {}
         self.due = Due()
         self.due_slot = 0
         """What `due` was sent for; 0: nothing is on its way."""
 
-    def set(self, reader: Reader, delay_ms: int, message: object) -> None:
+    def set(self, reader: Actor, delay_ms: int, message: object) -> None:
         """Post `message` to `reader` in `delay_ms`, instead of what was to come before."""
         self.cancel(reader)
         slot = -(-(self.now_ms() + delay_ms) // GRAIN_MS)
@@ -73,7 +72,7 @@ class Deadlines(Actor):
         if not self.due_slot or slot < self.due_slot:
             self.look_at(slot)
 
-    def cancel(self, reader: Reader) -> None:
+    def cancel(self, reader: Actor) -> None:
         """Nothing is to come."""
         slot = self.of.pop(reader, None)
         if slot is not None:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from sluicemq.amqp.connection import Publishes
 from sluicemq.amqp.runs import EXCHANGE_AT
+from sluicemq.chain.writer import nobody
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sluicemq.amqp.connection import AnyPublishes
-    from sluicemq.chain.connection.reader import Reader
+    from sluicemq.kernel.actor import Scheduler
 
 
 class Intake(Actor):
@@ -20,10 +23,13 @@ class Intake(Actor):
 
     is_patient = True
 
-    def __init__(self, reader: Reader) -> None:
-        super().__init__(reader.scheduler)
-        self.reader: Reader | None = reader
-        """None: the connection has ended."""
+    def __init__(
+        self, scheduler: Scheduler, take_in: Callable[[], None], broken: Callable[[], None]
+    ) -> None:
+        """`take_in` parses a turn's worth; `broken` closes the connection after a fault."""
+        super().__init__(scheduler)
+        self.take_in = take_in
+        self.broken = broken
 
     def expect(self, event: AnyPublishes) -> None:
         """The client has published this, and will go on: those who publish to one address have
@@ -31,10 +37,12 @@ class Intake(Actor):
         self.company = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
 
     def turn_ended(self) -> None:
-        if self.reader is not None:
-            self.reader.take_more_in()
+        self.take_in()
 
     def faulted(self, error: Exception) -> None:
         """The connection is closed."""
-        if self.reader is not None:
-            self.reader.broken()
+        self.broken()
+
+    def release(self) -> None:
+        """The connection has ended: nothing here refers to its reader any more."""
+        self.take_in = self.broken = nobody

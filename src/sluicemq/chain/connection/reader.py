@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.access.access import Rights
-from sluicemq.access.session import Session
 from sluicemq.amqp.connection import (
     SERVER,
     Acks,
@@ -38,13 +37,14 @@ from sluicemq.amqp.methods import (
     ConnectionUpdateSecretOk,
 )
 from sluicemq.amqp.violations import unexpected_frame
-from sluicemq.chain.channel.channel import Channel, ChannelDown, ConnectionFault, TooLarge
+from sluicemq.chain.channel.channel import Channel, ChannelDown, TooLarge
+from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.chain.connection.deadlines import TICK, Deadline, Tick
 from sluicemq.chain.connection.handover import Handover
 from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stranger
 from sluicemq.chain.connection.intake import Intake
-from sluicemq.chain.connection.severing import sever
-from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.connection.severing import Severable, sever
+from sluicemq.chain.flow_actor import ActorKeeper
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import Frames, HangUp, Writer
 from sluicemq.errors import ConnectionViolation, HandshakeFailed
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sluicemq.amqp.method import Method
-    from sluicemq.broker.broker import Broker
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.connection.entrance import Entrance
     from sluicemq.chain.connection.peer import Peer
+    from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
 
@@ -80,41 +80,44 @@ QUEUES_MAX: Final = 200
 """Exclusive queues that are deleted in a piece."""
 
 
-class Reader(FlowActor, Session):
+class Reader(Severable):
     """The reading half of a connection, and the connection's life."""
 
     kind = "reader"
     is_vital = False
     keeper: ActorKeeper
+    halts: ActorKeeper
 
-    def __init__(self, broker: Broker, connection: int, peer: Peer) -> None:
-        share = Share(broker.scheduler)
-        super().__init__(broker.scheduler, broker.world.clock, share)
-        self.broker = broker
+    def __init__(self, entrance: Entrance, connection: int, peer: Peer) -> None:
+        share = Share(entrance.scheduler)
+        super().__init__(entrance.scheduler, entrance.world.clock, share)
+        self.entrance = entrance
         self.connection = connection
         self.peer = peer
         self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
-        self.net = broker.world.net
+        self.net = entrance.world.net
         self.amqp = AmqpConnection(SERVER)
-        self.amqp.max_message_size = broker.config.net.max_message_size
-        self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
-        self.keeper = ActorKeeper(broker.world.clock, self)
+        self.amqp.max_message_size = entrance.config.net.max_message_size
+        self.handshake = Handshake(
+            entrance.config, peer.is_near, entrance.access, peer.vouched_name
+        )
+        self.keeper = ActorKeeper(entrance.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
-        self.halts = ActorKeeper(broker.world.clock, self)
-        self.window = ConnectionWindow(broker.connection_window)
+        self.halts = ActorKeeper(entrance.world.clock, self)
+        self.window = ConnectionWindow(entrance.connection_window)
         """Over the delivery windows of all its channels."""
         self.writer = Writer(
-            broker.scheduler,
+            entrance.scheduler,
             self.net,
             connection,
             Gate(self.halts, "writer backlog"),
-            broker.writer_backlog_bytes,
-            max(1, broker.delivery_window.more_after // 4),
+            entrance.writer_backlog_bytes,
+            max(1, entrance.delivery_window.more_after // 4),
             share,
             self.broken,
-            broker.memory_used,
+            entrance.memory_used,
             self.window.give_back,
         )
         self.channels: dict[int, Channel] = {}
@@ -122,7 +125,7 @@ class Reader(FlowActor, Session):
         self.outflows: dict[int, Outflow] = {}
         self.rest: AnyPublishes | None = None
         self.handover = Handover()
-        self.intake = Intake(self)
+        self.intake = Intake(entrance.scheduler, self.take_more_in, self.broken)
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then there will be more in what comes, and
         that has to wait for its turn; not with RabbitMQ's profiles."""
@@ -136,9 +139,9 @@ class Reader(FlowActor, Session):
         self.faults = 0
         """In it, its writer and its channels."""
         self.paused = False
-        self.frame_max = broker.config.net.frame_max
+        self.frame_max = entrance.config.net.frame_max
         self.user = ""
-        self.vhost: VirtualHost | None = None
+        self.vhost: Namespace | None = None
         """There is none before connection.open-ok."""
         self.rights: Rights
         """From then on."""
@@ -146,11 +149,10 @@ class Reader(FlowActor, Session):
         """Bytes it was last counted with, of those in use: see `account`."""
         self.received_bytes = self.received_reads = self.silent_ticks = 0
         self.bytes_at_tick = (0, 0)
-        self.connected_at_ms = broker.world.clock.wall_ms()
-        broker.connections[connection] = self
-        broker.counters.connections_opened += 1
-        self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
-        self.amqp.frame_max = broker.config.net.initial_frame_max
+        self.connected_at_ms = entrance.world.clock.wall_ms()
+        entrance.counters.connections_opened += 1
+        self.later(entrance.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
+        self.amqp.frame_max = entrance.config.net.initial_frame_max
 
     def receive(self, message: object) -> None:
         """Bytes from the net, grants from channels, alarms, timers."""
@@ -231,7 +233,7 @@ class Reader(FlowActor, Session):
             held += self.rest.size
         if held != self.accounted:
             change, self.accounted = held - self.accounted, held
-            self.broker.memory_used(change)
+            self.entrance.memory_used(change)
 
     def flow_resumed(self) -> None:
         """Whoever opened the gate, the reader goes on in a turn of its own."""
@@ -244,7 +246,7 @@ class Reader(FlowActor, Session):
     def pump(self) -> None:
         """Hand on what has been read, as far as the gates and the turn's work allow."""
         scheduler = self.scheduler
-        self.publishes_now = self.rest is not None and self.broker.pacer is not None
+        self.publishes_now = self.rest is not None and self.entrance.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
             if self.handover.waits():
                 self.schedule()  # the channel has its turn before that: both are in one share
@@ -288,7 +290,7 @@ class Reader(FlowActor, Session):
             count = outflow.credit
             event, self.rest = split(event, count)
         outflow.spend(count)
-        self.publishes_now = self.broker.pacer is not None
+        self.publishes_now = self.entrance.pacer is not None
         self.intake.expect(event)
         self.spend(count)
         channel.post(event)
@@ -346,18 +348,17 @@ class Reader(FlowActor, Session):
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
             raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
-        self.broker.access.check_channels(self.user)
-        channel = Channel(self.broker, self, number)
-        halves = self.broker.credit_link(self, channel, f"channel {number}")
+        self.entrance.access.check_channels(self.user)
+        channel = Channel(self.entrance, self.entrance, self, number)
+        halves = self.entrance.credit_link(self, channel, f"channel {number}")
         self.outflows[number], channel.inflow = halves
         self.channels[number] = channel
-        self.broker.counters.channels_opened += 1
+        self.entrance.counters.channels_opened += 1
         channel.reply(ChannelOpenOk())
         channel.schedule()
 
-    def channel_closing(self, channel: Channel) -> None:
-        """The channel has failed: half a publish that is still under way belongs to nobody."""
-        self.amqp.ignore_content(channel.number)
+    def channel_closing(self, number: int) -> None:
+        self.amqp.ignore_content(number)
         self.account()  # in somebody else's turn
 
     def forget(self, number: int) -> None:
@@ -426,10 +427,10 @@ class Reader(FlowActor, Session):
 
     def check_room(self, method: Method) -> None:
         """connection.open, with as many connections open as there may be?"""
-        limit = self.broker.config.net.connection_max
+        limit = self.entrance.config.net.connection_max
         if limit is None or not isinstance(method, ConnectionOpen):
             return
-        if self.broker.admission.logged_in >= limit:
+        if self.entrance.admission.logged_in >= limit:
             text = f"connection refused: node connection limit ({limit}) is reached"
             self.violate(530, text, method)
 
@@ -447,25 +448,25 @@ class Reader(FlowActor, Session):
         """The handshake is done: from now on alarms and heartbeats concern this connection."""
         self.phase = RUNNING
         self.half_open = False
-        self.broker.admission.log_in(self.peer.peer_host)
+        self.entrance.admission.log_in(self.peer.peer_host)
         self.is_logged_in = True
         self.user = self.handshake.user
-        self.vhost = self.broker.vhosts[self.handshake.vhost]
-        self.rights = Rights(self.broker.access, self.user, self.vhost.name)
-        self.broker.access.enter(self)
+        self.vhost = self.entrance.vhosts[self.handshake.vhost]
+        self.rights = Rights(self.entrance.access, self.user, self.vhost.name)
+        self.entrance.access.enter(self)
         self.throttle.notify = self.handshake.can("connection.blocked")
-        reason = self.broker.alarms.register(self)
+        reason = self.entrance.alarms.register(self)
         if reason:
             self.alarms_changed(reason)
         if self.handshake.heartbeat:
             self.later(self.handshake.heartbeat * 500, TICK)
         else:
-            self.broker.deadlines.cancel(self)
+            self.entrance.deadlines.cancel(self)
 
     @property
     def refits(self) -> bool:
         """Others may publish in larger frames than this client takes."""
-        offered = self.broker.config.net.frame_max
+        offered = self.entrance.config.net.frame_max
         return self.frame_max > 0 and not 0 < offered <= self.frame_max
 
     def is_open(self) -> bool:
@@ -518,7 +519,7 @@ class Reader(FlowActor, Session):
             self.say(ConnectionUnblocked())
 
     def log(self, level: str, text: str) -> None:
-        self.broker.world.log.write(level, f"connection {self.name}: {text}")
+        self.entrance.world.log.write(level, f"connection {self.name}: {text}")
 
     def say(self, method: Method) -> None:
         """On channel 0."""
@@ -526,7 +527,7 @@ class Reader(FlowActor, Session):
 
     def later(self, delay_ms: int, message: object) -> None:
         """There is one timer: what was to come before does not."""
-        self.broker.deadlines.set(self, delay_ms, message)
+        self.entrance.deadlines.set(self, delay_ms, message)
 
     def fail(self, violation: ConnectionViolation) -> None:
         """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
@@ -605,7 +606,7 @@ class Reader(FlowActor, Session):
         """At its end it goes as soon as nobody holds it: its parts refer to it no more."""
         self.keeper.release()
         self.halts.release()
-        self.intake.reader = None
+        self.intake.release()
         self.writer.release()
 
     def leave(self) -> None:
@@ -615,13 +616,13 @@ class Reader(FlowActor, Session):
 
     def farewells(self) -> tuple[Callable[[], object], ...]:
         """What that takes, step by step. Each may be taken again."""
-        broker = self.broker
+        entrance = self.entrance
         return (
-            partial(broker.deadlines.cancel, self),
+            partial(entrance.deadlines.cancel, self),
             self.log_out,
-            partial(broker.access.leave, self),
-            partial(broker.connections.pop, self.connection, None),
-            partial(broker.alarms.unregister, self),
+            partial(entrance.access.leave, self),
+            partial(entrance.forget_connection, self.connection),
+            partial(entrance.alarms.unregister, self),
             self.amqp.close,
             self.account,
         )
@@ -630,13 +631,13 @@ class Reader(FlowActor, Session):
         """It does not count as open any more."""
         if self.is_logged_in:
             self.is_logged_in = False
-            self.broker.admission.log_out()
+            self.entrance.admission.log_out()
 
     def give_up_place(self) -> None:
         """Its socket is gone, or will be: another client may try to log in."""
         if self.half_open:
             self.half_open = False
-            self.broker.admission.leave(self.peer.peer_host)
+            self.entrance.admission.leave(self.peer.peer_host)
 
     # -- faults
 
@@ -673,7 +674,7 @@ class Reader(FlowActor, Session):
     def is_held_up(self) -> bool:
         """Does it wait for what says nothing of its own publishes: its client to read, or queues to
         deal out what they have (`Pacer`)?"""
-        pacer = self.broker.pacer
+        pacer = self.entrance.pacer
         waits = self.intake.scheduled and pacer is not None and pacer.is_held
         return waits or self.halts.gates_shut > 0
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.channel.channel import ConnectionFault
+from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.errors import ConnectionViolation
 from sluicemq.limits import (
     OVERRUN_RATIO,

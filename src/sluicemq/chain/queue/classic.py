@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.pacer import Pace
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
-from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
-from sluicemq.chain.queue.upkeep import HeadDue, LookUnused, Upkeep
+from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
+from sluicemq.chain.queue.upkeep import HeadDue, KeptQueue, LookUnused, Upkeep
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
@@ -59,40 +59,38 @@ from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.poison import Place
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.commands import Command
-    from sluicemq.replication.replicator import Replicator
     from sluicemq.storage.entries import Run
     from sluicemq.storage.quarantine import Wanted
     from sluicemq.storage.queue_index import QueueIndex
 
 
-class ClassicShell(Queue):
+class ClassicShell(KeptQueue):
     """The shell around a classic queue: credit, the store, the disk, and making effects real."""
 
-    machine: ClassicQueue
     prefix_bytes = 0
     """What it has put before each content."""
 
     def __init__(
-        self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int, index: QueueIndex
+        self, vhost: QueueHome, definition: QueueDefinition, queue_id: int, index: QueueIndex
     ) -> None:
         super().__init__(vhost, definition, queue_id)
-        broker = vhost.broker
-        io_batch = broker.config.storage.msg_store_io_batch_size
+        services = vhost.services
+        io_batch = services.config.storage.msg_store_io_batch_size
         settings = settings_of(definition.arguments, {})
         self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
-        self.replicator: Replicator = Alone(self.machine)
+        self.replicator = Alone(self.machine)
         self.deduplication = deduplication_of(definition.arguments)
         self.upkeep = Upkeep(self)
         self.configure(self.policy)
         self.pace = Pace()
         self.removed: StoreRemove | None = None
         self.invitations: list[Limiter] = []
-        self.to_store, self.store_inflow = broker.store_link(self, broker.store)
+        self.to_store, self.store_inflow = services.store_link(self, self.store)
         self.paging = Gate(self.keeper, "paging out")
         self.flush_upto = 0
         """A checkpoint waits for what is below this position."""
@@ -143,19 +141,16 @@ class ClassicShell(Queue):
         if batch.ttl_ms is not None or self.message_ttl_ms is not None:
             publish.expiry = self.expiry_of(batch.ttl_ms)
         if self.deduplication is not None and not self.machine.deleted:
-            now_ms = self.broker.world.clock.wall_ms()
+            now_ms = self.services.world.clock.wall_ms()
             self.deduplication.publish(
                 publish, now_ms, self.machine, self.replicator.submit, self.effects
             )
         else:
             self.replicator.submit(publish, self.effects)
 
-    def crashed(self, error: Exception) -> None:
-        self.vhost.crashed(self, error)
-
     def suspected(self) -> list[Place | Wanted]:
         """After a fault: the messages that it, or who works for it, cannot handle."""
-        found: list[Place | Wanted] = at_hand(self)
+        found: list[Place | Wanted] = at_hand(self.at, self.upkeep.letters)
         if self.upkeep.republisher is not None:
             found += self.upkeep.republisher.suspected()
         return found
@@ -242,7 +237,7 @@ class ClassicShell(Queue):
         self.work_on_disk()
         footprint = machine.depth.footprint
         if footprint != self.accounted:
-            self.broker.memory_used(footprint - self.accounted)
+            self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
         if machine.limits.restless:
             self.upkeep.plan()
@@ -259,12 +254,12 @@ class ClassicShell(Queue):
                 self.make_real(effect)
             self.at = None
         if self.removed is not None:
-            self.broker.store.post(self.removed)
+            self.store.post(self.removed)
             self.removed = None
 
     def keep_pace(self) -> None:
         """Tell the pacer what was taken in and dealt out."""
-        pacer = self.broker.pacer
+        pacer = self.services.pacer
         if pacer is not None:
             machine = self.machine
             waiting = machine.depth.ready if machine.consumers.count else 0
@@ -274,7 +269,7 @@ class ClassicShell(Queue):
         """Post it where it belongs."""
         if isinstance(effect, Write):
             self.to_store.spend(len(effect.batch.contents))
-            self.broker.store.post(
+            self.store.post(
                 StoreWrite(
                     self,
                     effect.batch,
@@ -336,7 +331,7 @@ class ClassicShell(Queue):
     def expiry_of(self, ttl_ms: int | None) -> int:
         """When a message that has come now and may live so long is of no interest any more."""
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
-        return self.broker.world.clock.wall_ms() + min(limits)
+        return self.services.world.clock.wall_ms() + min(limits)
 
     # -- RAM and disk
 
@@ -348,30 +343,30 @@ class ClassicShell(Queue):
         """Is the credit to the message store spent, or will be by what is about to be handed over?
         Then nothing more is paged out to it."""
         about_to = self.machine.backing.to_store_count
-        return self.to_store.credit <= about_to or bool(self.broker.store.sealed)
+        return self.to_store.credit <= about_to or bool(self.store.sealed)
 
     def page_bodies(self) -> None:
         """Transient bodies that leave RAM go to the message store, over the credited link."""
         for chunk in self.machine.backing.take_to_store():
             self.to_store.spend(chunk.left())
-            self.broker.store.post(StorePaged(chunk, self.store_inflow))
+            self.store.post(StorePaged(chunk, self.store_inflow))
 
     def work_on_disk(self) -> None:
         """At most one job of the index at a time; bodies are read beside it."""
         machine = self.machine
         backing = machine.backing
         index = backing.index
-        sealed = bool(self.broker.store.sealed)
+        sealed = bool(self.store.sealed)
         if index.has_empty:
             self.let_segments_go()
         if machine.limits.doomed:
             for chunk in machine.limits.bodies_wanted():
-                self.broker.store.post(StoreRead(self, chunk))
+                self.store.post(StoreRead(self, chunk))
         if not self.flush_upto and not backing.needs_disk():
             return
         hungry = machine.hungry()
         for chunk in backing.bodies_wanted(hungry):
-            self.broker.store.post(StoreRead(self, chunk))
+            self.store.post(StoreRead(self, chunk))
         if index.busy:
             return
         job: IndexWrite | IndexRead | None = None
@@ -380,7 +375,7 @@ class ClassicShell(Queue):
         if job is None:
             job = backing.next_job(hungry, writing=not sealed)
         if job is not None:
-            self.broker.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.lane)
 
     def flush(self) -> IndexWrite | None:
         """The next part of what a checkpoint waits for; None when all of it is done."""
@@ -398,7 +393,7 @@ class ClassicShell(Queue):
         if runs:
             return backing.index.write(runs)
         self.flush_upto = self.flush_from = 0
-        self.broker.store.post(Flushed(self))
+        self.store.post(Flushed(self))
         return None
 
     def job_done(self, job: IndexWrite | IndexRead) -> None:
@@ -407,22 +402,22 @@ class ClassicShell(Queue):
         failure = job.failure
         if isinstance(job, IndexWrite):
             if failure is None:
-                self.broker.has_space(job)
+                self.services.has_space(job)
                 backing.wrote(job)
-                self.broker.store.checkpoints.touch(self)
+                self.store.checkpoints.touch(self)
             elif failure.is_full:
                 job.failure = None
-                self.broker.no_space_for(job)
-                self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+                self.services.no_space_for(job)
+                self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
             else:
                 backing.give_up(job)
-                self.broker.store.seal(str(failure))
+                self.store.seal(str(failure))
             return
         if failure is not None and job.tries < READ_TRIES:
             job.failure = None
             if job.tries == 1:
-                self.broker.world.log.write("warning", f"{self.title}: {failure}; trying again")
-            self.broker.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
+                self.services.world.log.write("warning", f"{self.title}: {failure}; trying again")
+            self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
             return
         if failure is not None:
             job.damaged.append(str(failure))
@@ -431,24 +426,24 @@ class ClassicShell(Queue):
         else:
             lost = self.machine.loaded(job)
             for text in job.damaged:
-                self.broker.world.log.write("error", f"{self.title}: {text}")
+                self.services.world.log.write("error", f"{self.title}: {text}")
             self.say_lost(lost)
 
     def try_again(self, job: DiskJob) -> None:
         """Perhaps there is space now. What a deleted queue had to write nobody wants, and its
         directory may be gone."""
         if isinstance(job, IndexWrite) and self.machine.deleted:
-            self.broker.has_space(job)
+            self.services.has_space(job)
             self.machine.backing.give_up(job)
         else:
-            self.broker.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.lane)
 
     def sought(self, job: IndexRead) -> None:
         """What was purged on disk has these bodies in the message store."""
         removed = StoreRemove(self, self.machine.backing.delivered)
         for run in self.machine.backing.sought(job):
             (removed.persistent if run.persistent else removed.transient).append(run.ids)
-        self.broker.store.post(removed)
+        self.store.post(removed)
         self.delete_files()
 
     def say_lost(self, lost: list[range]) -> None:
@@ -457,7 +452,7 @@ class ClassicShell(Queue):
             count = sum(map(len, lost))
             where = ", ".join(f"{each[0]}-{each[-1]}" for each in lost[:10])
             text = f"{self.title}: {count} messages are lost, at positions {where}"
-            self.broker.world.log.write("error", text)
+            self.services.world.log.write("error", text)
 
     def let_segments_go(self) -> None:
         """Nothing in them is alive; the last checkpoint may count on them until the
@@ -466,7 +461,7 @@ class ClassicShell(Queue):
         if self.definition.durable:
             removed = StoreRemove(self, self.machine.backing.delivered)
             removed.empty = empty
-            self.broker.store.post(removed)
+            self.store.post(removed)
         else:
             self.collect(empty)
 
@@ -474,8 +469,8 @@ class ClassicShell(Queue):
         """Delete these segments, if nothing is alive in them."""
         paths = self.machine.backing.index.collect(empty)
         if paths and not self.machine.deleted:
-            self.broker.store.checkpoints.touch(self)
-            self.broker.world.disk.submit(FilesGone(paths), self, self.lane)
+            self.store.checkpoints.touch(self)
+            self.services.world.disk.submit(FilesGone(paths), self, self.lane)
 
     def delete_files(self) -> None:
         """When the queue is no more, and nothing is sought in them any more."""
@@ -484,26 +479,26 @@ class ClassicShell(Queue):
             return
         directory = backing.index.directory
         if backing.index.sequence or backing.index.segments:
-            self.broker.world.disk.submit(FilesGone([], directory), self, self.lane)
+            self.services.world.disk.submit(FilesGone([], directory), self, self.lane)
 
     def files_gone(self, job: FilesGone) -> None:
         if job.failure is not None:
             text = f"{self.title}: files of no use stay for now: {job.failure}"
-            self.broker.world.log.write("warning", text)
+            self.services.world.log.write("warning", text)
 
     def hold_up(self) -> None:
         """While memory is tight and the disk is behind, publishers of this queue wait for it."""
         gate = self.paging
         if gate.is_shut:
-            if not self.is_behind() or self.broker.memory_pressure < TIGHT_RATIO:
+            if not self.is_behind() or self.services.memory_pressure < TIGHT_RATIO:
                 gate.open()
-        elif self.broker.memory_pressure >= TIGHT_RATIO and self.is_behind():
+        elif self.services.memory_pressure >= TIGHT_RATIO and self.is_behind():
             gate.shut()
 
     def is_behind(self) -> bool:
         """Is there something to page out that will wake this queue when it is done?"""
         backing = self.machine.backing
-        if backing.target is None or self.broker.store.sealed or self.machine.deleted:
+        if backing.target is None or self.store.sealed or self.machine.deleted:
             return False
         return isinstance(backing.index.job, IndexWrite) and bool(backing.outgoing)
 
@@ -540,12 +535,12 @@ class ClassicShell(Queue):
         self.upkeep.close()
         self.to_store.detach()
         self.store_inflow.detach()
-        self.broker.store.checkpoints.forget(self)
+        self.store.checkpoints.forget(self)
         if self.flush_upto:
             self.flush_upto = self.flush_from = 0
-            self.broker.store.post(Flushed(self))
+            self.store.post(Flushed(self))
         if self.definition.durable:
-            self.broker.store.post(StoreQueueDeleted(self, answer))
+            self.store.post(StoreQueueDeleted(self, answer))
             return
         self.forgotten = True
         if answer.channel is not None:

@@ -25,11 +25,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sluicemq.chain.connection.severing import Step, take
 from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.faults import CRASHED, RECOVERING, Aftermath, Faults
 from sluicemq.chain.queue.poison import suspects
 from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
-from sluicemq.chain.queue.unwelcome import Unwelcome
 from sluicemq.chain.store.messages import (
     Defined,
     Flush,
@@ -42,7 +41,8 @@ from sluicemq.chain.store.messages import (
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import told
-from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX, RETRY_FULL_MS
+from sluicemq.kernel.steps import Step, take
+from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.model.batch import ADDRESSED, names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -51,12 +51,11 @@ from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
+    from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.storage.quarantine import Poison, Wanted
-
-RECOVERING, CRASHED = "recovering", "crashed"
 
 FAULT_SAID_MAX: Final = 1000
 """Characters of a fault that are kept with a message; the log has all of it."""
@@ -66,44 +65,18 @@ UNWELCOME_SAID_MAX: Final = 10
 """Of the messages that are refused, how many are told of one by one."""
 
 
-class Faults:
-    """Of the queues that have had a name, since the start."""
-
-    def __init__(self) -> None:
-        self.last_ns: int | None = None
-        self.accused: set[tuple[int, int]] = set()
-        """Messages that have been the cause once: queue's id and position."""
-        self.unwelcome = Unwelcome()
-
-    def judge(
-        self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
-    ) -> tuple[str, list[Wanted]]:
-        """One more, with these messages as its cause, or as one that is refused from now on.
-        Returns what becomes of the queue, and those of it that have been the cause before."""
-        before_ns, self.last_ns = self.last_ns, now_ns
-        if refused or self.unwelcome.has_come_nearer():
-            return RECOVERING, []
-        again = [each for each in found if (queue_id, each.position) in self.accused]
-        self.accused |= {(queue_id, each.position) for each in found}
-        if again:
-            self.accused -= {(queue_id, each.position) for each in again}
-            return RECOVERING, again
-        soon = before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS
-        if (soon and not found) or len(self.accused) > QUARANTINE_MESSAGES_MAX:
-            return CRASHED, []
-        return RECOVERING, []
-
-
 Q = TypeVar("Q", bound="Queue")
 
 
-class Crash(Generic[Q]):
+class Crash(Aftermath, Generic[Q]):
     """Of one queue; from `begin` on it is what the queue's actor does."""
 
-    def __init__(self, queue: Q, error: Exception) -> None:
+    def __init__(self, vhost: Namespace, queue: Q, error: Exception) -> None:
+        self.vhost = vhost
         self.queue = queue
         self.fault = f"{type(error).__name__}: {error}"[:FAULT_SAID_MAX]
-        self.broker = queue.broker
+        self.services = vhost.services
+        self.store = vhost.store
         self.state = RECOVERING
         self.refused: set[tuple[Actor, int]] = set()
         """Publishes that were told so."""
@@ -126,8 +99,8 @@ class Crash(Generic[Q]):
         """Stop the queue, tell everybody, and have it read back."""
         queue = self.queue
         found = self.cause()
-        faults = queue.vhost.crashes.setdefault(queue.name, Faults())
-        now_ns = self.broker.world.clock.now_ns()
+        faults = self.vhost.crashes.setdefault(queue.name, Faults())
+        now_ns = self.services.world.clock.now_ns()
         batch = queue.struck.publish.batch if isinstance(queue.struck, Enqueue) else None
         refused: list[bytes] = []
         if batch is not None:
@@ -145,9 +118,9 @@ class Crash(Generic[Q]):
         if batch is not None and refused:
             self.say_unwelcome(batch.address, refused)
         if queue.definition.durable:
-            self.broker.store.checkpoints.hold(queue)
-            change = self.broker.definitions.add_queue(queue.id, queue.definition)
-            self.broker.store.post(StoreDefinition(change, queue))
+            self.store.checkpoints.hold(queue)
+            change = self.services.definitions.add_queue(queue.id, queue.definition)
+            self.store.post(StoreDefinition(change, queue))
         elif self.state == RECOVERING:
             self.begin_empty()
 
@@ -166,7 +139,7 @@ class Crash(Generic[Q]):
             positions = ", ".join(str(each.position) for each in found)
             again += f", though it cannot handle what is at position {positions}"
         text = f"{self.queue.title} has crashed: {again}; what was not confirmed is lost"
-        self.broker.world.log.write("error", text)
+        self.services.world.log.write("error", text)
 
     def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
         """In the log."""
@@ -178,7 +151,7 @@ class Crash(Generic[Q]):
         )
         text = f"{self.queue.title} takes {len(refused)} messages no more, at whose publish it had"
         text += f" its faults: published{where}, of {sizes} bytes"
-        self.broker.world.log.write("error", text)
+        self.services.world.log.write("error", text)
 
     def unmade(self) -> list[object]:
         """Effects that nobody has heard of."""
@@ -189,8 +162,6 @@ class Crash(Generic[Q]):
         return effects
 
     def failed(self) -> None:
-        """There is no way back but a restart: the disk does not take what has to be on it, or what
-        is done here has had a fault, too."""
         self.state = CRASHED
         self.delete_now()
 
@@ -229,7 +200,7 @@ class Crash(Generic[Q]):
 
     def give_memory_back(self) -> None:
         """It keeps no message."""
-        self.broker.memory_used(-self.queue.accounted)
+        self.services.memory_used(-self.queue.accounted)
         self.queue.accounted = 0
 
     def cancel_consumers(self) -> None:
@@ -306,13 +277,13 @@ class Crash(Generic[Q]):
                 self.delete(c.Delete(answer.channel, False, False))
         elif isinstance(message, Flush):
             if self.is_safe:  # else the checkpoint waits for it until then
-                self.broker.store.post(Flushed(self.queue))
+                self.store.post(Flushed(self.queue))
         elif isinstance(message, Resume):
             message.limiter.had_turn(self.queue)
         elif isinstance(message, TryAgain):
             self.try_again(message.job)
         elif isinstance(message, IndexWrite):
-            self.broker.has_space(message)  # it may have waited for that; now nobody wants it
+            self.services.has_space(message)  # it may have waited for that; now nobody wants it
         elif isinstance(message, Defined):
             self.read_back(message)
         elif isinstance(message, ReadBack):
@@ -320,18 +291,18 @@ class Crash(Generic[Q]):
         elif isinstance(message, Forgotten):
             self.queue.forgotten = True
             job = FilesGone([], self.directory)
-            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+            self.services.world.disk.submit(job, self.queue, self.queue.lane)
 
     def try_again(self, job: DiskJob) -> None:
         """A job of the queue that has failed is not done any more; nor is reading it back, when the
         queue is deleted, or the storage has failed meanwhile."""
         if not isinstance(job, ReadBack) or self.queue.gone:
-            self.broker.has_space(job)
-        elif self.broker.store.sealed:
-            self.broker.has_space(job)
-            self.say_unread(self.broker.store.sealed)
+            self.services.has_space(job)
+        elif self.store.sealed:
+            self.services.has_space(job)
+            self.say_unread(self.store.sealed)
         else:
-            self.broker.world.disk.submit(job, self.queue, self.queue.lane)
+            self.services.world.disk.submit(job, self.queue, self.queue.lane)
 
     # -- the way back
 
@@ -340,24 +311,24 @@ class Crash(Generic[Q]):
         if message.failure:
             self.failed()
             return
-        self.broker.world.disk.submit(self.recovery(), self.queue, self.queue.lane)
+        self.services.world.disk.submit(self.recovery(), self.queue, self.queue.lane)
 
     def was_read(self, job: ReadBack) -> None:
         """It can go on, or stay as it is."""
-        queue, log = self.queue, self.broker.world.log
+        queue, log = self.queue, self.services.world.log
         for level, text in job.said:
             log.write(level, f"{queue.title}: {text}")
         if job.failure is not None and job.failure.is_full:
             job.failure = None
-            self.broker.no_space_for(job)
+            self.services.no_space_for(job)
             again = TryAgain(job)
-            self.broker.world.clock.call_after(RETRY_FULL_MS, queue, again)
+            self.services.world.clock.call_after(RETRY_FULL_MS, queue, again)
             return
-        self.broker.has_space(job)
+        self.services.has_space(job)
         if not job.is_done:
             self.say_unread(str(job.failure) if job.fault is None else told(job.fault))
             if job.failure is not None:  # it may have been a sync
-                self.broker.store.seal(str(job.failure))
+                self.store.seal(str(job.failure))
             return
         if self.state == RECOVERING:
             self.goes_on(job)
@@ -369,13 +340,13 @@ class Crash(Generic[Q]):
         """There is no way back."""
         self.failed()
         text = f"{self.queue.title} cannot be read back; no checkpoint is made until a restart"
-        self.broker.world.log.write("error", f"{text}: {why}")
+        self.services.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
         """A checkpoint waits for it no longer; nor does who wants it deleted."""
         self.is_safe = True
-        self.broker.store.checkpoints.release(self.queue)
-        self.broker.store.post(Flushed(self.queue))
+        self.store.checkpoints.release(self.queue)
+        self.store.post(Flushed(self.queue))
         self.delete_now()
 
     def delete_now(self) -> None:
@@ -388,7 +359,7 @@ class Crash(Generic[Q]):
         """By wish, or with the connection or virtual host it belongs to; when it has been read
         back, for a checkpoint may wait for that."""
         queue = self.queue
-        successor = queue.vhost.queues.get(queue.name)
+        successor = self.vhost.queues.get(queue.name)
         if isinstance(successor, type(queue)) and successor is not queue:
             successor.post(command)
         elif queue.definition.durable and not self.is_safe and self.state == RECOVERING:
@@ -398,12 +369,12 @@ class Crash(Generic[Q]):
         else:
             queue.gone = True
             answer = e.Deleted(command.channel, 0)
-            queue.vhost.forget_queue(queue)
-            queue.vhost.crashes.pop(queue.name, None)
+            self.vhost.forget_queue(queue)
+            self.vhost.crashes.pop(queue.name, None)
             if queue.definition.durable:
-                self.broker.store.checkpoints.release(queue)
-                self.broker.store.post(Flushed(queue))  # one that is under way may wait for it
-                self.broker.store.post(StoreQueueDeleted(queue, answer))
+                self.store.checkpoints.release(queue)
+                self.store.post(Flushed(queue))  # one that is under way may wait for it
+                self.store.post(StoreQueueDeleted(queue, answer))
             elif command.channel is not None:
                 command.channel.post(answer)
 
@@ -412,8 +383,10 @@ class ClassicCrash(Crash[ClassicShell]):
     """Of a classic queue."""
 
     def cause(self) -> list[Wanted]:
+        queue = self.queue
         found: list[Wanted] = []
-        take(self.queue, [lambda: found.extend(suspects(self.queue))])
+        if queue.definition.durable:
+            take(queue, [lambda: found.extend(suspects(queue.suspected(), queue.machine.lots))])
         return found
 
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
@@ -428,17 +401,17 @@ class ClassicCrash(Crash[ClassicShell]):
             *(partial(self.refuse, get.channel) for get in machine.waiting),
             self.let_senders_go,
             self.give_memory_back,
-            partial(self.broker.store.checkpoints.forget, queue),
+            partial(self.store.checkpoints.forget, queue),
             queue.to_store.detach,
             queue.store_inflow.detach,
             queue.paging.open,
             *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
             queue.upkeep.close,
-            queue.vhost.topology.has_changed,
+            self.vhost.topology.has_changed,
         ]
 
     def begin_empty(self) -> None:
-        self.queue.vhost.replace(self.queue, None)
+        self.vhost.replace(self.queue, None)
 
     def credit_settled(self) -> None:
         """What is settled of the part at which the fault has come, and was not credited."""
@@ -468,11 +441,11 @@ class ClassicCrash(Crash[ClassicShell]):
         return self.queue.machine.backing.index.directory
 
     def recovery(self) -> QueueRecovery:
-        checkpoints = self.broker.store.checkpoints
+        checkpoints = self.store.checkpoints
         return QueueRecovery(
             self.queue.id,
-            self.broker.entry_count,
-            self.broker.file_id,
+            self.services.entry_count,
+            self.services.file_id,
             checkpoints.states.get(self.queue.id),
             checkpoints.saved_cut,
             self.wanted,
@@ -483,14 +456,14 @@ class ClassicCrash(Crash[ClassicShell]):
     def known(self) -> dict[str, Any]:
         """What is kept with a message that is set aside."""
         return {
-            "vhost": self.queue.vhost.name,
+            "vhost": self.vhost.name,
             "queue_name": self.queue.name,
-            "time_ms": self.broker.world.clock.wall_ms(),
+            "time_ms": self.services.world.clock.wall_ms(),
             "fault": self.fault,
         }
 
     def goes_on(self, job: QueueRecovery) -> None:
-        queue, log = self.queue, self.broker.world.log
+        queue, log = self.queue, self.services.world.log
         if job.not_kept:
             self.state = CRASHED
             text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
@@ -498,14 +471,14 @@ class ClassicCrash(Crash[ClassicShell]):
             self.stays_down(job)
             return
         assert job.found is not None
-        queue.vhost.replace(queue, job.found)
+        self.vhost.replace(queue, job.found)
         self.let_go(job)
         count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
         log.write("warning", f"{queue.title} goes on with {count} messages from the disk")
 
     def stays_down(self, job: QueueRecovery) -> None:
         assert job.found is not None
-        self.broker.store.checkpoints.keep(self.queue, job.found)
+        self.store.checkpoints.keep(self.queue, job.found)
 
     def let_go(self, job: QueueRecovery) -> None:
         """What was set aside has left the queue; the journal is to know that."""
@@ -515,14 +488,14 @@ class ClassicCrash(Crash[ClassicShell]):
         removed = StoreRemove(fresh, fresh.machine.backing.delivered)
         removed.indexed = [poison.run.positions for poison in job.kept]
         removed.persistent = job.ids
-        self.broker.store.post(removed)
+        self.store.post(removed)
         for poison in job.kept:
             self.say_set_aside(poison)
 
     def say_set_aside(self, poison: Poison) -> None:
         """In the log."""
         exchange, key = map(text_of, names_of(poison.run.address))
-        self.broker.world.log.write(
+        self.services.world.log.write(
             "error",
             f"{self.queue.title} cannot handle its message at position {poison.run.first},"
             f" published to exchange '{exchange}' with routing key '{key}'"

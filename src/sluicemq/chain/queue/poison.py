@@ -9,7 +9,7 @@ the machine or in a message of its inbox, tells nothing, and then no message is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -21,7 +21,10 @@ from sluicemq.queues.effects import Comebacks, DeadLetter, Deliver, Got
 from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.classic import ClassicShell
+    from collections.abc import Mapping
+
+    from sluicemq.queues.effects import Effect
+    from sluicemq.queues.lots import Lot
 
 T = TypeVar("T")
 
@@ -52,11 +55,11 @@ def fails(handle: Callable[[T], object], item: T) -> bool:
     return False
 
 
-def at_hand(queue: ClassicShell) -> list[Place | Wanted]:
-    """Messages of the effect that was being made real."""
-    effect = queue.at
+def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> list[Place | Wanted]:
+    """Messages of the effect that was being made real, None: of none. `letters` makes of dead
+    letters what goes on."""
     if isinstance(effect, DeadLetter):
-        return [*died(queue, effect)]
+        return [*died(effect, letters)]
     if isinstance(effect, Deliver) and effect.returned is not None:
         return came_back(effect.lot, effect.contents, effect.address, effect.returned)
     if isinstance(effect, Got) and effect.returned is not None and effect.content is not None:
@@ -64,19 +67,19 @@ def at_hand(queue: ClassicShell) -> list[Place | Wanted]:
     return []
 
 
-def died(queue: ClassicShell, effect: DeadLetter) -> list[Place]:
+def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Place]:
     """Of dead letters."""
     plain = (NO_ADDRESS, PLAIN)
     if effect.address == ADDRESSED:
         plain = (ADDRESSED, NO_ADDRESS + PLAIN)
 
-    def letters(item: tuple[bytes, bytes]) -> object:
+    def letter(item: tuple[bytes, bytes]) -> object:
         one = DeadLetter(0, 0, [item[1]], item[0], effect.number, effect.persistent, effect.reason)
-        return queue.upkeep.letters(one)
+        return letters(one)
 
     items = [(effect.address, content) for content in effect.contents]
     places = [(effect.lot, effect.start + place) for place in range(len(items))]
-    return [places[each] for each in unmanageable(letters, items, plain)]
+    return [places[each] for each in unmanageable(letter, items, plain)]
 
 
 def came_back(
@@ -103,21 +106,20 @@ def places_in(parts: Parts) -> list[Place]:
     return [(lot, place) for lot, start, end in parts for place in range(start, end)]
 
 
-def suspects(queue: ClassicShell) -> list[Wanted]:
-    """What a durable queue cannot handle, and a restart would bring back."""
-    if not queue.definition.durable:
-        return []
-    look = partial(wanted, queue)
-    found = map(look, dict.fromkeys(queue.suspected()))
-    return [each for each in found if each is not None]
+def suspects(found: Iterable[Place | Wanted], lots: Mapping[int, Lot]) -> list[Wanted]:
+    """Of these messages of a durable queue, which are in its `lots`, what a restart would bring
+    back."""
+    look = partial(wanted, lots)
+    lasting = map(look, dict.fromkeys(found))
+    return [each for each in lasting if each is not None]
 
 
-def wanted(queue: ClassicShell, place: Place | Wanted) -> Wanted | None:
+def wanted(lots: Mapping[int, Lot], place: Place | Wanted) -> Wanted | None:
     """A message to be set aside; None: it does not last, or nobody knows which it is."""
     if isinstance(place, Wanted):
         return place
     number, index = place
-    lot = queue.machine.lots.get(number)
+    lot = lots.get(number)
     if lot is None or not lot.chunk.persistent:
         return None
     content = lot.contents[index]

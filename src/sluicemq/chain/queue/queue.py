@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sluicemq.broker.declarations import BINDING_WORK, BINDINGS_MAX
-from sluicemq.chain.store.messages import StoreClient
+from sluicemq.chain.queue.home import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.batch import part_of
@@ -15,8 +14,8 @@ from sluicemq.queues.effects import Deleted, Effect, Rejected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.broker.vhost import VirtualHost
-    from sluicemq.chain.queue.crashing import Crash
+    from sluicemq.chain.queue.faults import Aftermath
+    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.unwelcome import Unwelcome
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
@@ -26,6 +25,12 @@ if TYPE_CHECKING:
 
 FIRST_LANE: Final = 2
 """The disk's lane of the queue with id 0, behind those of the journal and the message store."""
+
+TARGETS_MAX: Final = 20
+"""Queues to which a batch is posted in a piece."""
+
+TARGET_WORK: Final = 60
+"""Units of work that one of them costs, with the turn that the queue then needs."""
 
 
 class Enqueue:
@@ -74,7 +79,7 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
-class Queue(StoreClient):
+class Queue(NamedQueue):
     """What everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
@@ -83,10 +88,11 @@ class Queue(StoreClient):
     """Batches in which each message has a routing key of its own."""
     machine: QueueMachine
 
-    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
-        broker = vhost.broker
-        super().__init__(broker.scheduler, broker.world.clock)
-        self.broker = broker
+    def __init__(self, vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> None:
+        services = vhost.services
+        super().__init__(services.scheduler, services.world.clock)
+        self.services = services
+        self.store = vhost.store
         self.vhost = vhost
         self.definition = definition
         self.id = queue_id
@@ -96,7 +102,7 @@ class Queue(StoreClient):
         self.policy = vhost.policies.for_queue(definition.name, definition.type)
         """What it was last told to hold."""
         self.effects: list[Effect] = []
-        self.deliveries = GateKeeper(broker.world.clock)
+        self.deliveries = GateKeeper(services.world.clock)
         self.upstream: dict[Actor, Inflow] = {}
         self.gone = False
         self.farewells: list[Deleted] = []
@@ -112,7 +118,7 @@ class Queue(StoreClient):
         """Those behind it."""
         self.working: Command | None = None
         """The command that is being worked off."""
-        self.crash: Crash[Any] | None = None
+        self.crash: Aftermath | None = None
         """It has had a fault: what is left of it answers, and does nothing else."""
         self.successor: Queue | None = None
         """What has taken its place after that."""
@@ -177,13 +183,9 @@ class Queue(StoreClient):
     def faulted(self, error: Exception) -> None:
         """This queue is stopped, and read back from the disk."""
         if self.crash is None:
-            self.crashed(error)
+            self.vhost.crashed(self, error)
         else:
             self.crash.failed()
-
-    def crashed(self, error: Exception) -> None:
-        """It has had its first fault."""
-        raise NotImplementedError
 
     def take_in(self, publish: Publish) -> None:
         """Let the machine have it."""

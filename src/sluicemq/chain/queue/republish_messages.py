@@ -1,9 +1,15 @@
-"""What a source asks of its republisher (`republish/republisher.py`)."""
+"""What a source sees of its republisher (`republish/republisher.py`), and what it asks of it."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from sluicemq.chain.flow_actor import FlowActor
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.poison import Place
 
 
 class Letter:
@@ -62,3 +68,13 @@ class SourceGone:
     """From the source: there will be no more."""
 
     __slots__ = ()
+
+
+class RepublisherPort(FlowActor):
+    """A republisher, as its source sees it. `waiting` is what it has not begun to publish."""
+
+    waiting: deque[Republish]
+
+    def suspected(self) -> list[Place]:
+        """After a fault: the messages of the source that cannot be routed."""
+        raise NotImplementedError

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
-from sluicemq.chain.queue.stream_crashing import StreamCrash
 from sluicemq.chain.store.messages import (
     Flush,
     Flushed,
@@ -39,7 +38,7 @@ from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
 
 if TYPE_CHECKING:
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
@@ -80,14 +79,14 @@ class StreamShell(Queue):
     has_state = False
     machine: Stream
 
-    def __init__(self, vhost: VirtualHost, definition: QueueDefinition, queue_id: int) -> None:
+    def __init__(self, vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> None:
         super().__init__(vhost, definition, queue_id)
-        broker = vhost.broker
-        self.clock = broker.world.clock
+        services = vhost.services
+        self.clock = services.world.clock
         self.read_lane = self.lane + READ_LANE_STEP
         self.full = Gate(self.keeper, "writes waiting for a sync")
-        self.log = StreamLog(queue_id, broker.file_id)
-        self.machine = Stream(self.title, self.log, broker.stream_cache)
+        self.log = StreamLog(queue_id, services.file_id)
+        self.machine = Stream(self.title, self.log, services.stream_cache)
         self.hurry = False
         """What waits has waited long enough."""
         self.hurrying = False
@@ -168,16 +167,16 @@ class StreamShell(Queue):
             if self.machine.deleted:
                 self.give_up(message.job)
             else:
-                self.broker.world.disk.submit(message.job, self, self.lane)
+                self.services.world.disk.submit(message.job, self, self.lane)
         elif isinstance(message, Flush):
             self.flushing = True
         elif isinstance(message, Forgotten):
             self.forgotten = True
-            self.broker.world.disk.submit(FilesGone([], self.log.directory), self, self.lane)
+            self.services.world.disk.submit(FilesGone([], self.log.directory), self, self.lane)
         elif isinstance(message, StreamDrop | FilesGone):
             if message.failure is not None:
                 text = f"{self.title}: files of no use stay for now: {message.failure}"
-                self.broker.world.log.write("warning", text)
+                self.services.world.log.write("warning", text)
         else:
             super().receive(message)
 
@@ -208,7 +207,7 @@ class StreamShell(Queue):
         machine.apply(Serve(), self.effects)
         self.commit()
         for job in machine.next_reads():
-            self.broker.world.disk.submit(job, self, self.read_lane)
+            self.services.world.disk.submit(job, self, self.read_lane)
         if self.effects:
             effects, self.effects = self.effects, []
             self.making = iter(effects)
@@ -221,7 +220,7 @@ class StreamShell(Queue):
         footprint = self.log.unsynced_bytes
         if footprint != self.accounted:
             machine.depth.footprint = footprint
-            self.broker.memory_used(footprint - self.accounted)
+            self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
 
     def make_real(self, effect: Effect) -> None:
@@ -236,15 +235,12 @@ class StreamShell(Queue):
             channel.post(effect)
             self.at = None
 
-    def crashed(self, error: Exception) -> None:
-        self.vhost.stream_crashed(self, error)
-
     # -- the disk
 
     def commit(self) -> None:
         """Begin the next group, when somebody waits for it, it is large, or has waited long."""
         log = self.log
-        if log.job is not None or not log.waiting or self.broker.store.sealed:
+        if log.job is not None or not log.waiting or self.store.sealed:
             return
         urgent = self.hurry or self.flushing or self.machine.is_waited_for
         if not urgent and log.waiting_bytes < UNHURRIED_GROUP_BYTES:
@@ -256,29 +252,29 @@ class StreamShell(Queue):
         self.machine.wall_ms = self.clock.wall_ms()
         job = self.machine.commit()
         if job is not None:
-            self.broker.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.lane)
 
     def written(self, job: StreamCommit) -> None:
         """A group is durable, or is not. After anything but a lack of space nothing is written any
         more, and what is in it is never confirmed."""
         if job.failure is None:
-            self.broker.has_space(job)
+            self.services.has_space(job)
             if job.is_new and not self.machine.deleted:
                 segment = job.segment
                 first = self.log.segments[0].first if self.log.segments else segment.first
                 files = StreamFiles(self.id, first, segment.first, segment.first, FILE_HEADER_SIZE)
-                self.broker.store.post(StoreStreamFiles(self, files, job, urgent=True))
+                self.store.post(StoreStreamFiles(self, files, job, urgent=True))
             else:
                 self.committed(job)
         elif self.machine.deleted:
             self.give_up(job)
         elif job.may_be_tried_again:
             job.failure = None
-            self.broker.no_space_for(job)
-            self.broker.store.reserve.give_up()
+            self.services.no_space_for(job)
+            self.store.reserve.give_up()
             self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
         else:
-            self.broker.store.seal(str(job.failure))
+            self.store.seal(str(job.failure))
 
     def committed(self, job: StreamCommit) -> None:
         """It is durable, and that its file must be there."""
@@ -295,11 +291,11 @@ class StreamShell(Queue):
         if isinstance(job, StreamCommit):
             self.committed(job)
         elif job is not None and not self.machine.deleted:
-            self.broker.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.lane)
 
     def stream_files(self) -> StreamFiles | None:
         """What must be there after a restart."""
-        if isinstance(self.crash, StreamCrash):
+        if self.crash is not None:
             return self.crash.files
         log = self.log
         if not log.segments:
@@ -322,18 +318,18 @@ class StreamShell(Queue):
         if message.end != self.log.durable_end:
             self.watch_end()
         elif files is not None and not self.machine.deleted:
-            self.broker.store.post(StoreStreamFiles(self, files, None))
+            self.store.post(StoreStreamFiles(self, files, None))
 
     def give_up(self, job: DiskJob) -> None:
         """The stream was deleted before there was space for this."""
-        self.broker.has_space(job)
+        self.services.has_space(job)
         self.log.give_up()
 
     def was_read(self, job: StreamRead) -> None:
         """A reader goes on; what was found damaged is said."""
         self.machine.was_read(job)
         for text in self.machine.said:
-            self.broker.world.log.write("error", f"{self.title}: {text}")
+            self.services.world.log.write("error", f"{self.title}: {text}")
         self.machine.said.clear()
 
     def retain(self) -> None:
@@ -347,18 +343,18 @@ class StreamShell(Queue):
             job = StreamDrop(self.log.directory, [segment.path for segment in dropped])
             files = self.stream_files()
             assert files is not None, "the last segment stays"
-            self.broker.store.post(StoreStreamFiles(self, files, job))
+            self.store.post(StoreStreamFiles(self, files, job))
 
     # -- ends
 
     def flushed(self) -> None:
         """The broker may stop."""
         self.flushing = False
-        self.broker.store.post(Flushed(self))
+        self.store.post(Flushed(self))
 
     def finish(self, answer: Deleted) -> None:
         self.age_look = None
         self.full.open()
         if self.flushing:
             self.flushed()
-        self.broker.store.post(StoreQueueDeleted(self, answer))
+        self.store.post(StoreQueueDeleted(self, answer))

@@ -9,28 +9,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sluicemq.chain.connection.severing import Step
 from sluicemq.chain.queue.crashing import Crash
+from sluicemq.kernel.steps import Step
 from sluicemq.queues import commands as c
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_read_back import StreamReadBack
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.stream import StreamShell
-    from sluicemq.storage.entries import StreamFiles
 
 
 class StreamCrash(Crash[Any]):
-    """Of a stream. `files`: what must be there of it, for checkpoints; they wait until it is
-    known."""
+    """Of a stream; checkpoints wait until its `files` are known."""
 
     queue: StreamShell
-    files: StreamFiles | None = None
 
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
         stream = self.queue
         machine = stream.machine
-        cache = self.broker.stream_cache
+        cache = self.services.stream_cache
         return [
             self.mark_deleted,
             *(partial(self.take_back, effect) for effect in effects),
@@ -42,7 +39,7 @@ class StreamCrash(Crash[Any]):
             self.let_senders_go,
             self.give_memory_back,
             stream.full.open,
-            stream.vhost.topology.has_changed,
+            self.vhost.topology.has_changed,
         ]
 
     def refuse_unwritten(self) -> None:
@@ -62,9 +59,9 @@ class StreamCrash(Crash[Any]):
         """A group that was on its way. It is read back if it is there; for want of space it is not
         tried again."""
         if job.failure is None or job.may_be_tried_again:
-            self.broker.has_space(job)
+            self.services.has_space(job)
         else:
-            self.broker.store.seal(str(job.failure))
+            self.store.seal(str(job.failure))
 
     def settled(self, message: c.Settle) -> None:
         """Only the readers would have had the credit, and they are gone."""
@@ -74,15 +71,15 @@ class StreamCrash(Crash[Any]):
         return self.queue.log.directory
 
     def recovery(self) -> StreamReadBack:
-        return StreamReadBack(self.queue.id, self.broker.store.checkpoints.saved_cut)
+        return StreamReadBack(self.queue.id, self.store.checkpoints.saved_cut)
 
     def goes_on(self, job: StreamReadBack) -> None:
         assert job.found is not None
         self.files = job.found.files_now
-        self.queue.vhost.replace_stream(self.queue, job.found)
+        self.vhost.replace_stream(self.queue, job.found)
         end = job.found.next_offset
         text = f"{self.queue.title} goes on at offset {end}"
-        self.broker.world.log.write("warning", text)
+        self.services.world.log.write("warning", text)
 
     def stays_down(self, job: StreamReadBack) -> None:
         assert job.found is not None

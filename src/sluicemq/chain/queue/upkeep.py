@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Final
 from weakref import ref
 
 from sluicemq.chain.queue.dead_letters import Death, Letters
+from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
 from sluicemq.limits import EXPIRY_LOOK_MS
 from sluicemq.model.batch import ADDRESSED, names_of, separate
 from sluicemq.queues.commands import ACK, Delete, Settle, Tick
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.classic import ClassicShell
-    from sluicemq.chain.republish.republisher import Republisher
+    from sluicemq.chain.queue.republish_messages import RepublisherPort
+    from sluicemq.queues.classic import ClassicQueue
     from sluicemq.queues.effects import DeadLetter
     from sluicemq.queues.settings import QueueSettings
+    from sluicemq.replication.replicator import Replicator
 
 UNPROMISED_MAX: Final = 64
 """Batches that were refused, whose publishers have been told so, that may wait to be dead-lettered
@@ -42,22 +44,30 @@ class LookUnused:
     __slots__ = ()
 
 
+class KeptQueue(Queue):
+    """A classic queue, as its upkeep sees it."""
+
+    machine: ClassicQueue
+    replicator: Replicator
+    settings: QueueSettings
+
+
 class Upkeep:
     """Of one queue."""
 
-    def __init__(self, queue: ClassicShell) -> None:
+    def __init__(self, queue: KeptQueue) -> None:
         self._queue = ref(queue)
-        self.clock = queue.broker.world.clock
+        self.clock = queue.services.world.clock
         self.expires_ms: int | None = None
         self.used_ns = self.clock.now_ns()
         """When somebody last did something that counts as use."""
         self.looking = False
         self.due_ms = 0
         """When the timer for the head goes off, by the wall clock; 0: there is none."""
-        self.republisher: Republisher | None = None
+        self.republisher: RepublisherPort | None = None
 
     @property
-    def queue(self) -> ClassicShell:
+    def queue(self) -> KeptQueue:
         """Whose it is. It must not be held from here: a queue that is gone goes at once."""
         queue = self._queue()
         assert queue is not None, "a queue's upkeep without the queue"
@@ -134,7 +144,7 @@ class Upkeep:
             self.republisher = queue.vhost.republisher(queue, queue.title)
         held_up = len(self.republisher.inbox) + len(self.republisher.waiting) >= UNPROMISED_MAX
         if exchange is None or (done is None and held_up):
-            queue.broker.counters.dropped += count
+            queue.services.counters.dropped += count
             if done is not None:
                 queue.post(done)
             return

@@ -29,7 +29,6 @@ from sluicemq.chain.message_kinds import kind_of
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.poison import PLAIN, Place, unmanageable
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
-from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
@@ -41,7 +40,7 @@ from sluicemq.queues.effects import Cancelled, Consumed, Deliver
 from sluicemq.routing.delayed import DELAY, delay_ms
 
 if TYPE_CHECKING:
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.storage.quarantine import Wanted
@@ -83,7 +82,7 @@ class HoldingQueue(ClassicShell):
 
     def __init__(
         self,
-        vhost: VirtualHost,
+        vhost: QueueHome,
         definition: QueueDefinition,
         queue_id: int,
         index: QueueIndex,
@@ -102,7 +101,7 @@ class HoldingQueue(ClassicShell):
 
     def take_in(self, publish: Publish) -> None:
         """As any queue, but messages are dated before they are stored."""
-        now_ms = self.broker.world.clock.wall_ms()
+        now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
         super().take_in(Publish(batch, publish.sender, publish.first_seq))
 
@@ -148,17 +147,17 @@ class Delayer(FlowActor):
     is_vital = False
 
     def __init__(self, queue: HoldingQueue, exchange: str) -> None:
-        broker = queue.broker
-        super().__init__(broker.scheduler, broker.world.clock)
-        self.clock = broker.world.clock
+        services = queue.services
+        super().__init__(services.scheduler, services.world.clock)
+        self.clock = services.world.clock
         self.queue = queue
         self.exchange = exchange
         self.name = f"delayed messages of exchange {exchange}"
-        self.deliveries = GateKeeper(broker.world.clock)
-        window, self.inflow = broker.delivery_link(
+        self.deliveries = GateKeeper(services.world.clock)
+        window, self.inflow = services.delivery_link(
             queue, (queue.deliveries, self.deliveries), self.name
         )
-        self.republisher = Republisher(queue.vhost, self, self.name)
+        self.republisher = queue.vhost.republisher(self, self.name)
         self.waiting: list[tuple[int, int, int]] = []
         """A heap: when a message is due, its lot, its place there."""
         self.returning = 0

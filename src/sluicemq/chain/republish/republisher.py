@@ -16,12 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
-from sluicemq.chain.channel.publishing import TARGET_WORK, TARGETS_MAX
-from sluicemq.chain.connection.severing import take
-from sluicemq.chain.flow_actor import ActorKeeper, FlowActor
+from sluicemq.chain.flow_actor import ActorKeeper
 from sluicemq.chain.queue.poison import PLAIN, places_in, unmanageable
-from sluicemq.chain.queue.queue import Enqueue, QueueGone
-from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
+from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, Enqueue, QueueGone
+from sluicemq.chain.queue.republish_messages import (
+    Letter,
+    Republish,
+    RepublisherPort,
+    SourceGone,
+)
+from sluicemq.kernel.steps import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.model.content import properties_of
@@ -33,7 +37,7 @@ from sluicemq.text import cut
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.poison import Place
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
@@ -61,23 +65,23 @@ class OfferAgain:
     __slots__ = ()
 
 
-class Republisher(FlowActor):
+class Republisher(RepublisherPort):
     """One for each source."""
 
     kind = "republisher"
     is_vital = False
     keeper: ActorKeeper
 
-    def __init__(self, vhost: VirtualHost, source: Actor, name: str) -> None:
-        broker = vhost.broker
-        super().__init__(broker.scheduler, broker.world.clock)
-        self.keeper = ActorKeeper(broker.world.clock, self)
-        self.broker = broker
+    def __init__(self, vhost: Namespace, source: Actor, name: str) -> None:
+        services = vhost.services
+        super().__init__(services.scheduler, services.world.clock)
+        self.keeper = ActorKeeper(services.world.clock, self)
+        self.services = services
         self.vhost = vhost
         self.source = source
         self.name = name
         self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
-        self.waiting: deque[Republish] = deque()
+        self.waiting = deque()
         self.sent: dict[int, Sent] = {}
         """By the sequence number of the first message."""
         self.refused: list[Sent] = []
@@ -162,12 +166,12 @@ class Republisher(FlowActor):
         """To these queues, without those to which the letter must not go."""
         if letter.banned:
             names = tuple(name for name in names if name not in letter.banned)
-        large = len(letter.content) >= self.broker.large_from_bytes
+        large = len(letter.content) >= self.services.large_from_bytes
         return names, letter.keys[0], letter.priority, large
 
     def message(self, letter: Letter) -> Message:
         """What exchanges may know of it."""
-        return Message(letter.keys, properties_of(letter.content), self.broker.world.dice.below)
+        return Message(letter.keys, properties_of(letter.content), self.services.world.dice.below)
 
     def route(self, exchange: str, message: Message) -> tuple[str, ...]:
         """The queues a message goes to; none when the exchange is not there."""
@@ -199,7 +203,7 @@ class Republisher(FlowActor):
             republish.persistent,
             republish.number,
             len(queues),
-            self.broker.message_ids(count) if large else 0,
+            self.services.message_ids(count) if large else 0,
             republish.ttl_ms,
             priority,
         )
@@ -224,7 +228,9 @@ class Republisher(FlowActor):
         """The one link to that queue."""
         halves = self.links.get(queue)
         if halves is None:
-            halves = self.links[queue] = self.broker.credit_link(self, queue, f"queue {queue.name}")
+            halves = self.links[queue] = self.services.credit_link(
+                self, queue, f"queue {queue.name}"
+            )
         return halves
 
     def faulted(self, error: Exception) -> None:
@@ -276,7 +282,7 @@ class Republisher(FlowActor):
     def keep_for_later(self, sent: Sent) -> None:
         """It is offered again after a while."""
         if not self.refused:
-            self.broker.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
+            self.services.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
         self.refused.append(sent)
 
     def offer_again(self) -> None:

@@ -30,7 +30,7 @@ from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_sta
 from sluicemq.storage.journal import DIRECTORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sluicemq.chain.store.messages import Flushed, StoreClient
     from sluicemq.chain.store.port import StorePort
@@ -91,9 +91,10 @@ class CheckpointSaved(JournalPruned):
 class Checkpoints(Actor):
     """The procedure, for one message store."""
 
-    def __init__(self, store: StorePort) -> None:
+    def __init__(self, store: StorePort, durable_queues: Mapping[int, StoreClient]) -> None:
         super().__init__(store.scheduler)
         self.store = store
+        self.durable_queues = durable_queues
         self.number = 0
         self.node_id = b""
         self.count = 0
@@ -180,7 +181,7 @@ class Checkpoints(Actor):
         if store.sealed:
             self.closed = True
         elif not self.cut and store.is_idle:
-            queues = store.services.durable_queues
+            queues = self.durable_queues
             for queue in queues.values():
                 self.touch(queue)  # what was only delivered may have been a change, too
             marks = dict.fromkeys(queues, EVERYTHING)
@@ -201,7 +202,7 @@ class Checkpoints(Actor):
             for queue_id, upto in each.items():
                 ends[queue_id] = max(upto, ends.get(queue_id, 0))
                 yield MARK_WORK
-        queues = self.store.services.durable_queues
+        queues = self.durable_queues
         for queue_id, upto in ends.items():
             queue = queues.get(queue_id)
             if queue is not None and upto:
@@ -254,7 +255,7 @@ class Checkpoints(Actor):
                 self.syncing += 1
                 self.store.submit(SegmentSync(directory, paths, queue.lane))
             yield LOOK_WORK + LOOK_WORK * len(paths)
-        durable = self.store.services.durable_queues
+        durable = self.durable_queues
         for queue_id in [*self.states]:
             if queue_id not in durable:
                 del self.states[queue_id]
@@ -263,7 +264,7 @@ class Checkpoints(Actor):
     def _see_streams(self) -> Iterator[int]:
         """The files of all of them. A piece is one queue."""
         self.streams = []
-        for queue in [*self.store.services.durable_queues.values()]:
+        for queue in [*self.durable_queues.values()]:
             files = queue.stream_files()
             if files is not None:
                 self.streams.append(files)

@@ -75,7 +75,9 @@ class MessageStore(StorePort):
         self.journal = journal
         self.persistent = persistent
         self.transient = transient
-        self.checkpoints = Checkpoints(self)
+        self.durable_queues: dict[int, StoreClient] = {}
+        """Those that are there after a restart, by id."""
+        self.checkpoints = Checkpoints(self, self.durable_queues)
         self.reserve = Reserve(self, services.config.storage.reserve_bytes)
         self.commits = GroupCommit(self, journal)
         self.group = self.new_group()

@@ -45,7 +45,7 @@ def setting(kind: type[Policy]) -> Action:
             policy.check()
         except Refused as refused:
             raise CommandRefused(f"Validation failed\n\n{refused}\n", UNAVAILABLE) from refused
-        task.record([set_policy(vhost, policy, task.expect())])
+        task.record([set_policy(task.broker.policing, vhost, policy, task.expect())])
 
     return run
 
@@ -57,7 +57,7 @@ def clearing(kind: type[Policy]) -> Action:
         vhost, name = task.vhost(given), given.text("name")
         if (vhost.name, name) not in task.broker.definitions.records[kind.KIND]:
             raise no_parameter()
-        task.record([clear_policy(vhost, kind.KIND, name, task.expect())])
+        task.record([clear_policy(task.broker.policing, vhost, kind.KIND, name, task.expect())])
 
     return run
 

@@ -57,10 +57,10 @@ def delete_vhost(task: Task, given: Given) -> None:
 
     def heard(message: object) -> None:
         if isinstance(message, VhostEmpty):
-            task.record([user_changes.delete_vhost(vhost)])
+            task.record([user_changes.delete_vhost(task.broker, vhost)])
 
     task.hear(heard)
-    user_changes.empty_vhost(vhost, task)
+    user_changes.empty_vhost(task.broker, vhost, task)
 
 
 def list_vhosts(task: Task, _: Given) -> None:

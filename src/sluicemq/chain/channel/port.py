@@ -1,0 +1,71 @@
+"""What the parts of a channel see of it: publishing, consuming, transactions, replies, methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.writer import WriterClient
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sluicemq.access.access import Rights
+    from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel.connection_port import ConnectionPort
+    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.services import Services
+    from sluicemq.errors import ChannelViolation
+    from sluicemq.flow.gate import GateKeeper
+
+
+class ChannelDirectory:
+    """All channels that are open on this node."""
+
+    def find_channel(self, connection: int, number: int) -> ChannelPort | None:
+        """The channel of that number on the connection of that number; None when there is none."""
+        raise NotImplementedError
+
+    def all_channels(self) -> Iterator[ChannelPort]:
+        """Those of all connections."""
+        raise NotImplementedError
+
+
+class ChannelPort(WriterClient):
+    """A channel, as its parts see it. What is due to its client is gathered in `out` and leaves at
+    the turn's end; `out_cost` is what the deliveries in there take of windows. `deliveries` keeps
+    its ends of delivery links. `question` is what the client waits for, None: for nothing."""
+
+    services: Services
+    directory: ChannelDirectory
+    reader: ConnectionPort
+    vhost: Namespace
+    rights: Rights
+    number: int
+    name: str
+    deliveries: GateKeeper
+    question: object
+    out: list[bytes]
+    out_cost: int
+
+    @property
+    def replies_at(self) -> str:
+        """The address at which it hears replies; "" when it has no reply consumer."""
+        raise NotImplementedError
+
+    @property
+    def has_unacked(self) -> bool:
+        """Are there deliveries that its client has not acknowledged?"""
+        raise NotImplementedError
+
+    def reply(self, method: Method) -> None:
+        """Say this to the client, behind what is due to it already."""
+        raise NotImplementedError
+
+    def fail(self, violation: ChannelViolation) -> None:
+        """Close the channel; what the client still sends on it is dropped."""
+        raise NotImplementedError
+
+    def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
+        """Do what a method of class basic asks for in pieces; what the client sends meanwhile
+        waits. A refusal by any piece closes the channel."""
+        raise NotImplementedError

@@ -1,0 +1,38 @@
+"""Where the publishes of a channel go, as far as their method says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from sluicemq.amqp.runs import EXCHANGE_AT
+from sluicemq.model.reply_address import ADDRESS
+
+if TYPE_CHECKING:
+    from sluicemq.amqp.methods import BasicPublish
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.credit import Inflow, Outflow
+
+Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
+"""A queue, with both halves of the channel's link to it."""
+Targets: TypeAlias = "list[Target]"
+
+
+class Route:
+    """Where the publishes of one raw method frame go. `targets` None: that depends on more.
+    `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
+    the address of a reply consumer, which is no queue."""
+
+    __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
+
+    def __init__(
+        self, raw_method: bytes, method: BasicPublish, epoch: int, targets: Targets | None
+    ) -> None:
+        self.method = method
+        self.address = raw_method[EXCHANGE_AT:-2]
+        self.mandatory = method.mandatory
+        self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
+        self.epoch = epoch
+        self.targets = None if self.replies else targets
+        self.lone: Target | None = None
+        if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
+            self.lone = self.targets[0]

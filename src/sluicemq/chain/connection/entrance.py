@@ -1,0 +1,29 @@
+"""What a connection sees of the broker: who may enter which virtual host, and who is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.chain.channel.port import ChannelDirectory
+from sluicemq.chain.services import Services
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sluicemq.access.access import Access
+    from sluicemq.chain.connection.admission import Admission
+    from sluicemq.chain.connection.deadlines import Deadlines
+    from sluicemq.chain.queue.namespace import Namespace
+
+
+class Entrance(Services, ChannelDirectory):
+    """A broker, for its connections."""
+
+    access: Access
+    admission: Admission
+    deadlines: Deadlines
+    vhosts: Mapping[str, Namespace]
+
+    def forget_connection(self, connection: int) -> None:
+        """The connection of that number has come to its end. It may be forgotten twice."""
+        raise NotImplementedError

@@ -1,0 +1,58 @@
+"""The faults that queues of a name have had, and what is seen of a queue that has had one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.queue.unwelcome import Unwelcome
+from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX
+
+if TYPE_CHECKING:
+    from sluicemq.storage.entries import StreamFiles
+    from sluicemq.storage.quarantine import Wanted
+
+RECOVERING: Final = "recovering"
+CRASHED: Final = "crashed"
+
+
+class Aftermath:
+    """What a queue that has had a fault is from then on (`crashing.py`). `state` is RECOVERING or
+    CRASHED, as users see it."""
+
+    state: str
+    files: StreamFiles | None = None
+    """What must be there of a stream's files, for checkpoints; None: it is no stream, or that is
+    not known yet, and they wait."""
+
+    def failed(self) -> None:
+        """There is no way back but a restart: the disk does not take what has to be on it, or what
+        is done here has had a fault, too."""
+        raise NotImplementedError
+
+
+class Faults:
+    """Of the queues that have had a name, since the start."""
+
+    def __init__(self) -> None:
+        self.last_ns: int | None = None
+        self.accused: set[tuple[int, int]] = set()
+        """Messages that have been the cause once: queue's id and position."""
+        self.unwelcome = Unwelcome()
+
+    def judge(
+        self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
+    ) -> tuple[str, list[Wanted]]:
+        """One more, with these messages as its cause, or as one that is refused from now on.
+        Returns what becomes of the queue, and those of it that have been the cause before."""
+        before_ns, self.last_ns = self.last_ns, now_ns
+        if refused or self.unwelcome.has_come_nearer():
+            return RECOVERING, []
+        again = [each for each in found if (queue_id, each.position) in self.accused]
+        self.accused |= {(queue_id, each.position) for each in found}
+        if again:
+            self.accused -= {(queue_id, each.position) for each in again}
+            return RECOVERING, again
+        soon = before_ns is not None and now_ns - before_ns < CRASH_WINDOW_NS
+        if (soon and not found) or len(self.accused) > QUARANTINE_MESSAGES_MAX:
+            return CRASHED, []
+        return RECOVERING, []

@@ -1,0 +1,56 @@
+"""What a queue sees of the virtual host it is in; for all besides see `namespace.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from sluicemq.chain.store.messages import StoreClient
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.faults import Faults
+    from sluicemq.chain.queue.republish_messages import RepublisherPort
+    from sluicemq.chain.services import Services
+    from sluicemq.chain.store.message_store import MessageStore
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import Policies
+
+BINDINGS_MAX: Final = 100
+"""Bindings that are taken away in a piece."""
+
+BINDING_WORK: Final = 10
+"""Units of work of one."""
+
+
+class NamedQueue(StoreClient):
+    """A queue, as its home sees it: what it is called, and what was declared of it."""
+
+    name: str
+    definition: QueueDefinition
+
+
+class QueueHome:
+    """A virtual host, for the queues in it. `crashes` has, by name, what is known of queues that
+    have had faults since the start."""
+
+    name: str
+    services: Services
+    store: MessageStore
+    policies: Policies
+    crashes: dict[str, Faults]
+
+    def unbind_some(self, queue: NamedQueue) -> bool:
+        """Take away BINDINGS_MAX bindings of a deleted queue. Returns True when there are more."""
+        raise NotImplementedError
+
+    def forget_queue(self, queue: NamedQueue) -> None:
+        """Take a deleted queue out of all tables, with the bindings it still has."""
+        raise NotImplementedError
+
+    def crashed(self, queue: NamedQueue, error: Exception) -> None:
+        """Stop a queue that has had its first fault, `error`, and have it read back."""
+        raise NotImplementedError
+
+    def republisher(self, source: Actor, name: str) -> RepublisherPort:
+        """Make a publisher of the broker's own for `source`; `name` says for people who that is."""
+        raise NotImplementedError
