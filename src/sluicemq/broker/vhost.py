@@ -44,7 +44,7 @@ class VhostEmpty:
 
 
 class VirtualHost(Declarations):
-    """One of the broker's."""
+    """One of the broker's: it makes its queues, and forgets them at their end."""
 
     def __init__(self, services: Services, store: MessageStore, name: str) -> None:
         self.services = services
