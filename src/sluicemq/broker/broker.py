@@ -12,7 +12,7 @@ from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.connection.entrance import Entrance
 from sluicemq.chain.store.message_store import MessageStore
-from sluicemq.model.definitions import STREAM
+from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.journal import Journal
 from sluicemq.storage.stream_recovery import forget_streams
 

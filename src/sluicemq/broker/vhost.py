@@ -14,7 +14,8 @@ from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.messages import StoreDefinition, StoreStreamFiles
 from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.model.definitions import QUEUE, STREAM, Destination, QueueDefinition
+from sluicemq.model.definitions import QUEUE, Destination, QueueDefinition
+from sluicemq.model.queue_types import STREAM
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of
 from sluicemq.queues.commands import Delete
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding

@@ -14,6 +14,7 @@ from typing import Final
 
 from sluicemq.amqp.types import Timestamp
 from sluicemq.errors import ChannelViolation
+from sluicemq.model.queue_types import CLASSIC, TYPES
 
 TIMER_MAX_MS: Final = 315_360_000_000
 """RabbitMQ's longest timer: ten years of 365 days."""
@@ -88,9 +89,9 @@ def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
     """Refuse (406) the first argument that does not fit; `where` names the queue."""
     if not arguments:
         return
-    kind = arguments.get("x-queue-type", "classic")
-    refused = NOT_FOR.get(kind, ()) if isinstance(kind, str) else ()
-    for key in refused:
+    kind = arguments.get("x-queue-type", CLASSIC)
+    known = TYPES.get(kind) if isinstance(kind, str) else None
+    for key in () if known is None else known.refused_arguments:
         if key in arguments:
             text = f"invalid arg '{key}' for {where} of queue type rabbit_{kind}_queue"
             raise ChannelViolation(406, text)
@@ -180,7 +181,7 @@ def _queue_version(value: object, arguments: Mapping[str, object]) -> str | None
 
 def _queue_type(value: object, arguments: Mapping[str, object]) -> str | None:
     complaint = _text(value, arguments)
-    if complaint is None and value not in ("classic", "quorum", "stream"):
+    if complaint is None and value not in TYPES:
         return f"\"unsupported queue type '{value}'\""
     return complaint
 
@@ -234,40 +235,4 @@ QUEUE_ARGUMENTS: Final[dict[str, Check]] = {
     "x-message-deduplication": _boolean,
     "x-cache-size": _not_zero,
     "x-cache-ttl": _timer,
-}
-
-NOT_FOR_CLASSIC: Final = (
-    "x-dead-letter-strategy",
-    "x-max-in-memory-length",
-    "x-max-in-memory-bytes",
-    "x-quorum-initial-group-size",
-    "x-max-age",
-    "x-stream-max-segment-size-bytes",
-    "x-initial-cluster-size",
-    "x-queue-leader-locator",
-)
-
-NOT_FOR_STREAM: Final = (
-    "x-expires",
-    "x-message-ttl",
-    "x-dead-letter-exchange",
-    "x-dead-letter-routing-key",
-    "x-max-length",
-    "x-max-priority",
-    "x-overflow",
-    "x-queue-mode",
-    "x-queue-version",
-    "x-single-active-consumer",
-    "x-queue-master-locator",
-    "x-delivery-limit",
-    "x-dead-letter-strategy",
-    "x-max-in-memory-length",
-    "x-max-in-memory-bytes",
-    "x-quorum-initial-group-size",
-    "x-message-deduplication",
-)
-
-NOT_FOR: Final[dict[str, tuple[str, ...]]] = {
-    "classic": NOT_FOR_CLASSIC,
-    "stream": NOT_FOR_STREAM,
 }

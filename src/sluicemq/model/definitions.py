@@ -19,14 +19,12 @@ from sluicemq.model.arguments import (
     show,
     type_name,
 )
+from sluicemq.model.queue_types import CLASSIC, TYPES
 
 Arguments = Mapping[str, object]
 
 QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
-CLASSIC: Final = "classic"
-QUORUM: Final = "quorum"
-STREAM: Final = "stream"
 ALTERNATE_EXCHANGE: Final = "alternate-exchange"
 RESERVED_PREFIX: Final = "amq."
 
@@ -78,8 +76,8 @@ class QueueDefinition:
 
     @property
     def type(self) -> str:
-        """classic, quorum or stream."""
-        return str(self.arguments.get("x-queue-type", "classic"))
+        """The name of its type; see `queue_types.py`."""
+        return str(self.arguments.get("x-queue-type", CLASSIC))
 
 
 @dataclass(slots=True)
@@ -141,19 +139,17 @@ def validate_queue(queue: QueueDefinition, vhost: str) -> None:
     """Refuse arguments that make no sense, and queue types this broker does not have."""
     where = f"queue '{queue.name}' in vhost '{vhost}'"
     check_queue_arguments(queue.arguments, where)
-    if queue.type == "classic":
-        return
+    row = TYPES[queue.type]
     for wrong, what in (
         (queue.exclusive, "exclusive-owner"),
         (queue.auto_delete, "auto-delete"),
         (not queue.durable, "non-durable"),
     ):
-        if wrong:
+        if wrong and row.lasts:
             raise ChannelViolation(406, f"invalid property '{what}' for {where}")
-    if queue.type == STREAM:
-        return
-    text = f"queue type '{queue.type}' is not supported yet"
-    raise ChannelViolation(406, f"invalid arg 'x-queue-type' for {where}: \"{text}\"")
+    if not row.is_there:
+        text = f"queue type '{row.name}' is not supported yet"
+        raise ChannelViolation(406, f"invalid arg 'x-queue-type' for {where}: \"{text}\"")
 
 
 def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:

@@ -28,9 +28,9 @@ from sluicemq.model.passwords import DEFAULT_ALGORITHM, check_hash
 from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.model.policy_scopes import ALL
+from sluicemq.model.queue_types import CLASSIC, TYPES_HERE
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import (
-    QUEUE_TYPES,
     USER_LIMITS,
     VHOST_LIMITS,
     VhostDefinition,
@@ -155,8 +155,8 @@ def virtual_host(fields: Fields) -> VhostDefinition:
     """Newer files have description and tags in `metadata`."""
     within = fields.inner("metadata") if "metadata" in fields else fields
     kind = within.text("default_queue_type", "")
-    if kind not in (*QUEUE_TYPES, *NO_TYPE):
-        fields.note(f"there is no queue type {kind}: {', '.join(QUEUE_TYPES)}")
+    if kind not in (*TYPES_HERE, *NO_TYPE):
+        fields.note(f"there is no queue type {kind}: {', '.join(TYPES_HERE)}")
     return VhostDefinition(
         fields.name("name", filled=True),
         within.text("description", ""),
@@ -241,8 +241,8 @@ def queue(fields: Fields, vhost: str) -> QueueDefinition:
     """As declared. A `type` says nothing that is not in the arguments, but for those that come from
     a virtual host with another default."""
     arguments = fields.arguments()
-    kind = fields.text("type", "classic")
-    if "x-queue-type" not in arguments and kind not in ("classic", ""):
+    kind = fields.text("type", CLASSIC)
+    if "x-queue-type" not in arguments and kind not in (CLASSIC, ""):
         arguments = {**arguments, "x-queue-type": kind}
     return QueueDefinition(
         fields.name("name", filled=True),

@@ -13,52 +13,12 @@ from typing import Any, ClassVar, Final
 from sluicemq.errors import Refused
 from sluicemq.model.patterns import Pattern
 from sluicemq.model.policy_keys import check_definition
-from sluicemq.model.policy_scopes import ALL, APPLY_TO, EXCHANGES, QUEUES, QUEUES_OF_TYPE
+from sluicemq.model.policy_scopes import ALL, APPLY_TO, EXCHANGES, QUEUES
+from sluicemq.model.queue_types import TYPES
 from sluicemq.model.record import Record
 from sluicemq.model.terms import term
 
 PRIORITY_MAX: Final = (1 << 63) - 1
-
-MIRRORS: Final = (
-    "ha-mode",
-    "ha-params",
-    "ha-promote-on-failure",
-    "ha-promote-on-shutdown",
-    "ha-sync-mode",
-    "queue-master-locator",
-)
-WITHOUT_MEANING: Final[dict[str, tuple[str, ...]]] = {
-    "classic": (
-        "dead-letter-strategy",
-        "initial-cluster-size",
-        "max-age",
-        "queue-leader-locator",
-        "stream-max-segment-size-bytes",
-    ),
-    "quorum": (
-        "initial-cluster-size",
-        "max-age",
-        "queue-mode",
-        "stream-max-segment-size-bytes",
-        *MIRRORS,
-    ),
-    "stream": (
-        "dead-letter-exchange",
-        "dead-letter-routing-key",
-        "dead-letter-strategy",
-        "delivery-limit",
-        "expires",
-        "max-in-memory-bytes",
-        "max-in-memory-length",
-        "max-length",
-        "message-ttl",
-        "overflow",
-        "queue-mode",
-        *MIRRORS,
-    ),
-}
-"""A policy that says one of these does not hold for queues of that type, whatever else it says.
-These are RabbitMQ's, but for delivery-limit, which our classic queues have, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +109,9 @@ class Policies:
 
     def for_queue(self, name: str, kind: str) -> EffectivePolicy | None:
         """What holds for a queue of that type; the same object for the same policies."""
-        scopes = (ALL, QUEUES, QUEUES_OF_TYPE.get(kind, QUEUES))
-        unfit = WITHOUT_MEANING.get(kind, ())
+        row = TYPES[kind]
+        scopes = (ALL, QUEUES, row.scope)
+        unfit = row.unfit_policy_keys
         policy = self._first(Policy.KIND, name, scopes, unfit)
         operator = self._first(OperatorPolicy.KIND, name, scopes, unfit)
         if policy is None and operator is None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from sluicemq.model.queue_types import TYPES
+
 ALL: Final = "all"
 EXCHANGES: Final = "exchanges"
 QUEUES: Final = "queues"
-QUEUES_OF_TYPE: Final = {
-    "classic": "classic_queues",
-    "quorum": "quorum_queues",
-    "stream": "streams",
-}
-APPLY_TO: Final = (QUEUES, EXCHANGES, ALL, *QUEUES_OF_TYPE.values())
+APPLY_TO: Final = (QUEUES, EXCHANGES, ALL, *(each.scope for each in TYPES.values()))

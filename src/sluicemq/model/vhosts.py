@@ -11,8 +11,6 @@ from sluicemq.model.record import Record
 
 NAME_BYTES_MAX: Final = 255
 """Of a virtual host or a user: what a short string of AMQP holds."""
-QUEUE_TYPES: Final = ("classic", "stream")
-"""Those this broker has."""
 
 MAX_CONNECTIONS: Final = "max-connections"
 MAX_QUEUES: Final = "max-queues"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
-from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
+from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
 from sluicemq.storage.checkpoint import (

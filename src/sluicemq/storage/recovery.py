@@ -18,8 +18,8 @@ from typing import Final
 
 from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
-from sluicemq.model.definitions import STREAM
 from sluicemq.model.durable import DurableDefinitions
+from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in, demand_no_directory
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import (

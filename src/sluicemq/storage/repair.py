@@ -12,7 +12,7 @@ from typing import Final
 
 from sluicemq.errors import Corrupt
 from sluicemq.kernel.disk import Files
-from sluicemq.model.definitions import STREAM
+from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.compaction import keep_copy, put_aside
 from sluicemq.storage.message_file import EXTENSION, number_in
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles

@@ -34,6 +34,7 @@ from sluicemq.model.definitions import (
     validate_queue,
 )
 from sluicemq.model.permissions import CONFIGURE, READ
+from sluicemq.model.queue_types import CLASSIC
 from sluicemq.model.reply_address import PSEUDO_QUEUE
 from sluicemq.queues.commands import (
     ACK,
@@ -303,7 +304,7 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
     default_type = channel.services.definitions.vhosts[vhost.name].default_queue_type
     if default_type is not None and "x-queue-type" not in arguments:
         lasting = method.durable and not (method.exclusive or method.auto_delete)
-        arguments = {**arguments, "x-queue-type": default_type if lasting else "classic"}
+        arguments = {**arguments, "x-queue-type": default_type if lasting else CLASSIC}
     return QueueDefinition(
         plain(method.queue) or token(channel, "amq.gen-"),
         method.durable,

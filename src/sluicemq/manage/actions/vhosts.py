@@ -10,9 +10,9 @@ from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
 from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
 from sluicemq.model.document_fields import is_name
+from sluicemq.model.queue_types import TYPES_HERE
 from sluicemq.model.vhosts import (
     NAME_BYTES_MAX,
-    QUEUE_TYPES,
     VHOST_LIMITS,
     VhostDefinition,
     check_limits,
@@ -32,10 +32,8 @@ def add_vhost(task: Task, given: Given) -> None:
     """One that is there stays as it is."""
     name = given.text("vhost")
     kind = given.text("default_queue_type", "") or None
-    if kind is not None and kind not in QUEUE_TYPES:
-        raise CommandRefused(
-            f"there is no queue type {kind}: {', '.join(QUEUE_TYPES)}", UNAVAILABLE
-        )
+    if kind is not None and kind not in TYPES_HERE:
+        raise CommandRefused(f"there is no queue type {kind}: {', '.join(TYPES_HERE)}", UNAVAILABLE)
     if not name or not is_name(name):
         raise CommandRefused(f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
     there = task.broker.vhosts.get(name)

@@ -1,0 +1,124 @@
+"""The types of queues, as declarations and policies know them: one row a type.
+
+How queues of a type come to be, and what becomes of one with a fault, is in
+`broker/queue_makers.py`, by the same names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+CLASSIC: Final = "classic"
+QUORUM: Final = "quorum"
+STREAM: Final = "stream"
+
+MIRRORS: Final = (
+    "ha-mode",
+    "ha-params",
+    "ha-promote-on-failure",
+    "ha-promote-on-shutdown",
+    "ha-sync-mode",
+    "queue-master-locator",
+)
+"""Policy keys of mirrored queues."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueueType:
+    """One type. Arguments that are not refused are looked at in `arguments.py`."""
+
+    name: str
+    is_there: bool
+    """Does this broker have it? Else its name is known, and what is about it kept."""
+    lasts: bool
+    """Must its queues be durable, and neither exclusive nor auto-delete?"""
+    scope: str
+    """What a policy that is for queues of this type alone applies to."""
+    refused_arguments: tuple[str, ...]
+    unfit_policy_keys: tuple[str, ...]
+    """A policy that says one of these does not hold for queues of this type, whatever else it says.
+    These are RabbitMQ's, but for delivery-limit, which our classic queues have, too."""
+
+
+TYPES: Final[dict[str, QueueType]] = {
+    CLASSIC: QueueType(
+        name=CLASSIC,
+        is_there=True,
+        lasts=False,
+        scope="classic_queues",
+        refused_arguments=(
+            "x-dead-letter-strategy",
+            "x-max-in-memory-length",
+            "x-max-in-memory-bytes",
+            "x-quorum-initial-group-size",
+            "x-max-age",
+            "x-stream-max-segment-size-bytes",
+            "x-initial-cluster-size",
+            "x-queue-leader-locator",
+        ),
+        unfit_policy_keys=(
+            "dead-letter-strategy",
+            "initial-cluster-size",
+            "max-age",
+            "queue-leader-locator",
+            "stream-max-segment-size-bytes",
+        ),
+    ),
+    QUORUM: QueueType(
+        name=QUORUM,
+        is_there=False,
+        lasts=True,
+        scope="quorum_queues",
+        refused_arguments=(),
+        unfit_policy_keys=(
+            "initial-cluster-size",
+            "max-age",
+            "queue-mode",
+            "stream-max-segment-size-bytes",
+            *MIRRORS,
+        ),
+    ),
+    STREAM: QueueType(
+        name=STREAM,
+        is_there=True,
+        lasts=True,
+        scope="streams",
+        refused_arguments=(
+            "x-expires",
+            "x-message-ttl",
+            "x-dead-letter-exchange",
+            "x-dead-letter-routing-key",
+            "x-max-length",
+            "x-max-priority",
+            "x-overflow",
+            "x-queue-mode",
+            "x-queue-version",
+            "x-single-active-consumer",
+            "x-queue-master-locator",
+            "x-delivery-limit",
+            "x-dead-letter-strategy",
+            "x-max-in-memory-length",
+            "x-max-in-memory-bytes",
+            "x-quorum-initial-group-size",
+            "x-message-deduplication",
+        ),
+        unfit_policy_keys=(
+            "dead-letter-exchange",
+            "dead-letter-routing-key",
+            "dead-letter-strategy",
+            "delivery-limit",
+            "expires",
+            "max-in-memory-bytes",
+            "max-in-memory-length",
+            "max-length",
+            "message-ttl",
+            "overflow",
+            "queue-mode",
+            *MIRRORS,
+        ),
+    ),
+}
+
+TYPES_HERE: Final = tuple(each.name for each in TYPES.values() if each.is_there)
+"""Those that this broker has."""
