@@ -92,9 +92,7 @@ class Broker(Entrance):
         streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
         for queue_id, definition in definitions.queues.items():
-            found = recovery.queues[queue_id]
-            stream = recovery.streams.get(queue_id)
-            self.vhosts[definition.vhost].recover_queue(queue_id, definition, found, stream)
+            self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
         for binding in definitions.bindings.values():
             self.vhosts[binding.vhost].topology.bind(binding)
         for vhost in self.vhosts.values():

@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.broker.declarations import Declarations
-from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.crashing import ClassicCrash
+from sluicemq.chain.queue.classic import empty_index
 from sluicemq.chain.queue.namespace import Queues
-from sluicemq.chain.queue.stream import StreamShell
-from sluicemq.chain.queue.stream_crashing import StreamCrash
+from sluicemq.chain.queue.types import SHELLS
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.messages import StoreDefinition, StoreStreamFiles
+from sluicemq.chain.store.messages import StoreDefinition
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.definitions import QUEUE, Destination, QueueDefinition
-from sluicemq.model.queue_types import STREAM
 from sluicemq.model.vhosts import MAX_QUEUES, limit_of
 from sluicemq.queues.commands import Delete
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
 from sluicemq.routing.topology import Topology
-from sluicemq.storage.queue_index import QueueIndex
-from sluicemq.storage.recovery import queue_directory
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.faults import Faults
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition
     from sluicemq.storage.recovered_queue import RecoveredQueue
-    from sluicemq.storage.stream_recovery import StreamRecovery
+    from sluicemq.storage.recovery import Recovery
 
 
 class VhostEmpty:
@@ -97,40 +92,16 @@ class VirtualHost(Declarations):
     def republisher(self, source: Actor, name: str) -> Republisher:
         return Republisher(self, source, name)
 
-    def recover_queue(
-        self,
-        queue_id: int,
-        definition: QueueDefinition,
-        found: RecoveredQueue,
-        stream_found: StreamRecovery | None,
-    ) -> None:
-        """A durable queue that was there before; `stream_found`: what there is of a stream, None of
-        any other."""
+    def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
+        """A durable queue that was there before."""
         if is_holding(definition.name):
-            self.recover_holding(queue_id, definition, found)
-            return
-        if definition.type == STREAM:
-            stream = StreamShell(self, definition, queue_id)
-            assert stream_found is not None
-            stream.recover(stream_found)
-            self.add(stream)
-            return
-        queue = ClassicShell(self, definition, queue_id, found.index)
-        queue.machine.recover(found.marks(), found.expiring)
-        if queue.machine.limits.restless:
-            queue.schedule()  # some of what is there may have to go
-        self.add(queue)
+            self.recover_holding(queue_id, definition, recovery.queues[queue_id])
+        else:
+            self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
-        services = self.services
-        queue_id = services.queue_id()
-        queue: Queue
-        if definition.type == STREAM:
-            queue = StreamShell(self, definition, queue_id)
-        else:
-            directory = queue_directory(queue_id, definition.durable)
-            index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
-            queue = ClassicShell(self, definition, queue_id, index)
+        queue_id = self.services.queue_id()
+        queue = SHELLS[definition.type].declare(self, definition, queue_id)
         self.add(queue)
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
@@ -142,8 +113,7 @@ class VirtualHost(Declarations):
         self.queues[queue.name] = queue
         if queue.definition.durable:
             self.store.durable_queues[queue.id] = queue
-            if isinstance(queue, ClassicShell):
-                self.store.checkpoints.touch(queue)
+            self.store.checkpoints.touch(queue)
 
     def unbind_some(self, queue: NamedQueue) -> bool:
         if self.queues.get(queue.name) is not queue:
@@ -173,46 +143,17 @@ class VirtualHost(Declarations):
     # -- queues that have had a fault
 
     def crashed(self, queue: NamedQueue, error: Exception) -> None:
-        if isinstance(queue, StreamShell):
-            StreamCrash(self, queue, error).begin()
-        else:
-            assert isinstance(queue, ClassicShell)
-            ClassicCrash(self, queue, error).begin()
+        SHELLS[queue.definition.type].crash(self, queue, error).begin()
 
-    def replace_stream(self, stream: Queue, found: StreamRecovery) -> None:
-        fresh = StreamShell(self, stream.definition, stream.id)
-        fresh.adopt(found)
-        self.queues[stream.name] = fresh
-        stream.successor = fresh
-        self.store.durable_queues[stream.id] = fresh
-        self.topology.has_changed()
-        files = fresh.stream_files()
-        if files is not None:  # a file that the journal has not heard of may be among them
-            self.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
-
-    def replace(self, queue: Queue, found: RecoveredQueue | None) -> None:
-        services, definition = self.services, queue.definition
-        queue_id = queue.id if found is not None else services.queue_id()
-        if found is not None:
-            index = found.index
-        else:
-            directory = queue_directory(queue_id, definition.durable)
-            index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
-        fresh: ClassicShell
-        if isinstance(queue, HoldingQueue):
-            fresh = HoldingQueue(self, definition, queue_id, index, queue.exchange)
-            self.queues.holding[queue.name] = fresh
-        else:
-            fresh = ClassicShell(self, definition, queue_id, index)
-            self.queues[queue.name] = fresh
-        if found is not None:
-            fresh.machine.recover(found.marks(), found.expiring)
-        fresh.schedule()  # some of what is there may have to go
+    def replace(self, queue: Queue, fresh: Queue) -> None:
+        known = self.queues.holding if isinstance(queue, HoldingQueue) else self.queues
+        known[queue.name] = fresh
         queue.successor = fresh
+        definition = queue.definition
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[queue.name] = fresh
         if definition.durable:
-            self.store.durable_queues[queue_id] = fresh
+            self.store.durable_queues[fresh.id] = fresh
             self.store.checkpoints.touch(fresh)
         self.topology.has_changed()
 
@@ -224,8 +165,7 @@ class VirtualHost(Declarations):
             holding_queue(exchange.name), exchange.durable, vhost=self.name
         )
         queue_id = services.queue_id()
-        directory = queue_directory(queue_id, definition.durable)
-        index = QueueIndex(queue_id, directory, services.entry_count, services.file_id)
+        index = empty_index(services, queue_id, definition.durable)
         queue = HoldingQueue(self, definition, queue_id, index, exchange.name)
         self.add_holding(queue)
         return queue

@@ -1,7 +1,7 @@
 """The types of queues, as declarations and policies know them: one row a type.
 
 How queues of a type come to be, and what becomes of one with a fault, is in
-`broker/queue_makers.py`, by the same names.
+`chain/queue/types.py`, by the same names.
 """
 
 from __future__ import annotations

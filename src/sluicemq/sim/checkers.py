@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
     from sluicemq.sim.net import SimNet
-    from sluicemq.storage.recovered_queue import RecoveredQueue
-    from sluicemq.storage.stream_recovery import StreamRecovery
 
 READER, CHANNEL, STORE, DELIVERIES = "reader", "channel", "store", "deliveries"
 FULL: Final = "full"
@@ -229,8 +227,6 @@ class Checkers:
         vhost = self.broker.vhosts["/"]
         self._declare = vhost.declare_queue
         vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
-        self._replace_stream = vhost.replace_stream
-        vhost.replace_stream = self.replace_stream  # type: ignore[method-assign]
         self._replace = vhost.replace
         vhost.replace = self.replace  # type: ignore[method-assign]
         self._hold_for = vhost.hold_for
@@ -252,19 +248,14 @@ class Checkers:
         self.watch(queue)
         return queue
 
-    def replace(self, queue: Queue, found: RecoveredQueue | None) -> None:
+    def replace(self, queue: Queue, fresh: Queue) -> None:
         """What takes the place of a queue that has had a fault gets a model, too."""
-        self._replace(queue, found)
+        self._replace(queue, fresh)
         self.book.read_back(queue.name)
-        assert isinstance(queue.successor, ClassicShell)
-        self.watch(queue.successor)
-
-    def replace_stream(self, stream: Queue, found: StreamRecovery) -> None:
-        """The same for a stream."""
-        self._replace_stream(stream, found)
-        assert isinstance(stream, StreamShell)
-        self.crashed_streams.append(stream)
-        self.book.read_back(stream.name)
+        if isinstance(fresh, ClassicShell):
+            self.watch(fresh)
+        elif isinstance(queue, StreamShell):
+            self.crashed_streams.append(queue)
 
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside it."""

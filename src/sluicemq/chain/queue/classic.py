@@ -54,19 +54,21 @@ from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
 from sluicemq.storage.checkpoint import QueueState, encode_queue_state
-from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
+from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite, QueueIndex
+from sluicemq.storage.recovery import queue_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.services import Services
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.commands import Command
     from sluicemq.storage.entries import Run
     from sluicemq.storage.quarantine import Wanted
-    from sluicemq.storage.queue_index import QueueIndex
+    from sluicemq.storage.recovered_queue import RecoveredQueue
 
 
 class ClassicShell(KeptQueue):
@@ -147,6 +149,23 @@ class ClassicShell(KeptQueue):
             )
         else:
             self.replicator.submit(publish, self.effects)
+
+    def again(self, found: RecoveredQueue | None) -> ClassicShell:
+        """Make what takes its place after a fault, with what was read back; None: it had nothing on
+        the disk."""
+        services = self.services
+        if found is None:
+            queue_id = services.queue_id()
+            fresh = self.like(queue_id, empty_index(services, queue_id, self.definition.durable))
+        else:
+            fresh = self.like(self.id, found.index)
+            fresh.machine.recover(found.marks(), found.expiring)
+        fresh.schedule()  # some of what is there may have to go
+        return fresh
+
+    def like(self, queue_id: int, index: QueueIndex) -> ClassicShell:
+        """Make another one with the same definition."""
+        return ClassicShell(self.vhost, self.definition, queue_id, index)
 
     def suspected(self) -> list[Place | Wanted]:
         """After a fault: the messages that it, or who works for it, cannot handle."""
@@ -546,3 +565,9 @@ class ClassicShell(KeptQueue):
         if answer.channel is not None:
             answer.channel.post(answer)
         self.delete_files()
+
+
+def empty_index(services: Services, queue_id: int, durable: bool) -> QueueIndex:
+    """The index of a queue that has nothing on the disk."""
+    directory = queue_directory(queue_id, durable)
+    return QueueIndex(queue_id, directory, services.entry_count, services.file_id)

@@ -411,7 +411,7 @@ class ClassicCrash(Crash[ClassicShell]):
         ]
 
     def begin_empty(self) -> None:
-        self.vhost.replace(self.queue, None)
+        self.vhost.replace(self.queue, self.queue.again(None))
 
     def credit_settled(self) -> None:
         """What is settled of the part at which the fault has come, and was not credited."""
@@ -471,7 +471,7 @@ class ClassicCrash(Crash[ClassicShell]):
             self.stays_down(job)
             return
         assert job.found is not None
-        self.vhost.replace(queue, job.found)
+        self.vhost.replace(queue, queue.again(job.found))
         self.let_go(job)
         count = sum(segment.live.bit_count() for segment in job.found.index.segments.values())
         log.write("warning", f"{queue.title} goes on with {count} messages from the disk")

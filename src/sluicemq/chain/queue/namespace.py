@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         ExchangeDefinition,
         QueueDefinition,
     )
-    from sluicemq.storage.recovered_queue import RecoveredQueue
-    from sluicemq.storage.stream_recovery import StreamRecovery
 
 
 class Queues(dict[str, Queue]):
@@ -79,11 +77,6 @@ class Namespace(QueueHome, Host):
         """Take a binding away; auto-delete exchanges may go with their last one."""
         raise NotImplementedError
 
-    def replace(self, queue: Queue, found: RecoveredQueue | None) -> None:
-        """Put a classic queue with what was read back in the place of one that has crashed; None:
-        it had nothing on the disk."""
-        raise NotImplementedError
-
-    def replace_stream(self, stream: Queue, found: StreamRecovery) -> None:
-        """Put a stream with what was read back in the place of one that has crashed."""
+    def replace(self, queue: Queue, fresh: Queue) -> None:
+        """Put `fresh`, which has what was read back, in the place of a queue that has crashed."""
         raise NotImplementedError

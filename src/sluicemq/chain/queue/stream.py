@@ -111,6 +111,12 @@ class StreamShell(Queue):
         self.machine.count()
         self.machine.cached_from = self.log.durable_end
 
+    def again(self, found: StreamRecovery) -> StreamShell:
+        """Make what takes its place after a fault, with what was read back."""
+        fresh = StreamShell(self.vhost, self.definition, self.id)
+        fresh.adopt(found)
+        return fresh
+
     def configure(self, policy: EffectivePolicy | None) -> None:
         """What the arguments and this policy say holds from now on."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})

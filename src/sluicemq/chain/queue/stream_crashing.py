@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sluicemq.chain.queue.crashing import Crash
+from sluicemq.chain.store.messages import StoreStreamFiles
 from sluicemq.kernel.steps import Step
 from sluicemq.queues import commands as c
 from sluicemq.storage.stream_log import StreamCommit
@@ -76,7 +77,11 @@ class StreamCrash(Crash[Any]):
     def goes_on(self, job: StreamReadBack) -> None:
         assert job.found is not None
         self.files = job.found.files_now
-        self.vhost.replace_stream(self.queue, job.found)
+        fresh = self.queue.again(job.found)
+        self.vhost.replace(self.queue, fresh)
+        files = fresh.stream_files()
+        if files is not None:  # a file that the journal has not heard of may be among them
+            self.store.post(StoreStreamFiles(fresh, files, None, urgent=True))
         end = job.found.next_offset
         text = f"{self.queue.title} goes on at offset {end}"
         self.services.world.log.write("warning", text)

@@ -93,6 +93,9 @@ class HoldingQueue(ClassicShell):
         self.exchange = exchange
         self.delayer = Delayer(self, exchange)
 
+    def like(self, queue_id: int, index: QueueIndex) -> HoldingQueue:
+        return HoldingQueue(self.vhost, self.definition, queue_id, index, self.exchange)
+
     def configure(self, policy: EffectivePolicy | None) -> None:
         super().configure(None)
 

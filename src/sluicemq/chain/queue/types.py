@@ -1,0 +1,65 @@
+"""The types of queues that this broker has: how one comes to be, and what it is after a fault.
+
+One row a type. What declarations and policies know of each is in `model/queue_types.py`, by the
+same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.chain.queue.classic import ClassicShell, empty_index
+from sluicemq.chain.queue.crashing import ClassicCrash, Crash
+from sluicemq.chain.queue.stream import StreamShell
+from sluicemq.chain.queue.stream_crashing import StreamCrash
+from sluicemq.model.queue_types import CLASSIC, STREAM
+
+if TYPE_CHECKING:
+    from sluicemq.chain.queue.home import QueueHome
+    from sluicemq.chain.queue.queue import Queue
+    from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.storage.recovery import Recovery
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShellType:
+    """One type."""
+
+    declare: Callable[[QueueHome, QueueDefinition, int], Queue]
+    """Makes an empty queue with this id."""
+    recover: Callable[[QueueHome, QueueDefinition, int, Recovery], Queue]
+    """Makes a queue of this id with what was found of it at the start."""
+    crash: Callable[[Any, Any, Exception], Crash[Any]]
+    """Takes the virtual host, the queue, and its first fault."""
+
+
+def declare_classic(vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> Queue:
+    index = empty_index(vhost.services, queue_id, definition.durable)
+    return ClassicShell(vhost, definition, queue_id, index)
+
+
+def recover_classic(
+    vhost: QueueHome, definition: QueueDefinition, queue_id: int, recovery: Recovery
+) -> Queue:
+    found = recovery.queues[queue_id]
+    queue = ClassicShell(vhost, definition, queue_id, found.index)
+    queue.machine.recover(found.marks(), found.expiring)
+    if queue.machine.limits.restless:
+        queue.schedule()  # some of what is there may have to go
+    return queue
+
+
+def recover_stream(
+    vhost: QueueHome, definition: QueueDefinition, queue_id: int, recovery: Recovery
+) -> Queue:
+    stream = StreamShell(vhost, definition, queue_id)
+    stream.recover(recovery.streams[queue_id])
+    return stream
+
+
+SHELLS: Final[dict[str, ShellType]] = {
+    CLASSIC: ShellType(declare=declare_classic, recover=recover_classic, crash=ClassicCrash),
+    STREAM: ShellType(declare=StreamShell, recover=recover_stream, crash=StreamCrash),
+}
