@@ -54,7 +54,8 @@ from sluicemq.client.wire import Wire
 from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.declared import Side
 from sluicemq.spark.lanes import CHUNK_ROWS_MAX
-from sluicemq.spark.options import ROWS_PER_BATCH, Options
+from sluicemq.spark.option_values import ROWS_PER_BATCH
+from sluicemq.spark.options import Options
 from sluicemq.spark.schema import columns_of
 from sluicemq.spark.session import spark_session
 

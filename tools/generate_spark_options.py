@@ -1,4 +1,4 @@
-"""Write the table of options into docs/spark-amqp.md from the declarations in spark/options.py.
+"""Write the table of options into docs/spark-amqp.md from what spark/option_values.py declares.
 
 python tools/generate_spark_options.py          write it
 python tools/generate_spark_options.py --check  say whether it is fresh (exit code 1: it is not)

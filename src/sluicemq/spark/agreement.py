@@ -22,12 +22,12 @@ from sluicemq.spark.management import check_pattern, server_of
 from sluicemq.spark.unknown_options import NO_TABLES
 
 if TYPE_CHECKING:
-    from sluicemq.spark.options import Options
+    from sluicemq.spark.option_values import OptionValues
 
 READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with amqps:// in uris"
 
 
-def check(options: Options, side: Side, given: Mapping[str, Any]) -> None:
+def check(options: OptionValues, side: Side, given: Mapping[str, Any]) -> None:
     """`Refused` when options do not agree; those in `given` the user wrote."""
     if options.password and options.password_file:
         raise Refused("password: give it, or passwordFile, not both")
@@ -62,7 +62,7 @@ def check(options: Options, side: Side, given: Mapping[str, Any]) -> None:
         options.tls.context()
 
 
-def check_queues(options: Options, given: Mapping[str, Any]) -> None:
+def check_queues(options: OptionValues, given: Mapping[str, Any]) -> None:
     """They are named, or a pattern is, and somebody to ask what it stands for."""
     if options.queue_pattern:
         check_pattern(options)
@@ -81,7 +81,7 @@ def check_queues(options: Options, given: Mapping[str, Any]) -> None:
         raise Refused(f"queues = {','.join(options.queues)!r}: a queue is named twice")
 
 
-def check_ids(options: Options, given: Mapping[str, Any]) -> None:
+def check_ids(options: OptionValues, given: Mapping[str, Any]) -> None:
     """What is said of ids is for those who want each once, and they need all of it."""
     if options.exactly_once and not options.ledger:
         raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
@@ -96,7 +96,7 @@ def check_ids(options: Options, given: Mapping[str, Any]) -> None:
             )
 
 
-def check_gatherers(options: Options, given: Mapping[str, Any]) -> None:
+def check_gatherers(options: OptionValues, given: Mapping[str, Any]) -> None:
     """Who gathers is asked of queues only, how many of executors only."""
     if options.is_stream and options.gather == "executors" and "gather" in given:
         raise Refused(
@@ -115,7 +115,7 @@ def check_gatherers(options: Options, given: Mapping[str, Any]) -> None:
         )
 
 
-def check_pace(options: Options, given: Mapping[str, Any]) -> None:
+def check_pace(options: OptionValues, given: Mapping[str, Any]) -> None:
     """A least number of rows that can come, and is there where its delay is."""
     least = options.min_messages_per_trigger
     held = options.prefetch * consumers_of(options)
@@ -132,20 +132,20 @@ def check_pace(options: Options, given: Mapping[str, Any]) -> None:
         )
 
 
-def consumers_of(options: Options) -> int:
+def consumers_of(options: OptionValues) -> int:
     """With a prefetch each: each process on an executor has one at least. A pattern may stand for
     one queue."""
     lanes = max(len(options.queues), 1) * options.consumers_per_queue
     return lanes if options.gather == "driver" else max(lanes, options.gatherers)
 
 
-def check_streaming(options: Options) -> None:
+def check_streaming(options: OptionValues) -> None:
     """What only batch reads know."""
     if options.ack_mode not in (ACK_DEFAULT, ACK_CHECKPOINT):
         raise Refused(f"ackMode = {options.ack_mode!r}: is for batch reads")
 
 
-def check_batch(options: Options) -> None:
+def check_batch(options: OptionValues) -> None:
     """What only streaming reads know."""
     if options.min_messages_per_trigger:
         raise Refused(
@@ -161,7 +161,7 @@ def check_batch(options: Options) -> None:
         raise Refused(f"transferTls = true: is for streaming reads; {READ_BY_TASKS}")
 
 
-def declared_of(options: Options, name: str) -> Declared:
+def declared_of(options: OptionValues, name: str) -> Declared:
     """The declaration of a field."""
     found: Declared = {each.name: each for each in fields(options)}[name].metadata["declared"]
     return found

@@ -33,7 +33,8 @@ from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, Outage, connect, is_missing, is_overdue
 from sluicemq.spark.kinds import check_delivery
-from sluicemq.spark.options import MIB, Options
+from sluicemq.spark.option_values import MIB
+from sluicemq.spark.options import Options
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
 
 if TYPE_CHECKING:
-    from sluicemq.spark.options import Options
+    from sluicemq.spark.option_values import OptionValues
 
 PAGE_ROWS: Final = 500
 """RabbitMQ gives no more."""
@@ -89,7 +89,7 @@ class Answer(NamedTuple):
     body: bytes
 
 
-def server_of(options: Options) -> Server:
+def server_of(options: OptionValues) -> Server:
     """That of `managementUrl`."""
     if not options.management_url:
         raise Refused(
@@ -116,7 +116,7 @@ def server_of(options: Options) -> Server:
     )
 
 
-def check_pattern(options: Options) -> None:
+def check_pattern(options: OptionValues) -> None:
     """`Refused` when it cannot be matched, or there is nothing it could be matched with."""
     given = f"queuePattern = {options.queue_pattern!r}"
     if options.queues:
