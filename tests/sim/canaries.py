@@ -531,4 +531,4 @@ def a_reader_of_a_stream_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         self.at_end.clear()
         original(self, *arguments)
 
-    rarely(patch, Stream, "committed", 3, committed)
+    rarely(patch, Stream, "committed", 1, committed)
