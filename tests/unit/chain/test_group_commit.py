@@ -4,7 +4,7 @@ that does its jobs, has no space, or breaks, as Hypothesis says; the journal is 
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.chain.store.group_commit import Append, CommitDue, WhenDurable
@@ -150,6 +150,7 @@ STEPS = st.lists(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_what_is_said_is_durable(steps: list[tuple[object, ...]]) -> None:
     bench = Bench()
