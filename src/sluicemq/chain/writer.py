@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 CHANNEL_0: Final = b"\0\0"
+FAREWELLS: Final = (b"\0\x0a\0\x32", b"\0\x0a\0\x33")
+"""connection.close and close-ok: class and method."""
 FRAMES_BYTES: Final = 150
 """What frames that wait take beside their bytes."""
 
@@ -115,7 +117,7 @@ class Writer(Actor):
     def receive(self, message: object) -> None:
         """Frames from channels and reader; Writable from the net."""
         if isinstance(message, Frames):
-            if not (self.closed or (self.has_failed and message.data[1:3] != CHANNEL_0)):
+            if not (self.closed or (self.has_failed and not is_farewell(message.data))):
                 self.pending.append(message)
                 self.pending_bytes += len(message.data)
         elif isinstance(message, Writable):
@@ -204,3 +206,8 @@ class Writer(Actor):
         self.flushed.clear()
         self.pending_bytes = 0
         self.account()
+
+
+def is_farewell(frame: bytes) -> bool:
+    """Is it connection.close or close-ok? Anything else may refer to what was lost by a fault."""
+    return frame[1:3] == CHANNEL_0 and frame[7:11] in FAREWELLS

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluicemq.amqp import methods as m
+from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.chain.writer import Flushed, Frames, HangUp, Writer
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
@@ -192,7 +194,7 @@ class Stumbling(Writer):
 
 def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room() -> None:
     bench = Bench()
-    said = Frames(b"\1\0\0 the connection ends")
+    said = Frames(m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0))
 
     def end() -> None:
         writer.post(said)
@@ -206,3 +208,14 @@ def test_after_a_fault_at_the_sockets_word_it_is_still_known_that_there_is_room(
     bench.net.full = False
     bench.post(Writable())
     assert bench.net.written == [b"1", said.data]
+
+
+def test_after_a_fault_only_the_end_of_the_connection_is_written() -> None:
+    """A frame that was lost may be what another one refers to."""
+    bench = Bench()
+    bench.writer.has_failed = True
+    close = m.ConnectionClose(541, "INTERNAL_ERROR", 0, 0).frame(0)
+    lost = [m.ConnectionUnblocked().frame(0), m.ChannelOpenOk().frame(1), HEARTBEAT_FRAME]
+    for frame in (*lost, close, m.ConnectionCloseOk().frame(0)):
+        bench.post(Frames(frame))
+    assert b"".join(bench.net.written) == close + m.ConnectionCloseOk().frame(0)
