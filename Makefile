@@ -11,7 +11,7 @@ SEED ?=
 BROKER ?= sluicemq
 TARGET ?= session
 SECONDS ?= 60
-# Four processes on two cores: most tests wait for sockets, syncs and restarts (tests/scheduling.py).
+# Four processes on two cores: most tests wait for sockets, syncs and restarts (tests/support/scheduling.py).
 ALL_TESTS := --numprocesses 4 --no-loadscope-reorder --durations 25
 
 .DEFAULT_GOAL := help

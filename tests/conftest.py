@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("sluicemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sluicemq")
 
-pytest_plugins = ["fixtures_broker", "scheduling"]
+pytest_plugins = ["support.fixtures", "support.scheduling"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

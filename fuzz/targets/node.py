@@ -29,12 +29,12 @@ from sluicemq.manage.lists import LISTS
 from sluicemq.manage.task import Answer, start
 from sluicemq.manage.views import SINGLE
 from sluicemq.node import Node
+from support.fakes import FakeWorld
+from support.files import DictFiles
 from targets import hostile as h
 from targets.choices import Choices
 from targets.target import Target
 from unit.chain.client import Sockets
-from unit.fakes import FakeWorld
-from unit.storage.files import DictFiles
 from wire.streams import frame, header
 
 SMALL_FILES: Final = StorageConfig(

@@ -10,8 +10,8 @@ import pika
 import pytest
 from pika.exceptions import ProbableAuthenticationError
 
-import broker
-from broker import Ctl, Target
+from support import broker
+from support.broker import Ctl, Target
 
 PASSWORD = "a-password-nobody-logs"
 

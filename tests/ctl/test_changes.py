@@ -17,9 +17,9 @@ import pika
 import pika.exceptions
 import pytest
 
-import broker
-from broker import Target
 from ctl import policy_scenario
+from support import broker
+from support.broker import Target
 
 DOCUMENT = {
     "vhosts": [{"name": "team"}],

@@ -16,9 +16,9 @@ from pathlib import Path
 import pika
 import pytest
 
-import broker
-from broker import Target
 from sluicemq.host.control_path import sockets_to_try
+from support import broker
+from support.broker import Target
 
 
 @pytest.fixture(scope="module")

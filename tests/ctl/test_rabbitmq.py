@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-import broker
 from ctl import policy_scenario
+from support import broker
 
 brokers = pytest.importorskip("brokers")
 pytestmark = pytest.mark.rabbitmq

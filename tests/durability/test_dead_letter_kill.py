@@ -21,7 +21,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
-import broker
+from support import broker
 
 CYCLES = 5
 KEPT = 20

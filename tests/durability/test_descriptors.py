@@ -16,8 +16,8 @@ from pathlib import Path
 import pika
 import pytest
 
-import broker
-from broker import Ctl, Target
+from support import broker
+from support.broker import Ctl, Target
 
 LIMIT = 160
 STRANGERS = 2 * LIMIT

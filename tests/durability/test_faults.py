@@ -1,8 +1,8 @@
 """Goal: the real process contains faults as the simulation's does. One of a connection costs that
 connection; one of what all share ends the process with 70, and so does a loop that stands still.
 
-Method: the broker with faults that are called for by name (tests/faults.py), real sockets; another
-client works on all the while.
+Method: the broker with faults that are called for by name (tests/support/faults.py), real
+sockets; another client works on all the while.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-import faults
-from broker import Ctl, await_ready, start, stop
-from peer import Peer, call, channel_open, publish
+from support import faults
+from support.broker import Ctl, await_ready, start, stop
+from support.peer import Peer, call, channel_open, publish
 
 DURABLE = b"\x10\x00\x02"
 

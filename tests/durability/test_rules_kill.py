@@ -21,8 +21,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-import broker
 from durability.test_dead_letter_kill import Client, connect, take_all
+from support import broker
 
 CYCLES = 3
 WORKED = ("work", "refusing", "short")

@@ -18,7 +18,7 @@ from typing import Any
 import pika
 from pika.exceptions import AMQPError
 
-import broker
+from support import broker
 
 CYCLES = 5
 PUBLISHERS = 3

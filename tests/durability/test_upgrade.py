@@ -13,8 +13,8 @@ import pika
 import pytest
 from click.testing import CliRunner
 
-import broker
 from sluicemq.cli.fsck import fsck
+from support import broker
 
 LEFT = Path(__file__).with_name("data") / "version-0.1-killed.zip"
 

@@ -28,8 +28,6 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-import broker
-from broker import NotReady, Target
 from durability import strace
 from durability.clients import POLL_S, Fleet
 from durability.roles import EXCHANGE, Consumer, Getter, Ledger, Publisher, Registrar
@@ -44,6 +42,8 @@ from sluicemq.sim.history import (
     History,
     QueueHistory,
 )
+from support import broker
+from support.broker import NotReady, Target
 
 ROUND_CYCLES: Final = 60
 QUEUES: Final = ("work-0", "work-1", "work-2", "work-3")

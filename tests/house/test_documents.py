@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-import broker
 from sluicemq.cli.main import sluicemq
 from sluicemq.config import SECTIONS
 from sluicemq.options import options_of
+from support import broker
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -12,7 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from pika.exceptions import AMQPError
 from pika_client import Connect, Declare, parameters
 
-from broker import Target
+from support.broker import Target
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika.exceptions import ChannelClosedByBroker
 
-from broker import Target
+from support.broker import Target
 
 Connect = Callable[..., BlockingConnection]
 """Opens a connection; pika's connection parameters are its options."""

@@ -20,7 +20,7 @@ from pika.exceptions import (
 )
 from pika_client import Connect, closed_with, settle
 
-from broker import Ctl
+from support.broker import Ctl
 
 PASSWORD = "s3cret"
 Action = Callable[[BlockingChannel], object]

@@ -11,7 +11,7 @@ import aiormq
 import pytest
 from aio_pika.abc import AbstractChannel, AbstractQueue
 
-from broker import Target
+from support.broker import Target
 
 PATIENCE_SECONDS = 60
 

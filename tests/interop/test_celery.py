@@ -15,8 +15,8 @@ from celery import Celery, chain, chord, group
 from celery.result import AsyncResult
 from kombu import Queue
 
-import broker
-from broker import Target
+from support import broker
+from support.broker import Target
 
 SECONDS = 20
 PLAIN, URGENT = f"t{os.getpid()}-plain", f"t{os.getpid()}-urgent"

@@ -11,8 +11,8 @@ import pika
 import pytest
 from pika_client import consume, parameters, publish, settle, wait_until
 
-import broker
-from broker import Target
+from support import broker
+from support.broker import Target
 
 TIMEOUT_MS = 1000
 

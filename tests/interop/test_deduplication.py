@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import broker
-from broker import Target
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient, connect
 from sluicemq.client.consuming import Subscription
@@ -20,6 +18,8 @@ from sluicemq.client.messages import BasicProperties, body_of, content, publish_
 from sluicemq.client.publishing import Publisher, RefusedMessage
 from sluicemq.client.session import ClosedByBrokerError
 from sluicemq.client.wire import Wire
+from support import broker
+from support.broker import Target
 
 DEDUPLICATE = {"x-message-deduplication": True}
 

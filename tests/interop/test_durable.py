@@ -30,7 +30,7 @@ from pika_client import (
     settle,
 )
 
-import broker
+from support import broker
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 TRANSIENT = pika.BasicProperties(delivery_mode=1)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker import Target
+from support.broker import Target
 
 Tool = Callable[..., subprocess.CompletedProcess[bytes]]
 

@@ -12,9 +12,9 @@ import pytest
 from pamqp import commands
 from pika_client import depth, parameters, wait_until
 
-import broker
-from broker import Target
-from peer import Peer, body, call, header
+from support import broker
+from support.broker import Target
+from support.peer import Peer, body, call, header
 
 MIB = 1 << 20
 CONNECTIONS = 100

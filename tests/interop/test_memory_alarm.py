@@ -14,9 +14,9 @@ import pytest
 from pamqp import commands
 from pika_client import consume, depth, fetch, parameters, publish, wait_until
 
-import broker
-from broker import Target
-from peer import FRAME_MAX, METHOD, Peer, body, call, channel_open, describe, header
+from support import broker
+from support.broker import Target
+from support.peer import FRAME_MAX, METHOD, Peer, body, call, channel_open, describe, header
 
 Basic, Connection, Queue = commands.Basic, commands.Connection, commands.Queue
 

@@ -15,7 +15,7 @@ from pika.exceptions import (
 )
 from pika_client import Connect, closed_with, consume, parameters, publish, wait_until
 
-from broker import Target
+from support.broker import Target
 
 
 def tuned(connection: BlockingConnection) -> Any:

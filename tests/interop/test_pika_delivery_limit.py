@@ -12,7 +12,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel, BlockingConnection
 from pika_client import Connect, closed_with, consume, wait_until
 
-from broker import Ctl, Target
+from support.broker import Ctl, Target
 
 Limited = Callable[..., str]
 

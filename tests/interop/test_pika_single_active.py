@@ -20,7 +20,7 @@ from pika_client import (
     wait_until,
 )
 
-from broker import Ctl
+from support.broker import Ctl
 
 NONSENSE = pika.BasicProperties(expiration="soon")
 """The broker closes the channel of who publishes with these."""

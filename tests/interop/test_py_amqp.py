@@ -10,7 +10,7 @@ from typing import Any
 import amqp
 import pytest
 
-from broker import Target
+from support.broker import Target
 
 PATIENCE_SECONDS = 60
 

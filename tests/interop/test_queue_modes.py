@@ -14,7 +14,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import PATIENCE_SECONDS, Declare, fetch_all, numbered, wait_for_depth
 
-from broker import Ctl, Target
+from support.broker import Ctl, Target
 
 COUNT = 300
 Policy = Callable[[str | None], None]

@@ -11,7 +11,7 @@ from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import Connect, closed_with, consume, wait_until
 
-from broker import Target
+from support.broker import Target
 
 PSEUDO = "amq.rabbitmq.reply-to"
 

@@ -13,8 +13,8 @@ from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 from pika_client import Connect, depth, parameters, wait_until
 
-from broker import Target
-from peer import FRAME_MAX, Peer, body, call, header
+from support.broker import Target
+from support.peer import FRAME_MAX, Peer, body, call, header
 
 Basic, Queue = commands.Basic, commands.Queue
 

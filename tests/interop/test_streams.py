@@ -15,7 +15,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
 from pika_client import Connect, closed_with, numbered, settle, wait_until
 
-from broker import Ctl, Target
+from support.broker import Ctl, Target
 
 STREAM = {"x-queue-type": "stream"}
 OFFSET = "x-stream-offset"

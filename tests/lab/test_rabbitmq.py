@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab_runs import Notes, rows, small_plan
 from sluicemq.client.blocking import connect
 from sluicemq.lab.conductor import run_scenario
+from support.lab_runs import Notes, rows, small_plan
 
 pytestmark = pytest.mark.rabbitmq
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import broker
-from lab_runs import Notes, rows, small_plan
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
@@ -21,6 +19,8 @@ from sluicemq.lab.conductor import RunResult, run_scenario
 from sluicemq.lab.measurements import read_run_info
 from sluicemq.lab.plan import NS
 from sluicemq.lab.summary import summarize
+from support import broker
+from support.lab_runs import Notes, rows, small_plan
 
 
 @pytest.fixture(scope="module")

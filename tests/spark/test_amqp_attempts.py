@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from broker import Target
 from spark.cluster import standalone_cluster
 from spark.cluster_job import ROWS, WAYS, Outcome
+from support.broker import Target
 
 ROOT = Path(__file__).resolve().parents[2]
 

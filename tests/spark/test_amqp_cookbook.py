@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from broker import Target
 from spark.amqp_messages import Broker
 from spark.http_api import Server
+from support.broker import Target
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

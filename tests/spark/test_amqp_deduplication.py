@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker import Target
 from spark.amqp_messages import Broker
+from support.broker import Target
 
 pytestmark = pytest.mark.spark
 

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from broker import Target
 from sluicemq.errors import Refused, SluiceError
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.discovery import Search, find_queues
 from sluicemq.spark.management import PAGE_BYTES_MAX, PAGE_ROWS, fixed_begin
 from sluicemq.spark.options import Options
 from spark.http_api import Answer, Server, item, trickle
+from support.broker import Target
 from tls.pki import make_pki
 
 NOBODY = "amqp://guest:guest@127.0.0.1:1/"

@@ -20,9 +20,9 @@ from typing import IO, Any
 import pyarrow.parquet
 import pytest
 
-import broker
-from broker import Target
 from spark.amqp_messages import Broker
+from support import broker
+from support.broker import Target
 
 pytestmark = pytest.mark.spark
 

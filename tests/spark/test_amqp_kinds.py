@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker import Target
 from sluicemq.client.messages import BasicProperties
 from sluicemq.client.session import ClosedByBrokerError
 from spark.amqp_messages import Broker, Files, batch, numbered, numbers, running, streaming
+from support.broker import Target
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-import broker
 from sluicemq.spark.session import JAVA_QUICK
 from spark.amqp_messages import Broker, numbered
+from support import broker
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

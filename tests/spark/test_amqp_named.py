@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker import Target
 from sluicemq.errors import Refused
 from sluicemq.spark.data_source import named
 from spark.amqp_messages import Broker, running
+from support.broker import Target
 
 pytestmark = pytest.mark.spark
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-import broker
 from sluicemq.client.session import BrokerError, ClosedByBrokerError
 from sluicemq.spark import lanes
 from sluicemq.spark.commits import Offset
@@ -27,6 +26,7 @@ from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 from spark.kill_parts import BrokerProcess
+from support import broker
 
 pytestmark = pytest.mark.spark
 

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker import Target
 from sluicemq.client.messages import BasicProperties
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
 from spark.amqp_messages import Broker, Files, numbered, numbers, running
 from spark.http_api import Server, item
+from support.broker import Target
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -11,11 +11,11 @@ import threading
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from broker import Target
 from sluicemq.spark.encoding import Columns, Place
 from sluicemq.spark.options import Options
 from sluicemq.spark.sink import write_rows
 from spark.amqp_messages import Broker
+from support.broker import Target
 
 CUT_AFTER_BYTES = 150_000
 CUTS = 3

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker import Target
 from spark.shuffles import all_scenarios, run, wrong
+from support.broker import Target
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 

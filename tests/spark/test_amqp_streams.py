@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from broker import Target
 from sluicemq.client.session import ClosedByBrokerError
 from spark.amqp_messages import Broker, Files, batch, numbered, numbers, streaming
+from support.broker import Target
 
 pytestmark = pytest.mark.spark
 

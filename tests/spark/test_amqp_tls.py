@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import broker
 from sluicemq.client.blocking import connect
 from spark.amqp_messages import numbers
+from support import broker
 from tls.pki import make_pki
 
 pytestmark = pytest.mark.spark

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lab_runs import Notes, rows, small_plan
 from sluicemq.errors import Refused
 from sluicemq.lab.conductor import run_scenario
 from sluicemq.lab.live import LiveRows
@@ -28,6 +27,7 @@ from sluicemq.lab.messages import Second
 from sluicemq.spark.lab_engine import SparkEngine
 from sluicemq.spark.lab_watch import WatchedSecond, watch
 from sluicemq.spark.session import check_master
+from support.lab_runs import Notes, rows, small_plan
 
 from .cluster import standalone_cluster
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-import broker
-from broker import Target
+from support import broker
+from support.broker import Target
 from tls.pki import CLIENT, Pki, make_pki
 
 

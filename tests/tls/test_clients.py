@@ -14,8 +14,8 @@ import pika
 import pytest
 import trustme
 
-from broker import Target
-from peer import Peer, start_ok
+from support.broker import Target
+from support.peer import Peer, start_ok
 from tls.pki import CLIENT, Pki
 
 BODY = b"x" * 300_000

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from broker import Target
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient
 from sluicemq.client.consuming import Subscription
@@ -19,6 +18,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.client.tls import TlsFiles
 from sluicemq.client.wire import Wire
 from sluicemq.errors import Refused
+from support.broker import Target
 from tls.pki import Pki
 
 

@@ -18,9 +18,9 @@ import pytest
 import trustme
 from pamqp import commands
 
-import broker
-from broker import Target
-from peer import Peer, body, call, header, start_ok
+from support import broker
+from support.broker import Target
+from support.peer import Peer, body, call, header, start_ok
 from tls.pki import Pki, make_pki
 
 Basic, Queue = commands.Basic, commands.Queue

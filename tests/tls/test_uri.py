@@ -9,13 +9,13 @@ from urllib.parse import urlencode
 
 import pytest
 
-from broker import Target
-from lab_runs import Notes, small_plan
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.conductor import run_scenario
+from support.broker import Target
+from support.lab_runs import Notes, small_plan
 from tls.pki import CLIENT, Pki
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-import broker
-from broker import Target
-from peer import PROTOCOL, Peer, body, call, connection_open, header, start_ok, tune_ok
+from support import broker
+from support.broker import Target
+from support.peer import PROTOCOL, Peer, body, call, connection_open, header, start_ok, tune_ok
 
 Basic, Queue = commands.Basic, commands.Queue
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import (
+from support.broker import Target
+from support.peer import (
     FRAME_MAX,
     PROTOCOL,
     Peer,

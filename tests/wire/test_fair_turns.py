@@ -17,8 +17,8 @@ from typing import NamedTuple
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import PATIENCE_SECONDS, Peer, call, publish, raw_method
+from support.broker import Target
+from support.peer import PATIENCE_SECONDS, Peer, call, publish, raw_method
 
 Basic, Queue, Tx = commands.Basic, commands.Queue, commands.Tx
 Channel, Confirm = commands.Channel, commands.Confirm

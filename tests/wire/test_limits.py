@@ -8,8 +8,17 @@ import time
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import PROTOCOL, Peer, call, channel_open, connection_open, frame, start_ok, tune_ok
+from support.broker import Target
+from support.peer import (
+    PROTOCOL,
+    Peer,
+    call,
+    channel_open,
+    connection_open,
+    frame,
+    start_ok,
+    tune_ok,
+)
 
 HEARTBEAT = frame(8, 0, b"")
 Basic, Queue = commands.Basic, commands.Queue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import Peer, raw_method, short
+from support.broker import Target
+from support.peer import Peer, raw_method, short
 
 NO_ARGUMENTS = b"\0\0\0\0"
 

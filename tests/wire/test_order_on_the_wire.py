@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import (
+from support.broker import Target
+from support.peer import (
     BODY,
     FRAME_MAX,
     METHOD,

@@ -11,8 +11,8 @@ from pamqp import commands
 from pamqp.base import Frame as Command
 from pamqp.header import ContentHeader
 
-from broker import Target
-from peer import (
+from support.broker import Target
+from support.peer import (
     METHOD,
     PATIENCE_SECONDS,
     Peer,
@@ -24,7 +24,7 @@ from peer import (
     raw_method,
     short,
 )
-from peer import Frame as Raw
+from support.peer import Frame as Raw
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
 Exchange, Queue, Tx = commands.Exchange, commands.Queue, commands.Tx

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import NO_PROPERTIES, PATIENCE_SECONDS, Peer, call, channel_open, publish
+from support.broker import Target
+from support.peer import NO_PROPERTIES, PATIENCE_SECONDS, Peer, call, channel_open, publish
 
 Basic, Channel, Confirm = commands.Basic, commands.Channel, commands.Confirm
 Queue, Tx = commands.Queue, commands.Tx

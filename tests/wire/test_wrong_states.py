@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from broker import Target
-from peer import PROTOCOL, Peer, call, channel_open, tune_ok
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import ALL_METHODS
+from support.broker import Target
+from support.peer import PROTOCOL, Peer, call, channel_open, tune_ok
 
 ANSWERS = Path(__file__).with_name("wrong_states.txt")
 PEERS = 16

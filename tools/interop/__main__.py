@@ -23,7 +23,7 @@ import environment
 import table
 from suite import PASSED, Missing, Suite, Verdict, Workplace
 
-import broker
+from support import broker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

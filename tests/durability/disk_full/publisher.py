@@ -11,7 +11,7 @@ from typing import Any, Final
 import pika
 from pika_client import parameters
 
-from broker import Target
+from support.broker import Target
 
 WINDOW: Final = 100
 """Messages without a confirm at a time, unless a test says otherwise."""

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from broker import NotReady, Target
 from durability.disk_full.publisher import Publisher, declare, drain, wait_for
 from durability.disk_full.volume import MIB, Volume, volume
+from support.broker import NotReady, Target
 
 NO_LIMIT = "storage.disk_free_limit_absolute=0"
 SIZES = (1000, 20_000)

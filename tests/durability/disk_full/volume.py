@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import broker
-from broker import Target
-from disk_space import sized_tmpfs
+from support import broker
+from support.broker import Target
+from support.disk_space import sized_tmpfs
 
 MIB: Final = 1 << 20
 VOLUME_BYTES: Final = 64 * MIB

@@ -15,9 +15,8 @@ from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import Answer, start
 from sluicemq.node import Node
-
-from ..fakes import FakeNet, FakeWorld
-from ..storage.files import DictFiles
+from support.fakes import FakeNet, FakeWorld
+from support.files import DictFiles
 
 NO_PROPERTIES = b"\0\0"
 PERSISTENT = b"\x10\x00\x02"

@@ -22,8 +22,8 @@ from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import PATTERN_STRIKES_MAX, RIGHTS_MAX
 from sluicemq.model.durable import RECORDS
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission
+from support.files import DictFiles
 
-from ..storage.files import DictFiles
 from .client import NO_PROPERTIES, Broker, Client
 
 TINY = replace(Config(), storage=Config.tiny().storage)

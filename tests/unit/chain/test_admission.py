@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.deadlines import GRAIN_MS, Deadlines
 from sluicemq.kernel.actor import Actor, Scheduler
-
-from ..fakes import FakeClock
+from support.fakes import FakeClock
 
 
 @given(

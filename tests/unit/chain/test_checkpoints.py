@@ -24,8 +24,8 @@ from sluicemq.model.batch import Batch
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.storage.checkpoint import read_newest
 from sluicemq.storage.journal import GroupWrite, journal_numbers
+from support.files import DictFiles
 
-from ..storage.files import DictFiles
 from .client import PERSISTENT, Broker
 
 TINY = replace(Config(), storage=Config.tiny().storage)

@@ -9,8 +9,8 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import MethodFrame
 from sluicemq.amqp.method import Method
+from support.files import DictFiles
 
-from ..storage.files import DictFiles
 from .client import Broker, Client
 
 DURABLE_WORLD = (

@@ -14,8 +14,8 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.broker.user_changes import delete_vhost, empty_vhost
 from sluicemq.broker.vhost import VhostEmpty
+from support.fakes import bystander, drain
 
-from ..fakes import bystander, drain
 from .client import Broker, Client
 
 DELAYED = "x-delayed-message"

@@ -18,8 +18,7 @@ from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import ADDRESSES_MAX
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Got
-
-from ..fakes import FakeClock, bystander
+from support.fakes import FakeClock, bystander
 
 PERSISTENT = b"\x10\x00\x02"
 NO_PROPERTIES = b"\0\0"

@@ -14,8 +14,7 @@ from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.node import Node
 from sluicemq.storage.entries import Definition, encode_definition
 from sluicemq.storage.journal import Replay, journal_numbers
-
-from ..fakes import FakeWorld, bystander, drain
+from support.fakes import FakeWorld, bystander, drain
 
 
 class Note(Append):

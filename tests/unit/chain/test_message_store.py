@@ -45,8 +45,7 @@ from sluicemq.queues.commands import Receipt, Written
 from sluicemq.queues.effects import Deleted
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers
-
-from ..fakes import FakeWorld, bystander, drain
+from support.fakes import FakeWorld, bystander, drain
 
 
 class Bench:

@@ -26,8 +26,7 @@ from sluicemq.kernel.world import Log, Memory
 from sluicemq.queues.commands import SetTarget
 from sluicemq.queues.memory_target import Rates, target_count
 from sluicemq.queues.stream_cache import ChunkCache
-
-from ..fakes import FakeClock
+from support.fakes import FakeClock
 
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, Pace, Pacer
 from sluicemq.kernel.actor import Actor, Scheduler
-from unit.fakes import FakeClock
+from support.fakes import FakeClock
 
 
 class Publisher(Actor):

@@ -28,8 +28,8 @@ from sluicemq.limits import CRASH_WINDOW_NS, SUSPECTS_MAX
 from sluicemq.storage import quarantine
 from sluicemq.storage.fsck import Check
 from sluicemq.storage.inspection import BODY_SHOWN, inspect
+from support.files import DictFiles
 
-from ..storage.files import DictFiles
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
 from .test_transactions import found_after_a_crash
 from .test_upkeep import declare, pass_time, to

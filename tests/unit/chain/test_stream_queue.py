@@ -20,8 +20,8 @@ from sluicemq.queues.stream import Stream
 from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead
+from support.files import DictFiles
 
-from ..storage.files import DictFiles
 from .client import NO_PROPERTIES, Broker, Client
 
 STREAM = {"x-queue-type": "stream"}

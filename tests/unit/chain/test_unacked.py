@@ -10,8 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from sluicemq.chain.channel.unacked import Part, Settlement, Unacked, Undoable
 from sluicemq.kernel.actor import Actor, Scheduler
-
-from ..fakes import bystander
+from support.fakes import bystander
 
 Place = tuple[int, int]
 """(lot, index)"""

@@ -17,8 +17,7 @@ from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.world import Writable
 from sluicemq.limits import WRITE_BYTES
-
-from ..fakes import FakeClock, FakeNet, drain
+from support.fakes import FakeClock, FakeNet, drain
 
 BACKLOG = 1000
 

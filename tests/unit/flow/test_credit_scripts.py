@@ -25,7 +25,7 @@ from sluicemq.flow.credit import LinkSpec
 from sluicemq.flow.gate import Gate
 from sluicemq.flow.profiles import flow_budget, flow_profile
 from sluicemq.limits import CHANNEL_FLOW_STICKY_NS, CONNECTION_FLOW_STICKY_NS
-from transcripts import check
+from support.transcripts import check
 
 from .chain_model import Chain, FakeClock
 

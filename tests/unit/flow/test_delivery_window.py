@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sluicemq.flow.credit import Grant, LinkSpec
 from sluicemq.flow.delivery_window import ConnectionWindow, DeliveryOutflow
 from sluicemq.flow.gate import GateKeeper
-
-from ..fakes import FakeClock, bystander, drain
+from support.fakes import FakeClock, bystander, drain
 
 BOUND = 30
 WINDOW = 20

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from disk_space import sized_tmpfs
 from sluicemq.errors import DiskFailed
 from sluicemq.host.files import HostFiles
+from support.disk_space import sized_tmpfs
 
 MIB = 1 << 20
 

@@ -24,8 +24,7 @@ from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import Answer, start
 from sluicemq.manage.views import pieces
 from sluicemq.node import Node
-
-from ..fakes import FakeDice, FakeDisk
+from support.fakes import FakeDice, FakeDisk
 
 MS = 1_000_000
 

@@ -38,9 +38,9 @@ from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+from support.fakes import FakeClock, bystander
+from support.files import DictFiles, run
 
-from ..fakes import FakeClock, bystander
-from ..storage.files import DictFiles, run
 from .carrying_out import carry_out
 
 ENTRIES = 8

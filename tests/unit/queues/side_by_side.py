@@ -39,8 +39,8 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.settings import QueueSettings
+from support.fakes import FakeClock, bystander, drain
 
-from ..fakes import FakeClock, bystander, drain
 from .carrying_out import carry_out
 from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue

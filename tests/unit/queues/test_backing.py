@@ -15,8 +15,8 @@ from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
 from sluicemq.queues.paging import Backing
+from support.fakes import bystander
 
-from ..fakes import bystander
 from .indices import new_index
 
 COUNTS = st.one_of(st.integers(1, 5), st.integers(1, 5), st.integers(200, 300))

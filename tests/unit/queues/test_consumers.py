@@ -13,8 +13,7 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of
-
-from ..fakes import FakeClock, bystander
+from support.fakes import FakeClock, bystander
 
 KEEPER = GateKeeper(FakeClock())
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.lots import Lot
-
-from ..fakes import bystander
+from support.fakes import bystander
 
 
 def lot_of(count: int, step: int = 1, first: int = 100) -> Lot:

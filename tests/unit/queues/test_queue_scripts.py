@@ -61,9 +61,9 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.settings import QueueSettings
-from transcripts import check
+from support.fakes import FakeClock, bystander, drain
+from support.transcripts import check
 
-from ..fakes import FakeClock, bystander, drain
 from .carrying_out import carry_out
 from .indices import new_index
 

@@ -36,8 +36,7 @@ from sluicemq.queues.stream_cache import ChunkCache
 from sluicemq.sim.disk import SimFiles, run
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
-
-from ..fakes import FakeClock, bystander
+from support.fakes import FakeClock, bystander
 
 IDS = count(1)
 

@@ -8,8 +8,7 @@ from sluicemq.queues.commands import Command, Inspect, Serve
 from sluicemq.queues.effects import Effect, Inspected
 from sluicemq.queues.machine import QueueMachine
 from sluicemq.replication.alone import Alone
-
-from ..fakes import bystander
+from support.fakes import bystander
 
 
 class Echo(QueueMachine):

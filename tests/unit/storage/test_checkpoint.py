@@ -35,8 +35,7 @@ from sluicemq.storage.records import (
     encode_record,
     with_crc,
 )
-
-from .files import DictFiles
+from support.files import DictFiles
 
 NODE_ID = bytes(range(16))
 U64 = st.integers(0, 2**64 - 1)

@@ -33,8 +33,7 @@ from sluicemq.storage.manifest import Manifest
 from sluicemq.storage.message_file import Directory
 from sluicemq.storage.records import GROUP, MESSAGE, FileHeader, encode_record, with_crc
 from sluicemq.storage.segments import encode_block
-
-from .files import DictFiles
+from support.files import DictFiles
 
 FILE_ID = bytes(range(16))
 NODE_ID = bytes(range(16, 32))

@@ -12,8 +12,7 @@ from sluicemq.errors import Corrupt
 from sluicemq.storage.entries import QueueDeleted, encode_queue_deleted
 from sluicemq.storage.journal import GroupWrite, Journal, Replay, journal_numbers, journal_path
 from sluicemq.storage.records import GROUP, encode_record
-
-from .files import DictFiles, run
+from support.files import DictFiles, run
 
 LIMIT = 400
 NUMBERS = count(1)

@@ -20,8 +20,7 @@ from sluicemq.storage.queue_index import (
     QueueIndex,
     picked,
 )
-
-from .files import DictFiles, run
+from support.files import DictFiles, run
 
 ENTRIES = 8
 DIRECTORY = "queues/7"

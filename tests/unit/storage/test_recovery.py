@@ -34,7 +34,7 @@ from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.recovery import Recovery, queue_directory
-from unit.storage.files import DictFiles, run
+from support.files import DictFiles, run
 
 ENTRIES = 8
 QUEUE = QueueDefinition("q", True, False, False, {})

@@ -27,8 +27,8 @@ from sluicemq.storage.segments import (
     scan_places,
     segment_path,
 )
+from support.files import DictFiles
 
-from .files import DictFiles
 from .runs import runs, same
 
 FILE_ID = bytes(range(16))

@@ -6,8 +6,7 @@ from sluicemq.errors import DiskFailed
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import Disk, DiskJob
 from sluicemq.kernel.world import Clock, Dice, Memory, Net, World
-
-from .storage.files import DictFiles
+from support.files import DictFiles
 
 
 class FakeClock(Clock):

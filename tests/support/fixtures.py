@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import broker
-from broker import Target
+from support import broker
+from support.broker import Target
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ import pamqp.frame
 from pamqp import commands
 from pamqp.base import Frame as Command
 
-from broker import Target
+from support.broker import Target
 
 PATIENCE_SECONDS = 60.0
 QUIET_SECONDS = 0.4

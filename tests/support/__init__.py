@@ -1,0 +1,1 @@
+"""What several kinds of tests use: brokers to start, a raw peer, planted faults, transcripts."""
