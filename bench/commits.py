@@ -20,9 +20,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from brokers import faults, free_port, run, sluicemq
-
 from broker import CASES
+from brokers import faults, free_port, run, sluicemq
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
