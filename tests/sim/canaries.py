@@ -38,7 +38,7 @@ from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.limits import Limits
 from sluicemq.queues.lots import Lot
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.returns import Returns, Stretch
 from sluicemq.queues.stream import Stream
@@ -121,10 +121,10 @@ def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def delivered_twice(patch: pytest.MonkeyPatch) -> None:
-    def too_few(original: Any, self: Backing, chunk: Any, count: int) -> None:
+    def too_few(original: Any, self: PlainBacking, chunk: Any, count: int) -> None:
         original(self, chunk, max(1, count - 1))
 
-    rarely(patch, Backing, "took", 30, too_few)
+    rarely(patch, PlainBacking, "took", 30, too_few)
 
 
 @canary
@@ -140,7 +140,7 @@ def dealt_in_disorder(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def requeued_at_the_tail(patch: pytest.MonkeyPatch) -> None:
-    def at_the_tail(original: Any, self: Backing, chunks: list[Any]) -> None:
+    def at_the_tail(original: Any, self: PlainBacking, chunks: list[Any]) -> None:
         if self.q1.count:
             original(self, chunks)
             return
@@ -149,7 +149,7 @@ def requeued_at_the_tail(patch: pytest.MonkeyPatch) -> None:
                 self.depth.ram_messages += chunk.left()
             self.q4.add(chunk)
 
-    rarely(patch, Backing, "give_back", 1, at_the_tail)
+    rarely(patch, PlainBacking, "give_back", 1, at_the_tail)
 
 
 @canary
@@ -272,30 +272,30 @@ def windows_beyond_the_budget(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def paged_out_and_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def without_the_last(original: Any, self: Backing, job: Any, out: Any) -> Any:
+    def without_the_last(original: Any, self: PlainBacking, job: Any, out: Any) -> Any:
         job.runs = job.runs[:-1]
         return original(self, job, out)
 
-    rarely(patch, Backing, "loaded", 5, without_the_last)
+    rarely(patch, PlainBacking, "loaded", 5, without_the_last)
 
 
 @canary
 def loaded_only_once_in_a_while(patch: pytest.MonkeyPatch) -> None:
-    def further(original: Any, self: Backing, job: Any, out: Any) -> Any:
+    def further(original: Any, self: PlainBacking, job: Any, out: Any) -> Any:
         lost = original(self, job, out)
         self.delta.start += self.delta.count > 1
         return lost
 
-    rarely(patch, Backing, "loaded", 5, further)
+    rarely(patch, PlainBacking, "loaded", 5, further)
 
 
 @canary
 def bodies_mixed_up(patch: pytest.MonkeyPatch) -> None:
-    def mixed(original: Any, self: Backing, chunk: Any, contents: dict[int, bytes]) -> Any:
+    def mixed(original: Any, self: PlainBacking, chunk: Any, contents: dict[int, bytes]) -> Any:
         shifted = dict(zip(contents, [*list(contents.values())[1:], b""], strict=True))
         return original(self, chunk, shifted if len(shifted) > 1 else contents)
 
-    rarely(patch, Backing, "got_bodies", 3, mixed)
+    rarely(patch, PlainBacking, "got_bodies", 3, mixed)
 
 
 @canary
@@ -305,7 +305,7 @@ def removal_not_told(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def an_urgent_message_waits(patch: pytest.MonkeyPatch) -> None:
-    def lowest(_: Any, self: PriorityBacking) -> Backing | None:
+    def lowest(_: Any, self: PriorityBacking) -> PlainBacking | None:
         return next((level for level in self.levels.values() if level.length()), None)
 
     rarely(patch, PriorityBacking, "top", 50, lowest)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.config import MemoryConfig
     from sluicemq.flow.alarm import MemoryAlarm
-    from sluicemq.queues.paging import Backing
-    from sluicemq.queues.priorities import PriorityBacking
+    from sluicemq.queues.backing import Backing
 
 LOOKED_AT_MAX: Final = 50
 """Queues that are looked at in a piece."""
@@ -143,7 +142,6 @@ def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
     return QueueLoad(machine.rates.sum(), pageable, int(pageable * each)), int(going * each)
 
 
-def leaving(backing: Backing | PriorityBacking) -> int:
+def leaving(backing: Backing) -> int:
     """Messages that have left RAM but for the write that makes it true."""
-    parts = (backing.outgoing, backing.in_flight)
-    return sum(chunk.left() for part in parts for chunk in part if chunk.bodies)
+    return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)

@@ -255,7 +255,7 @@ class ClassicQueue(Head):
         """What can be fetched now. What was to be paged out may come back for it."""
         backing = self.backing
         chunk = backing.head()
-        if chunk is None and backing.outgoing and self.hungry() and backing.recall():
+        if chunk is None and backing.has_outgoing and self.hungry() and backing.recall():
             chunk = backing.head()
         return chunk
 

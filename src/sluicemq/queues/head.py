@@ -9,13 +9,12 @@ from sluicemq.queues.machine import QueueMachine
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.queues.backing import Backing
     from sluicemq.queues.chunk import Chunk
     from sluicemq.queues.commands import Publish
     from sluicemq.queues.effects import Effect
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.memory_target import Rates
-    from sluicemq.queues.paging import Backing
-    from sluicemq.queues.priorities import PriorityBacking
     from sluicemq.queues.returns import Returns
 
 
@@ -25,7 +24,7 @@ class Head(QueueMachine):
     the shell has looked; `lots_of` has the lots by the channel that they are out at."""
 
     durable: bool
-    backing: Backing | PriorityBacking
+    backing: Backing
     rates: Rates
     lots: dict[int, Lot]
     lots_of: dict[Actor, dict[int, Lot]]

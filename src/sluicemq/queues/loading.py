@@ -19,9 +19,7 @@ from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, picked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Out = Callable[[int, int], list[range]]
+    from sluicemq.queues.backing import Out
 
 
 class Loading(Places):
@@ -30,8 +28,6 @@ class Loading(Places):
     __slots__ = ()
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """What the disk is to do next for this queue. `hungry`: somebody would take more;
-        `writing`: it may be written to."""
         if self.index.busy:
             return None
         if self.condemned:
@@ -53,8 +49,6 @@ class Loading(Places):
         return len(ahead) < 64 and sum(chunk.size() for chunk in ahead) < LOAD_BYTES // 2
 
     def recall(self) -> bool:
-        """Nothing is left but delta: its beginning, if it is still in RAM, need not be read. False:
-        it is on disk, or on its way there."""
         if not self.outgoing or self.q3.count or self.q4.count:
             return False
         delta = self.delta
@@ -119,7 +113,6 @@ class Loading(Places):
         return self.index.write(runs)
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """What of the chunk is not on disk yet, as entries for the index."""
         positions = chunk.positions()
         missing = self.index.missing(positions)
         if not missing:
@@ -150,7 +143,6 @@ class Loading(Places):
         )
 
     def wrote(self, job: IndexWrite) -> None:
-        """What it wrote needs no RAM any more."""
         self.index.wrote(job)
         self.left_ram()
 
@@ -165,7 +157,6 @@ class Loading(Places):
             self.depth.footprint -= chunk.footprint()
 
     def give_up(self, job: IndexWrite) -> None:
-        """It has failed for good: what it was to write stays in RAM."""
         self.index.give_up(job)
         self.stays_in_ram()
 
@@ -183,8 +174,7 @@ class Loading(Places):
         return job
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """The entries of condemned messages whose bodies are in the message store; a part of them
-        is condemned no more."""
+        """A part of what is condemned is that no more."""
         self.index.was_read(job)
         base = job.segment.number * self.index.entry_count
         wanted = 0
@@ -208,8 +198,7 @@ class Loading(Places):
         return job
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """From delta to q3. `out` says what of [start, end) is at consumers. Returns the positions
-        that could not be read."""
+        """They go from delta to q3."""
         self.index.was_read(job)
         if job.epoch != self.epoch:
             return []
@@ -268,7 +257,6 @@ class Loading(Places):
     # -- bodies from the message store
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
-        """Chunks whose bodies are needed next and are not being read yet."""
         wanted: list[Chunk] = []
         if not hungry:
             return wanted
@@ -283,7 +271,6 @@ class Loading(Places):
         return wanted
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """They were read. Returns the positions of those that were not found."""
         chunk.reading = False
         assert chunk.id_base is not None
         in_q4 = chunk in self.returned

@@ -1,4 +1,4 @@
-"""The backing queue of a classic queue: q1, q2, delta, q3, q4, and how messages move between them.
+"""The backing queue of a plain queue: q1, q2, delta, q3, q4, and how messages move between them.
 
     publish -> q1 (alpha) -> q2 (beta) -> delta (on disk) -> q3 (beta) -> q4 (alpha) -> fetch
                newest                                                     oldest
@@ -32,18 +32,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.loading import Out
+    from sluicemq.queues.backing import Out
 
 
-class Backing(Loading):
-    """The ready messages of one queue, and their ways in and out."""
+class PlainBacking(Loading):
+    """The ready messages of one queue, or of one priority, and their ways in and out."""
 
     __slots__ = ()
 
     # -- in and out
 
     def publish(self, batch: Batch, expiry: int = 0) -> int:
-        """Append a batch at the tail; see Chunk for `expiry`. Returns its first position."""
         contents = batch.contents
         count = len(contents)
         position = self.next_position
@@ -85,7 +84,6 @@ class Backing(Loading):
         )
 
     def head(self) -> Chunk | None:
-        """The chunk with the oldest ready message, if that one's body is in RAM."""
         if self.returned.rows:
             first = self.returned.first()
         elif self.q4.chunks:
@@ -97,14 +95,12 @@ class Backing(Loading):
         return first if first.bodies else None
 
     def first(self) -> Chunk | None:
-        """The chunk with the oldest ready message, wherever its body is; None: it is on disk."""
         if self.returned.rows:
             return self.returned.first()
         chunks = self.q4.chunks or self.q3.chunks
         return chunks[0] if chunks else None
 
     def took(self, chunk: Chunk, count: int) -> None:
-        """`count` messages of the head chunk have been taken."""
         assert count <= chunk.left()
         chunk.start += count
         returned = self.returned
@@ -125,7 +121,7 @@ class Backing(Loading):
             chunk.trim()
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Requeued messages go to their positions (spec 4.7)."""
+        """Where each of them goes is told in spec 4.7."""
         to_delta = self.delta.start if self.delta.count else self.next_position
         to_q3 = position_of(self.q3.chunks[0]) if self.q3.chunks else to_delta
         for chunk in chunks:
@@ -150,9 +146,7 @@ class Backing(Loading):
         self.returned.add(chunk)
 
     def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
-        """Drop everything; positions go on. Gives what is known of in RAM, once, and the positions
-        of what is on disk only. `out` says what of [start, end) is at consumers."""
-        leaving = deque([*self.outgoing, *self.in_flight])
+        leaving = deque(self.leaving())
         on_disk: list[range] = []
         delta = self.delta
         if delta.count:
@@ -182,13 +176,10 @@ class Backing(Loading):
     # -- out of RAM
 
     def become(self, lazy: bool) -> None:
-        """Lazy or not, for what is there too. What is on disk comes back when it is wanted."""
         self.converting = lazy and (self.converting or not self.lazy) and self.length() > 0
         self.lazy = lazy
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
-        """Page out what was there before the queue became lazy, as far as the store takes it.
-        `hungry`: somebody waits for what has come back to q3, so it stays there."""
         if isinstance(self.index.job, IndexRead):
             return  # delta keeps its beginning until that is over
         target, self.target = self.target, 0
@@ -203,7 +194,7 @@ class Backing(Loading):
         self.converting = False
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """q1's oldest, then q4's newest (spec 4.9). Returns what is left of the quota."""
+        """q1's oldest, then q4's newest (spec 4.9)."""
         while quota > 0 and self.q1.chunks and not self._enough() and not store_is_full():
             target = self.q2 if self.delta.count else self.q3
             chunk = self.q1.take_first(quota)
@@ -248,7 +239,6 @@ class Backing(Loading):
         chunk.drop_bodies()
 
     def hand_to_store(self, chunk: Chunk) -> None:
-        """Its bodies are in the message store after this."""
         if not chunk.in_store:
             chunk.in_store = True
             self.to_store.append(copy_of(chunk))

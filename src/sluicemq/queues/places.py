@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.queues.backing import Backing
 from sluicemq.queues.chunk import Chunk, position_of
 from sluicemq.queues.requeued import Requeued
 from sluicemq.queues.subqueues import MOVES, NO_CHUNKS, Q1, Q2, Q3, Q4, Delta, SubQueue
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import QueueIndex
 
 
-class Places:
+class Places(Backing):
     """The ready messages of one queue. `depth` gets the figures about RAM.
 
     `io_batch`: positions leave for delta in batches of at least so many; `betas_min`: so many betas
@@ -55,6 +56,13 @@ class Places:
         "to_store",
         "to_store_count",
     )
+
+    converting: bool
+    delta: Delta
+    disk_reads: int
+    disk_writes: int
+    target: int | None
+    to_store_count: int
 
     def __init__(self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool) -> None:
         self.depth = depth
@@ -108,20 +116,16 @@ class Places:
         return chunk
 
     def take_to_store(self) -> list[Chunk]:
-        """What the message store must take now."""
         chunks, self.to_store, self.to_store_count = self.to_store, [], 0
         return chunks
 
     def in_ram(self) -> Iterable[Chunk]:
-        """The chunks of q4, q3, q2, q1, in about that order."""
+        """Those of q4, q3, q2, q1, in about that order."""
         yield from self.returned
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """Persistent messages below position `upto` that the index may not have yet. True comes
-        with those in q4 to q1 that were never fetched: they are in order, and those before `start`
-        are left out."""
         for chunk in [*self.outgoing, *self.returned]:
             if chunk.persistent and position_of(chunk) < upto:
                 yield chunk, False
@@ -130,26 +134,34 @@ class Places:
                 if start <= position_of(chunk) < upto and chunk.persistent:
                     yield chunk, True
 
+    @property
+    def has_outgoing(self) -> bool:
+        return bool(self.outgoing)
+
+    def leaving(self) -> Iterable[Chunk]:
+        return [*self.outgoing, *self.in_flight]
+
+    @property
+    def is_seeking(self) -> bool:
+        return bool(self.condemned)
+
     def needs_disk(self) -> bool:
-        """Is something on disk, on its way there, or without its body?"""
         if self.delta.count or self.outgoing or self.condemned:
             return True
         return bool(self.q3.count or self.returned.rows)
 
     def bound(self, upto: int) -> None:
-        """A checkpoint begins to wait for what is below position `upto`."""
+        """Position `upto` says all: what comes later has higher ones."""
 
     def bound_at(self, position: int, upto: int) -> int:
-        """Where what it waits for ends, beside this position."""
         return upto
 
     def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
-        """How far the row of positions has come. `size`: bytes of all messages; `lots`: of those
-        that are out."""
+        """There is one row, which has all messages."""
         return [Mark(self.next_position, self.delivered, size)]
 
     def recover(self, marks: Sequence[Mark]) -> int:
-        """After a restart everything begins as delta. Returns how many messages that is."""
+        """Everything begins as delta."""
         (mark,) = marks
         self.next_position, self.delivered = mark.next, mark.delivered
         live = self.index.live_in(first_of_priority(mark.priority), mark.next)
@@ -163,11 +175,9 @@ class Places:
         return count
 
     def count_in(self, depth: Depth) -> None:
-        """Other counters, all zero; there is nothing to count."""
         self.depth = depth
 
     def info(self) -> dict[str, object]:
-        """backing_queue_status, less the rates."""
         return {
             "mode": "lazy" if self.lazy else "default",
             "q1": self.q1.count,
@@ -185,5 +195,4 @@ class Places:
         return self.delta.bytes + sum(chunk.size() for chunk in self.in_ram())
 
     def length(self) -> int:
-        """Ready messages, counted by sub-queue."""
         return self.q1.count + self.q2.count + self.delta.count + self.q3.count + self.q4.count

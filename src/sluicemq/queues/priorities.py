@@ -1,6 +1,6 @@
 """The backing queue of a queue with priorities: one for each of them, over one index and one disk.
 
-Each level is a whole backing queue (`paging.py`) with a row of positions of its own
+Each level is a plain backing queue (`paging.py`) with a row of positions of its own
 (`storage/positions.py`), so whoever has a position knows the level. Fetched is from the highest
 level that has anything: while its head is being read from disk the lower ones wait, as in RabbitMQ.
 Paged out is from the lowest. A level exists from its first message on.
@@ -11,7 +11,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.backing import Backing
+from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.subqueues import Delta
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.model.batch import Batch
+    from sluicemq.queues.backing import Out
     from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.loading import Out
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
     from sluicemq.queues.settings import QueueSettings
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
 
-class PriorityBacking:
-    """What Backing is, with levels 0 to `highest`; what is above counts as that."""
+class PriorityBacking(Backing):
+    """Levels 0 to `highest`; what is above counts as that."""
 
     def __init__(
         self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool, highest: int
@@ -39,7 +40,7 @@ class PriorityBacking:
         self.io_batch = io_batch
         self.durable = durable
         self.highest = highest
-        self.levels: dict[int, Backing] = {}
+        self.levels: dict[int, PlainBacking] = {}
         self.occupied = 0
         """A bit for each level that may have something ready."""
         self.delivered = 0
@@ -49,11 +50,11 @@ class PriorityBacking:
         self.lazy = False
         self._target: int | None = None
 
-    def level(self, priority: int) -> Backing:
+    def level(self, priority: int) -> PlainBacking:
         """Made when it is needed first."""
         level = self.levels.get(priority)
         if level is None:
-            level = Backing(self.depth, self.index, self.io_batch, self.durable)
+            level = PlainBacking(self.depth, self.index, self.io_batch, self.durable)
             level.next_position = first_of_priority(priority)
             level.lazy = self.lazy
             level.target = self._target
@@ -61,11 +62,11 @@ class PriorityBacking:
             self.levels = dict(sorted(self.levels.items()))
         return level
 
-    def level_of(self, chunk: Chunk) -> Backing:
+    def level_of(self, chunk: Chunk) -> PlainBacking:
         """Where it is, or was."""
         return self.levels[priority_at(chunk.position)]
 
-    def top(self) -> Backing | None:
+    def top(self) -> PlainBacking | None:
         """The level to fetch from."""
         while self.occupied:
             priority = self.occupied.bit_length() - 1
@@ -78,25 +79,24 @@ class PriorityBacking:
     # -- settings
 
     def become(self, lazy: bool) -> None:
-        """See Backing; all levels are alike."""
+        """All levels are alike."""
         self.lazy = lazy
         for level in self.levels.values():
             level.become(lazy)
 
     @property
     def converting(self) -> bool:
-        """See Backing."""
         return any(level.converting for level in self.levels.values())
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
-        """See Backing; the lowest first."""
+        """The lowest level goes first."""
         for level in self.levels.values():
             if level.converting:
                 level.convert(store_is_full, hungry)
 
     @property
     def target(self) -> int | None:
-        """See Backing; it is one for all levels together."""
+        """It is one for all levels together."""
         return self._target
 
     @target.setter
@@ -106,7 +106,6 @@ class PriorityBacking:
             level.target = target
 
     def count_in(self, depth: Depth) -> None:
-        """See Backing."""
         self.depth = depth
         for level in self.levels.values():
             level.count_in(depth)
@@ -114,36 +113,31 @@ class PriorityBacking:
     # -- in and out
 
     def publish(self, batch: Batch, expiry: int = 0) -> int:
-        """See Backing."""
         priority = min(batch.priority, self.highest)
         self.occupied |= 1 << priority
         return self.level(priority).publish(batch, expiry)
 
     def head(self) -> Chunk | None:
-        """See Backing."""
         top = self.top()
         return None if top is None else top.head()
 
     def first(self) -> Chunk | None:
-        """See Backing."""
         top = self.top()
         return None if top is None else top.first()
 
     def took(self, chunk: Chunk, count: int) -> None:
-        """See Backing."""
         level = self.level_of(chunk)
         level.took(chunk, count)
         self.delivered = max(self.delivered, level.delivered)
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """See Backing. They come from one lot, so from one level."""
+        """They come from one lot, so from one level."""
         if chunks:
             priority = priority_at(chunks[0].position)
             self.occupied |= 1 << priority
             self.levels[priority].give_back(chunks)
 
     def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
-        """See Backing."""
         gone: list[Iterator[Chunk]] = []
         on_disk: list[range] = []
         for level in self.levels.values():
@@ -154,52 +148,45 @@ class PriorityBacking:
         return chain.from_iterable(gone), on_disk
 
     def in_ram(self) -> Iterable[Chunk]:
-        """See Backing; by level, the lowest first."""
+        """By level, the lowest first."""
         for level in self.levels.values():
             yield from level.in_ram()
 
     # -- out of RAM
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """See Backing; the lowest first."""
+        """The lowest level goes first."""
         for level in self.levels.values():
             quota = level.alphas_to_betas(quota, store_is_full)
         return quota
 
     def betas_to_delta(self) -> None:
-        """See Backing; the lowest first."""
+        """The lowest level goes first."""
         for level in self.levels.values():
             level.betas_to_delta()
 
     def hand_to_store(self, chunk: Chunk) -> None:
-        """See Backing."""
         self.level_of(chunk).hand_to_store(chunk)
 
     def take_to_store(self) -> list[Chunk]:
-        """See Backing."""
         return [chunk for level in self.levels.values() for chunk in level.take_to_store()]
 
     @property
     def to_store_count(self) -> int:
-        """See Backing."""
         return sum(level.to_store_count for level in self.levels.values())
 
     # -- the disk
 
     @property
-    def outgoing(self) -> list[Chunk]:
-        """See Backing."""
-        return [chunk for level in self.levels.values() for chunk in level.outgoing]
+    def has_outgoing(self) -> bool:
+        return any(level.has_outgoing for level in self.levels.values())
+
+    def leaving(self) -> Iterable[Chunk]:
+        return [chunk for level in self.levels.values() for chunk in level.leaving()]
 
     @property
-    def in_flight(self) -> list[Chunk]:
-        """See Backing; one level at a time has something."""
-        return [chunk for level in self.levels.values() for chunk in level.in_flight]
-
-    @property
-    def condemned(self) -> list[range]:
-        """See Backing."""
-        return [positions for level in self.levels.values() for positions in level.condemned]
+    def is_seeking(self) -> bool:
+        return any(level.is_seeking for level in self.levels.values())
 
     @property
     def delta(self) -> Delta:
@@ -213,20 +200,17 @@ class PriorityBacking:
 
     @property
     def disk_reads(self) -> int:
-        """See Backing."""
         return sum(level.disk_reads for level in self.levels.values())
 
     @property
     def disk_writes(self) -> int:
-        """See Backing."""
         return sum(level.disk_writes for level in self.levels.values())
 
     def needs_disk(self) -> bool:
-        """See Backing."""
         return any(level.needs_disk() for level in self.levels.values())
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """See Backing. Loaded is for the level to fetch from, written is the lowest first."""
+        """What is loaded is for the level to fetch from; what is written is of the lowest first."""
         top = self.top()
         job = None if top is None else top.next_job(hungry, writing=False)
         for level in self.levels.values():
@@ -234,41 +218,33 @@ class PriorityBacking:
         return job
 
     def recall(self) -> bool:
-        """See Backing."""
         top = self.top()
         return top is not None and top.recall()
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """See Backing."""
         return self.level_of(chunk).runs_of(chunk)
 
     def wrote(self, job: IndexWrite) -> None:
-        """See Backing."""
         self.index.wrote(job)
         for level in self.levels.values():
             level.left_ram()
 
     def give_up(self, job: IndexWrite) -> None:
-        """See Backing."""
         self.index.give_up(job)
         for level in self.levels.values():
             level.stays_in_ram()
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """See Backing."""
         return self.levels[priority_at(job.start)].sought(job)
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """See Backing."""
         return self.levels[priority_at(job.start)].loaded(job, out)
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
-        """See Backing."""
         top = self.top()
         return [] if top is None else top.bodies_wanted(hungry)
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """See Backing."""
         return self.level_of(chunk).got_bodies(chunk, contents)
 
     # -- checkpoints
@@ -284,12 +260,12 @@ class PriorityBacking:
         return self.bounds.get(priority_at(position), 0)
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """See Backing. Positions rise from level to level."""
+        """Positions rise from level to level."""
         for priority, level in self.levels.items():
             yield from level.unsaved(self.bounds.get(priority, 0), start)
 
     def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
-        """See Backing; level 0 is always there, and has what the others do not."""
+        """Level 0 is always there, and has what the others do not."""
         self.level(0)
         sizes = {priority: level.size() for priority, level in self.levels.items()}
         for lot in lots:
@@ -302,7 +278,6 @@ class PriorityBacking:
         ]
 
     def recover(self, marks: Sequence[Mark]) -> int:
-        """See Backing."""
         count = 0
         for mark in marks:
             ready = self.level(mark.priority).recover([mark])
@@ -336,14 +311,13 @@ class PriorityBacking:
         }
 
     def length(self) -> int:
-        """See Backing."""
         return sum(level.length() for level in self.levels.values())
 
 
 def backing_queue(
     depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
-) -> Backing | PriorityBacking:
+) -> Backing:
     """One that has the priorities that are wanted; 0 alone is none."""
     if settings.max_priority:
         return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
-    return Backing(depth, index, io_batch, durable)
+    return PlainBacking(depth, index, io_batch, durable)

@@ -55,7 +55,8 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.limits import EXPIRED
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.paging import PlainBacking
+from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.replication.replicator import Replicator
 from sluicemq.sim.history import History, promise
 from sluicemq.sim.messages import MessageId, id_of_content
@@ -623,7 +624,7 @@ class Spy(Replicator):
     def footprint(self) -> int:
         """What the machine has in RAM, recounted."""
         backing = self.machine.backing
-        chunks = [*backing.in_ram(), *backing.outgoing, *backing.in_flight]
+        chunks = [*backing.in_ram(), *backing.leaving()]
         total: int = sum(chunk.footprint() for chunk in chunks)
         for lot in self.machine.lots.values():
             total += lot.footprint([body for body in lot.contents if body is not None])
@@ -656,14 +657,15 @@ class Spy(Replicator):
     def paged(self) -> set[int]:
         """Positions of delta: on disk, or on their way there, and not out at consumers."""
         backing = self.machine.backing
-        levels = [backing] if isinstance(backing, Backing) else backing.levels.values()
+        assert isinstance(backing, PlainBacking | PriorityBacking)
+        levels = [backing] if isinstance(backing, PlainBacking) else backing.levels.values()
         found: set[int] = set()
         for level in levels:
             delta = level.delta
             if delta.count:
                 for positions in level.index.live_in(delta.start, delta.end):
                     found.update(positions)
-                for chunk in [*level.outgoing, *level.in_flight]:
+                for chunk in level.leaving():
                     found.update(chunk.positions())
         for lot in self.machine.lots.values():
             for start, end in lot.open_parts():

@@ -109,6 +109,9 @@ class FakeBacking:
         self.outgoing: list[FakeChunk] = []
         self.in_flight: list[FakeChunk] = []
 
+    def leaving(self) -> list[FakeChunk]:
+        return [*self.outgoing, *self.in_flight]
+
 
 class FakeMachine:
     def __init__(self, messages: int) -> None:

@@ -30,8 +30,8 @@ def half_paged_out() -> ClassicQueue:
     rates = Rates()
     rates.published_rate, rates.ack_out_rate = 12.34567, 1.0
     backing = SimpleNamespace(
-        outgoing=[SimpleNamespace(left=lambda: 3, bodies=True)],
-        in_flight=[
+        leaving=lambda: [
+            SimpleNamespace(left=lambda: 3, bodies=True),
             SimpleNamespace(left=lambda: 2, bodies=True),
             SimpleNamespace(left=lambda: 7, bodies=False),
         ],
@@ -56,7 +56,7 @@ def test_an_empty_queue_has_nothing_anywhere() -> None:
     empty = SimpleNamespace(
         depth=depth,
         backing=SimpleNamespace(
-            outgoing=[], in_flight=[], delta=SimpleNamespace(count=0, persistent=0, bytes=0)
+            leaving=list, delta=SimpleNamespace(count=0, persistent=0, bytes=0)
         ),
     )
     machine = cast("ClassicQueue", empty)

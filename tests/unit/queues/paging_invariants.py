@@ -143,7 +143,7 @@ def invariant_10(bench: Bench) -> None:
     backing = bench.backing
     bodies = bench.persistent.contents | bench.transient.contents
     in_ram = {p for chunk in chunks_of(bench) if chunk.bodies for p in chunk.positions()}
-    leaving = [chunk for chunk in [*backing.outgoing, *backing.in_flight] if chunk.bodies]
+    leaving = [chunk for chunk in backing.leaving() if chunk.bodies]
     in_ram |= {position for chunk in leaving for position in chunk.positions()}
     for message in bench.ready:
         if message.position not in in_ram:
@@ -152,7 +152,7 @@ def invariant_10(bench: Bench) -> None:
             else:
                 where = range(message.position, message.position + 1)
                 assert not backing.index.missing(where)
-    if not backing.condemned and not bench.deleted:
+    if not backing.is_seeking and not bench.deleted:
         there = [*bench.ready, *(held.message for held in bench.out.values())]
         assert bodies.keys() <= {message.id for message in there}
         kept = {m.id for m in there if m.id and bench.is_kept(m.persistent)}
@@ -174,7 +174,7 @@ def invariant_12(bench: Bench) -> None:
         return
     assert depth.ready_bytes == sum(len(message.content) for message in bench.ready)
     assert depth.unacked_bytes == sum(len(held.message.content) for held in bench.out.values())
-    chunks = [*chunks_of(bench), *backing.outgoing, *backing.in_flight]
+    chunks = [*chunks_of(bench), *backing.leaving()]
     total = sum(chunk.footprint() for chunk in chunks)
     for lot in bench.machine.lots.values():
         if lot.sizes is None:

@@ -33,7 +33,7 @@ from sluicemq.queues.commands import (
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
@@ -93,7 +93,7 @@ class Held:
     index: int
 
 
-class WatchedBacking(Backing):
+class WatchedBacking(PlainBacking):
     """Notes every move."""
 
     def __init__(self, depth: Depth, index: QueueIndex, durable: bool) -> None:
@@ -342,7 +342,7 @@ class Bench:
         self.deleted = True
         self.turn()
         self.work_to_the_end()
-        assert not self.backing.condemned
+        assert not self.backing.is_seeking
         assert self.persistent.contents == self.transient.contents == {}
         self.files = DictFiles()
         self.deleted = False

@@ -14,7 +14,7 @@ from sluicemq.model.batch import Batch, footprint
 from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.paging import PlainBacking
 from support.fakes import bystander
 
 from .indices import new_index
@@ -31,11 +31,11 @@ def numbered(first: int, count: int, size: int = 8) -> list[bytes]:
     return [n.to_bytes(8).ljust(size, b".") for n in range(first, first + count)]
 
 
-def new_backing() -> Backing:
-    return Backing(Depth(), new_index(), 4096, True)
+def new_backing() -> PlainBacking:
+    return PlainBacking(Depth(), new_index(), 4096, True)
 
 
-def take(ready: Backing, count: int) -> tuple[Chunk, list[bytes], int]:
+def take(ready: PlainBacking, count: int) -> tuple[Chunk, list[bytes], int]:
     """Up to `count` messages of the head chunk: what they came from, they, and the position."""
     chunk = ready.head()
     assert chunk is not None
@@ -46,7 +46,7 @@ def take(ready: Backing, count: int) -> tuple[Chunk, list[bytes], int]:
     return chunk, contents, position
 
 
-def measured(ready: Backing) -> tuple[int, int, int]:
+def measured(ready: PlainBacking) -> tuple[int, int, int]:
     """Messages, their bytes, and their bytes of RAM, recounted."""
     chunks = [*ready.in_ram()]
     count = sum(chunk.left() for chunk in chunks)

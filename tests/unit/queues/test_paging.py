@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.paging import Backing
+from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.subqueues import MOVES, Delta
 from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
@@ -338,8 +338,8 @@ def test_a_purge_leaves_what_is_out_in_the_middle_of_delta() -> None:
 
 
 def test_a_purge_that_forgets_who_is_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    clear = Backing.clear
-    monkeypatch.setattr(Backing, "clear", lambda self, _: clear(self, lambda *_: []))
+    clear = PlainBacking.clear
+    monkeypatch.setattr(PlainBacking, "clear", lambda self, _: clear(self, lambda *_: []))
     with pytest.raises(AssertionError):
         purge_around_what_is_out()
 
@@ -359,7 +359,7 @@ def test_a_dead_consumers_messages_leave_ram_though_nobody_asks() -> None:
 
 
 def a_load_forgets_what_is_on_its_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Backing, "_stay", lambda *_: [])
+    monkeypatch.setattr(PlainBacking, "_stay", lambda *_: [])
 
 
 def acks_during_a_write_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,11 +385,11 @@ def a_split_chunk_keeps_its_position(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def requeued_messages_go_to_the_front(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(self: Backing, chunks: list[Chunk]) -> None:
+    def careless(self: PlainBacking, chunks: list[Chunk]) -> None:
         for chunk in chunks:
             self._back_to_q4(chunk)
 
-    monkeypatch.setattr(Backing, "give_back", careless)
+    monkeypatch.setattr(PlainBacking, "give_back", careless)
 
 
 def delta_never_moves_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,23 +405,23 @@ def delta_never_moves_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def redelivered_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    chunks_of_run = Backing._chunks_of_run
+    chunks_of_run = PlainBacking._chunks_of_run
 
-    def careless(self: Backing, run: Run) -> list[Chunk]:
+    def careless(self: PlainBacking, run: Run) -> list[Chunk]:
         chunks = chunks_of_run(self, run)
         for chunk in chunks:
             chunk.redelivered = False
         return chunks
 
-    monkeypatch.setattr(Backing, "_chunks_of_run", careless)
+    monkeypatch.setattr(PlainBacking, "_chunks_of_run", careless)
 
 
 def ram_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def careless(self: Backing, job: IndexWrite) -> None:
+    def careless(self: PlainBacking, job: IndexWrite) -> None:
         self.index.wrote(job)
         self.in_flight = []
 
-    monkeypatch.setattr(Backing, "wrote", careless)
+    monkeypatch.setattr(PlainBacking, "wrote", careless)
 
 
 @pytest.mark.parametrize(

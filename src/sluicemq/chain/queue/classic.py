@@ -494,7 +494,7 @@ class ClassicShell(KeptQueue):
     def delete_files(self) -> None:
         """When the queue is no more, and nothing is sought in them any more."""
         backing = self.machine.backing
-        if not self.forgotten or backing.condemned:
+        if not self.forgotten or backing.is_seeking:
             return
         directory = backing.index.directory
         if backing.index.sequence or backing.index.segments:
@@ -519,7 +519,7 @@ class ClassicShell(KeptQueue):
         backing = self.machine.backing
         if backing.target is None or self.store.sealed or self.machine.deleted:
             return False
-        return isinstance(backing.index.job, IndexWrite) and bool(backing.outgoing)
+        return isinstance(backing.index.job, IndexWrite) and backing.has_outgoing
 
     # -- checkpoints
 

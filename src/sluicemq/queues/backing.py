@@ -1,0 +1,252 @@
+"""The backing queue of a classic queue, as its callers see it: where its ready messages are.
+
+`paging.py` has the one of a plain queue, `priorities.py` the one of a queue with priorities. The
+machine takes messages and gives them back; the shell submits what the disk is to do. Nothing here
+waits: a job that `next_job` gives comes back to `wrote`, `loaded`, `sought` or `give_up`, and one
+at a time is under way.
+
+Positions (RabbitMQ's seq ids) never change. Messages are handled by the chunk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from sluicemq.model.batch import Batch
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.machine import Depth
+    from sluicemq.queues.subqueues import Delta
+    from sluicemq.storage.entries import Run
+    from sluicemq.storage.positions import Mark
+    from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+
+    Out = Callable[[int, int], list[range]]
+    """Says which positions of [start, end) are at consumers."""
+
+
+class Backing:
+    """The ready messages of one queue. `depth` gets its figures about RAM, `index` is what of the
+    queue is on the disk. `delivered`: every position below was given to a consumer at some time;
+    with priorities, this is so of the highest priority that has been delivered."""
+
+    __slots__ = ()
+
+    depth: Depth
+    index: QueueIndex
+    delivered: int
+
+    # -- in and out
+
+    def publish(self, batch: Batch, expiry: int = 0) -> int:
+        """Append a batch at the tail and return its first position; the others follow without
+        gaps. `expiry` is in milliseconds since the epoch, 0: the messages never expire."""
+        raise NotImplementedError
+
+    def head(self) -> Chunk | None:
+        """The chunk with the oldest ready message (of the highest priority), if its bodies are in
+        RAM. None: there is no message, or its body has to come from the disk first."""
+        raise NotImplementedError
+
+    def first(self) -> Chunk | None:
+        """The chunk with the oldest ready message, with or without its bodies. None: there is no
+        message, or even its position is on the disk only."""
+        raise NotImplementedError
+
+    def took(self, chunk: Chunk, count: int) -> None:
+        """The first `count` messages of the `head` have left for a consumer, or for good."""
+        raise NotImplementedError
+
+    def give_back(self, chunks: list[Chunk]) -> None:
+        """Messages that were taken are ready again, at their positions. The chunks come from one
+        lot and are in order."""
+        raise NotImplementedError
+
+    def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
+        """Drop all ready messages; positions go on from where they are. Returns what is known of
+        in RAM, each chunk once, and the positions of what is on the disk only. The chunks are let
+        go of as the iterator gives them."""
+        raise NotImplementedError
+
+    def length(self) -> int:
+        """The ready messages, counted where they are."""
+        raise NotImplementedError
+
+    def in_ram(self) -> Iterable[Chunk]:
+        """The chunks whose positions are known in RAM, with or without bodies, but for those that
+        are `leaving`."""
+        raise NotImplementedError
+
+    def count_in(self, depth: Depth) -> None:
+        """Count in other counters from now on; there must be no message to be counted."""
+        raise NotImplementedError
+
+    # -- out of RAM
+
+    @property
+    def target(self) -> int | None:
+        """How many messages may have their bodies in RAM; None: all of them."""
+        raise NotImplementedError
+
+    @target.setter
+    def target(self, target: int | None) -> None:
+        raise NotImplementedError
+
+    def become(self, lazy: bool) -> None:
+        """Keep as little as possible in RAM from now on, or no longer. What is there when the queue
+        becomes lazy is paged out by `convert`."""
+        raise NotImplementedError
+
+    @property
+    def converting(self) -> bool:
+        """The queue has become lazy, and `convert` has something left to do."""
+        raise NotImplementedError
+
+    def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
+        """Page out what was there before the queue became lazy, as far as the message store takes
+        it. `hungry`: somebody waits for a message, so what has come back from the disk stays."""
+        raise NotImplementedError
+
+    def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
+        """Let up to `quota` messages go on without their bodies in RAM, those first that are needed
+        last, until the target is met or the message store takes no more. Returns what is left of
+        the quota."""
+        raise NotImplementedError
+
+    def betas_to_delta(self) -> None:
+        """Let positions go from RAM that the target does not permit to stay, in batches that are
+        worth a write."""
+        raise NotImplementedError
+
+    def hand_to_store(self, chunk: Chunk) -> None:
+        """Have the message store take the bodies of a chunk, unless it has them. The chunk need
+        not be ready any more."""
+        raise NotImplementedError
+
+    def take_to_store(self) -> list[Chunk]:
+        """What the message store must take now; asked again, only what has come since."""
+        raise NotImplementedError
+
+    @property
+    def to_store_count(self) -> int:
+        """How many messages `take_to_store` would give."""
+        raise NotImplementedError
+
+    @property
+    def has_outgoing(self) -> bool:
+        """Positions have been let go that no write job has taken up yet."""
+        raise NotImplementedError
+
+    def leaving(self) -> Iterable[Chunk]:
+        """What counts as on the disk only, and keeps its RAM until a write is done: outgoing, and
+        in the write job that is under way."""
+        raise NotImplementedError
+
+    # -- the disk
+
+    def needs_disk(self) -> bool:
+        """Is something on the disk, on its way there, or without its body? Else `next_job` and
+        `bodies_wanted` need not be asked."""
+        raise NotImplementedError
+
+    def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
+        """What the disk is to do next; None: nothing, or a job is under way. `hungry`: somebody
+        would take more than is in RAM; `writing` False: the disk may be read only."""
+        raise NotImplementedError
+
+    def recall(self) -> bool:
+        """Nothing is left but what is on the disk or leaving: what is leaving at the head, and not
+        being written yet, comes back without the disk. False: there is no such thing."""
+        raise NotImplementedError
+
+    def runs_of(self, chunk: Chunk) -> list[Run]:
+        """What of the chunk is not on the disk yet, as entries for the index."""
+        raise NotImplementedError
+
+    def wrote(self, job: IndexWrite) -> None:
+        """A write job is done, one of `next_job` or one that a checkpoint has made of `runs_of`:
+        what it wrote needs no RAM any more, if it was leaving."""
+        raise NotImplementedError
+
+    def give_up(self, job: IndexWrite) -> None:
+        """A write job has failed for good: what it was to write stays in RAM."""
+        raise NotImplementedError
+
+    def loaded(self, job: IndexRead, out: Out) -> list[range]:
+        """A read job for the head is done. Returns the positions that could not be read: they are
+        in the counts of `depth` still, and nowhere else. Empty, if the queue was cleared since."""
+        raise NotImplementedError
+
+    @property
+    def is_seeking(self) -> bool:
+        """The bodies of messages that were dropped on the disk are still to be found, so its files
+        have to stay."""
+        raise NotImplementedError
+
+    def sought(self, job: IndexRead) -> list[Run]:
+        """A read job with an epoch below 0 is done: it was about messages that were dropped while
+        they were on the disk only. Returns those that have bodies in the message store, which
+        nobody needs any more."""
+        raise NotImplementedError
+
+    def bodies_wanted(self, hungry: bool) -> list[Chunk]:
+        """Chunks whose bodies are needed next from the message store, each once until they have
+        come; none unless somebody is `hungry`."""
+        raise NotImplementedError
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        """Bodies have come, by their ids. Returns the positions of those that were not found, which
+        are gone; none, if the chunk is not here any more."""
+        raise NotImplementedError
+
+    # -- checkpoints, restarts
+
+    def bound(self, upto: int) -> None:
+        """A checkpoint begins to wait for what is below position `upto`; with priorities, of each
+        row for what has been published before now."""
+        raise NotImplementedError
+
+    def bound_at(self, position: int, upto: int) -> int:
+        """Where what that checkpoint waits for ends in the row of positions that has `position`;
+        exclusive."""
+        raise NotImplementedError
+
+    def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
+        """Persistent messages below position `upto` that the index may not have yet. True comes
+        with those that were never fetched: they are in order, and those before `start` are left
+        out."""
+        raise NotImplementedError
+
+    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+        """How far each row of positions has come, that of priority 0 first. `size`: bytes of all
+        messages of the queue; `lots`: those that are out."""
+        raise NotImplementedError
+
+    def recover(self, marks: Sequence[Mark]) -> int:
+        """Begin with what the index has, as of these marks: all of it is on the disk. Returns how
+        many messages that is."""
+        raise NotImplementedError
+
+    # -- for people
+
+    @property
+    def delta(self) -> Delta:
+        """What is on the disk only; with priorities the sums, without a range."""
+        raise NotImplementedError
+
+    @property
+    def disk_reads(self) -> int:
+        """Messages whose bodies were read from the disk, since the queue began."""
+        raise NotImplementedError
+
+    @property
+    def disk_writes(self) -> int:
+        """Messages that were written for want of RAM, to the index or to the message store."""
+        raise NotImplementedError
+
+    def info(self) -> dict[str, object]:
+        """backing_queue_status, as RabbitMQ names things, less the rates."""
+        raise NotImplementedError
