@@ -19,10 +19,10 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import END, METHOD, PROTOCOL_HEADER, content_frames, frame_end
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import encode_table
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Log, Memory, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.lists import LISTS

@@ -17,8 +17,8 @@ from sluicemq.amqp.frames import END, METHOD, PROTOCOL_HEADER, content_frames, f
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Timestamp
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.config import Config, StorageConfig
+from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Received
 from targets import method as method_target
 from targets.choices import Choices

@@ -14,11 +14,11 @@ from sluicemq.access.access import begin
 from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import told
+from sluicemq.kernel.peer import Peer
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, MessageIndex

@@ -30,7 +30,7 @@ from sluicemq.sim.history import (
     promise,
 )
 from sluicemq.sim.messages import PERSISTENT, TRANSIENT, content_of, id_of_body
-from sluicemq.sim.net import SimNet
+from sluicemq.sim.net import AMQP_PORT, SimNet
 from sluicemq.sim.peer import FRAME_MAX, Peer, Role
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
@@ -249,7 +249,7 @@ class Bench:
         world = World(SimClock(self.timeline), dice, self.disk, self.net, memory, said)
         self.node = Node(world, config)
         promise(not said.errors, "the start finds fault:", *said.errors)
-        self.net.node = self.node
+        self.net.listen(self.node, self.net.host, AMQP_PORT)
         self.cpu.attach(self.node)
         self.peers: list[Peer] = []
         self.storage_may_fail = self.stopping = False

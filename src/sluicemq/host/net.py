@@ -1,4 +1,10 @@
-"""Sockets over asyncio: one protocol object a connection, bytes in, bytes out."""
+"""Sockets over asyncio: one protocol object a connection, bytes in, bytes out.
+
+Connection      the bytes of one, and its end
+  Incoming      somebody has connected to a listener; an acceptor takes it in
+    Tls         with TLS around it
+  Outgoing      an actor of this node has asked for it
+"""
 
 from __future__ import annotations
 
@@ -8,15 +14,15 @@ import socket
 import ssl
 from typing import TYPE_CHECKING, cast
 
-from sluicemq.chain.connection.peer import Peer
+from sluicemq.errors import Refused
 from sluicemq.host.tls import TlsSession, reason_of
-from sluicemq.kernel.world import Closed, Log, Net, Received, Writable
+from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
 
 if TYPE_CHECKING:
-    from sluicemq.chain.connection.reader import Reader
     from sluicemq.config import NetConfig
     from sluicemq.host.tls import TlsSettings
-    from sluicemq.node import Node
+    from sluicemq.kernel.world import Acceptor, SocketOwner
 
 HIGH_WATER_BYTES = 1 << 20
 LOW_WATER_BYTES = 1 << 18
@@ -32,7 +38,7 @@ READ_BYTES_MAX = 1 << 18
 
 
 class Connection(asyncio.BufferedProtocol):
-    """asyncio's callbacks, turned into messages for the reader and its writer."""
+    """asyncio's callbacks, turned into messages for the owner and its writer."""
 
     __slots__ = (
         "address",
@@ -41,10 +47,10 @@ class Connection(asyncio.BufferedProtocol):
         "full",
         "goodbye",
         "held",
-        "is_admitted",
+        "is_open",
         "net",
         "number",
-        "reader",
+        "owner",
         "rests",
         "transport",
         "unparsed",
@@ -53,23 +59,23 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, net: HostNet) -> None:
         self.net = net
         self.number = 0
-        """0: it was turned away."""
+        """0: it has none, or was turned away."""
         self.full = False
         self.held = False
-        """The reader wants nothing."""
+        """The owner wants nothing."""
         self.unparsed = 0
-        """Bytes that were read since the reader last had done with all."""
+        """Bytes that were read since the owner last had done with all."""
         self.descriptor = -1
         """The socket's, as long as the transport is not closing."""
         self.clamped = 0
         """The size of the system's receive buffer that was set last; 0: the system's choice."""
         self.rests = False
-        """Enough of them: more are read when the reader has done with these, or when it pulls."""
+        """Enough of them: more are read when the owner has done with these, or when it pulls."""
         self.goodbye: asyncio.TimerHandle | None = None
         """Ends the socket when its peer does not."""
-        self.reader: Reader | None = None
-        self.is_admitted = False
-        """It has a place, until its socket is gone."""
+        self.owner: SocketOwner | None = None
+        self.is_open = False
+        """It was not turned away, and its socket is not gone."""
         self.address = ""
         """The peer's, without its port."""
         self.transport: asyncio.Transport
@@ -82,18 +88,26 @@ class Connection(asyncio.BufferedProtocol):
             self.net.set_options(transport.get_extra_info("socket"))
         except OSError:
             there = None
-        if not there or not self.net.node.admits(self.address):
+        if not there or not self.is_wanted():
             self.transport.abort()
             return
-        self.is_admitted = True
+        self.is_open = True
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES, LOW_WATER_BYTES)
-        self.number = self.net.add(self)
+        self.net.add(self)
         self.begin()
+
+    def is_wanted(self) -> bool:
+        """Whether a socket that is there now may stay."""
+        raise NotImplementedError
 
     def begin(self) -> None:
         """The socket is there."""
-        self.reader = self.net.node.accept(self.number, self.peer())
+        raise NotImplementedError
+
+    def unclaimed(self) -> None:
+        """The socket has gone before it had an owner."""
+        raise NotImplementedError
 
     def peer(self) -> Peer:
         """Both ends."""
@@ -114,16 +128,15 @@ class Connection(asyncio.BufferedProtocol):
             if not self.held:
                 self.transport.pause_reading()
         data = self.decoded(bytes(self.net.buffer[:nbytes]))
-        if data and self.reader is not None:
-            self.reader.post(Received(data))
+        if data and self.owner is not None:
+            self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
-        """What is in it for the reader, which is there when the socket's own matters are
-        settled."""
+        """What is in it for the owner, which is there when the socket's own matters are settled."""
         return data
 
     def clamp(self) -> None:
-        """Its reader is behind. With many others on this node the system shall not take much more
+        """Its owner is behind. With many others on this node the system shall not take much more
         from the peer than one read: what waits in its buffer waits the longer the more it is."""
         size = self.net.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
@@ -133,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     def taken(self, pulls: bool) -> bool:
-        """The reader has done with what was read; does it pull more?"""
+        """The owner has done with what was read; does it pull more?"""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rest_no_more()
@@ -164,8 +177,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self.full = False
-        if self.reader is not None:
-            self.reader.writer.post(Writable())
+        if self.owner is not None:
+            self.owner.writer.post(Writable())
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.goodbye is not None:
@@ -175,14 +188,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def gone(self, reason: str) -> None:
         """Whoever has to know hears it, once."""
-        if not self.is_admitted:
+        if not self.is_open:
             return
-        self.is_admitted = False
+        self.is_open = False
         self.net.remove(self)
-        if self.reader is not None:
-            self.reader.post(Closed(reason))
+        if self.owner is not None:
+            self.owner.post(Closed(reason))
         else:
-            self.net.node.gave_up(self.address)
+            self.unclaimed()
 
     def faulted(self) -> None:
         """A callback of this connection has had a fault: it ends."""
@@ -198,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
         transport = self.transport
         if linger_ms and transport.can_write_eof() and not transport.is_closing():
             self.rests = False
-            self.net.resume_reading(self.number)  # to the end; the reader drops it
+            self.net.resume_reading(self.number)  # to the end; the owner drops it
             transport.write_eof()
         else:
             transport.close()
@@ -212,18 +225,60 @@ class Connection(asyncio.BufferedProtocol):
         self.goodbye = self.net.loop.call_later(delay_ms / 1000, self.transport.abort)
 
 
-class TlsConnection(Connection):
-    """The same with TLS around it. There is a reader from the end of TLS's handshake on."""
+class Incoming(Connection):
+    """Somebody has connected to a listener."""
+
+    __slots__ = ("acceptor",)
+
+    def __init__(self, net: HostNet, acceptor: Acceptor) -> None:
+        super().__init__(net)
+        self.acceptor = acceptor
+
+    def is_wanted(self) -> bool:
+        return self.acceptor.admits(self.address)
+
+    def begin(self) -> None:
+        self.owner = self.acceptor.accept(self.number, self.peer())
+
+    def unclaimed(self) -> None:
+        self.acceptor.gave_up(self.address)
+
+
+class Outgoing(Connection):
+    """An actor of this node has asked for it."""
+
+    __slots__ = ()
+
+    def __init__(self, net: HostNet, number: int, owner: SocketOwner) -> None:
+        super().__init__(net)
+        self.number = number
+        self.owner = owner
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if not self.is_open and self.owner is not None:
+            self.owner.post(Closed("gone at once"))
+
+    def is_wanted(self) -> bool:
+        return self.number in self.net.attempts
+
+    def begin(self) -> None:
+        assert self.owner is not None, "an outgoing connection without an owner"
+        self.owner.post(Connected())
+
+
+class TlsIncoming(Incoming):
+    """The same with TLS around it. There is an owner from the end of TLS's handshake on."""
 
     __slots__ = ("tls",)
 
-    def __init__(self, net: HostNet) -> None:
-        super().__init__(net)
+    def __init__(self, net: HostNet, acceptor: Acceptor) -> None:
+        super().__init__(net, acceptor)
         self.tls: TlsSession
 
     def begin(self) -> None:
         settings = self.net.tls
-        assert settings is not None
+        assert settings is not None, "a TLS listener without settings"
         self.tls = TlsSession(settings)
         self.end_after(settings.tls.handshake_timeout_ms)
 
@@ -239,7 +294,7 @@ class TlsConnection(Connection):
             return b""
         try:
             said = tls.receive(data)
-            if self.reader is None and tls.ready:
+            if self.owner is None and tls.ready:
                 self.shake_hands()
         except ssl.SSLError as error:
             self.broken(reason_of(error))
@@ -291,7 +346,11 @@ class HostNet(Net):
         self.log = log
         self.tls: TlsSettings | None = None
         self.connections: dict[int, Connection] = {}
-        self.next_number = 1
+        self.attempts: dict[int, asyncio.Task[object]] = {}
+        """Connections that are being made, by number."""
+        self.servers: list[asyncio.Task[asyncio.Server]] = []
+        """One for each address that is listened on."""
+        self.last_number = 0
         self.unparsed_max = UNPARSED_BYTES_MAX
         """Bytes read of a socket and not parsed yet, from which on it rests."""
         self.divides = True
@@ -300,14 +359,50 @@ class HostNet(Net):
         self.room = memoryview(bytearray(READ_BYTES_MAX))
         self.buffer = self.room
         """What sockets are read into."""
-        self.node: Node
 
-    def add(self, connection: Connection) -> int:
-        """A socket was accepted; returns its number."""
-        number = self.next_number
-        self.next_number += 1
-        self.connections[number] = connection
+    def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
+        sockets = bound(host, port, self.config.backlog)
+        kind = TlsIncoming if tls else Incoming
+        for plain in sockets:
+            server = self.loop.create_server(
+                lambda: kind(self, acceptor), sock=plain, backlog=self.config.backlog
+            )
+            self.servers.append(self.loop.create_task(server))
+        return int(sockets[0].getsockname()[1])
+
+    async def stop_listening(self) -> None:
+        """Nobody can connect any more, and no attempt to connect elsewhere goes on."""
+        for server in self.servers:
+            (await server).close()
+        self.servers.clear()
+        for attempt in self.attempts.values():
+            attempt.cancel()
+
+    def connect(self, owner: SocketOwner, host: str, port: int) -> int:
+        number = self.new_number()
+        made = self.loop.create_connection(lambda: Outgoing(self, number, owner), host, port)
+        attempt = self.attempts[number] = self.loop.create_task(made)
+
+        def ended(_: object) -> None:
+            del self.attempts[number]
+            if attempt.cancelled():
+                if number not in self.connections:  # else its own end tells the owner
+                    owner.post(Closed("given up"))
+            elif error := attempt.exception():
+                owner.post(Closed(f"cannot connect to {host}:{port}: {reason_for(error)}"))
+
+        attempt.add_done_callback(ended)
         return number
+
+    def new_number(self) -> int:
+        """The next connection's."""
+        self.last_number += 1
+        return self.last_number
+
+    def add(self, connection: Connection) -> None:
+        """A socket is there."""
+        connection.number = connection.number or self.new_number()
+        self.connections[connection.number] = connection
 
     def is_full(self) -> bool:
         return len(self.connections) >= self.sockets_max
@@ -377,3 +472,35 @@ class HostNet(Net):
         found = self.connections.get(connection)
         if found is not None:
             found.finish(linger_ms)
+        elif connection in self.attempts:
+            self.attempts[connection].cancel()
+
+
+def reason_for(error: BaseException) -> str:
+    """What the system says of a failure; asyncio's own words repeat the address."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return str(error)
+
+
+def bound(host: str, port: int, backlog: int) -> list[socket.socket]:
+    """Listening sockets, one for each address that the host's name stands for. Raises Refused."""
+    sockets: list[socket.socket] = []
+    try:
+        addresses = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
+            plain = socket.socket(family, kind, protocol)
+            sockets.append(plain)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                plain.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            plain.bind(address)
+            plain.listen(backlog)
+            plain.setblocking(False)
+    except OSError as error:
+        for plain in sockets:
+            plain.close()
+        raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return sockets

@@ -23,7 +23,7 @@ from sluicemq.host.garbage import Collector, leave_old_ones
 from sluicemq.host.lmdb_index import open_lmdb_index
 from sluicemq.host.log import HostLog
 from sluicemq.host.memory import HostMemory, tune_allocator
-from sluicemq.host.net import Connection, HostNet, TlsConnection
+from sluicemq.host.net import Connection, HostNet
 from sluicemq.host.reload import merged, summary
 from sluicemq.host.start_definitions import load_definitions
 from sluicemq.host.tls import TlsSettings
@@ -104,12 +104,10 @@ class Host:
         world = World(HostClock(self.loop), HostDice(), self.disk, self.net, HostMemory(), self.log)
         index = partial(make_index, config, directory, self.log)
         self.node = Node(world, config, index, accept_loss)
-        self.net.node = self.node
         self.net.divides = self.node.broker.pacer is not None
         self.node.scheduler.wake = self.wake  # type: ignore[method-assign]
         self.node.scheduler.now_us = now_us  # type: ignore[method-assign]
         self.collector = Collector(self.is_memory_short)
-        self.servers: list[asyncio.Server] = []
         self.control: ControlServer
         self.port = 0
         """Of AMQP; of AMQP over TLS when there is nothing else."""
@@ -144,10 +142,10 @@ class Host:
         await load_definitions(self.node)
         net, tls = self.config.net, self.config.tls
         if net.tcp_listener != "none":
-            await self.listen("amqp", Connection, net.host, net.port)
+            self.listen("amqp", net.host, net.port)
         if tls.port is not None:
-            await self.listen("amqps", TlsConnection, tls.host or net.host, tls.port)
-        if not self.servers:
+            self.listen("amqps", tls.host or net.host, tls.port)
+        if not self.urls:
             raise Refused("listeners.tcp = none: listeners.ssl.default must be set")
         self.control = ControlServer(self.node, self.port)
         await self.control.start()
@@ -157,16 +155,9 @@ class Host:
         """Is an alarm near, or raised?"""
         return self.node.broker.memory_pressure >= TIGHT_RATIO
 
-    async def listen(self, scheme: str, kind: type[Connection], host: str, port: int) -> None:
-        """One listener."""
-        try:
-            server = await self.loop.create_server(
-                lambda: kind(self.net), host, port, backlog=self.config.net.backlog
-            )
-        except OSError as error:
-            raise Refused(f"cannot listen on {host}:{port}: {error.strerror}") from error
-        self.servers.append(server)
-        bound = server.sockets[0].getsockname()[1]
+    def listen(self, scheme: str, host: str, port: int) -> None:
+        """One listener for clients."""
+        bound = self.net.listen(self.node, host, port, tls=scheme == "amqps")
         self.port = self.port or bound
         self.urls.append(f"{scheme}://{host}:{bound}")
 
@@ -218,8 +209,7 @@ class Host:
 
         After a crash only the control socket is taken away.
         """
-        for server in self.servers:
-            server.close()
+        await self.net.stop_listening()
         await self.control.stop()
         if self.exit_code:
             return

@@ -7,12 +7,12 @@ what takes time comes back as a message in the asking actor's inbox.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import Disk
+    from sluicemq.kernel.peer import Peer
 
 
 class Clock:
@@ -43,10 +43,37 @@ class Dice:
         raise NotImplementedError
 
 
-class Net:
-    """Sockets. A connection is an int the World chose; an actor owns it.
+class SocketOwner(Protocol):
+    """The actor a connection belongs to. `Connected`, `Received` and `Closed` are posted to it,
+    `Writable` to its `writer`, which may be the same actor."""
 
-    The owner receives `Received(data)`, `Writable()` after a write said no, `Closed()`.
+    @property
+    def writer(self) -> Actor:
+        """Who writes to the connection."""
+
+    def post(self, message: object) -> None:
+        """See Actor."""
+
+
+class Acceptor(Protocol):
+    """Who takes in what connects to a listener."""
+
+    def admits(self, address: str) -> bool:
+        """Whether one more peer may connect from that numeric address. After True either `accept`
+        or `gave_up` follows."""
+
+    def accept(self, connection: int, peer: Peer) -> SocketOwner:
+        """Take in a connection; returns its owner."""
+
+    def gave_up(self, address: str) -> None:
+        """Hear that a peer that was admitted has gone before it could be accepted."""
+
+
+class Net:
+    """Sockets. A connection is a positive int the World chose; an actor owns it.
+
+    The owner receives `Received(data)` for what comes in, and `Closed(reason)` once, as the last;
+    its writer receives `Writable()` after a write said no.
     """
 
     sockets_max = 1 << 30
@@ -55,6 +82,18 @@ class Net:
     def is_full(self) -> bool:
         """Are there so many?"""
         return False
+
+    def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
+        """Hand what connects to `host` and `port` to `acceptor`; port 0 lets the system choose.
+        With `tls` a connection is accepted once TLS is agreed on. Returns the port. Raises Refused
+        when that address cannot be listened on."""
+        raise NotImplementedError
+
+    def connect(self, owner: SocketOwner, host: str, port: int) -> int:
+        """Begin a connection to a listener elsewhere; returns its number. The owner receives
+        `Connected()`, and may write from then on, or `Closed(reason)` when it cannot be made. How
+        long that may take is the owner's affair: `close` ends the attempt too."""
+        raise NotImplementedError
 
     def write(self, connection: int, data: bytes) -> bool:
         """Queue `data`. False: the socket's buffer is over its high-water mark; `Writable` will
@@ -80,10 +119,12 @@ class Net:
         raise NotImplementedError
 
     def resume_reading(self, connection: int) -> None:
+        """Read the socket again; nothing changes when it was not paused."""
         raise NotImplementedError
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
-        """Write out what is queued, then close; give up after `linger_ms` (0: the default)."""
+        """Write out what is queued, then close; give up after `linger_ms` milliseconds (0: the
+        World's default). A connection that is not made yet is given up."""
         raise NotImplementedError
 
 
@@ -130,6 +171,12 @@ class World:
         self.log = log or Log()
 
 
+class Connected:
+    """The connection that was asked for is there."""
+
+    __slots__ = ()
+
+
 class Received:
     """Bytes came in."""
 
@@ -146,12 +193,9 @@ class Writable:
 
 
 class Closed:
-    """The connection is gone; `reason` is for the log."""
+    """The connection is gone, or could not be made; `reason` is for the log."""
 
     __slots__ = ("reason",)
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-
-
-Parts = Sequence[bytes]

@@ -98,7 +98,7 @@ class Steward:
         if self.work.healing:
             return
         self.plan()
-        node = self.work.net.node
+        node = self.work.node
         if self.work.up and len(self.open) < AT_ONCE_MAX:
             self.choose(node)
 

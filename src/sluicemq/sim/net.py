@@ -1,28 +1,36 @@
 """Simulated sockets: bytes travel in seeded fragments with seeded delays, buffers are bounded.
 
-    client --write--> inbound  --fragments--> Received to the reader     unless reading is paused
+    client --write--> inbound  --fragments--> Received to the owner      unless reading is paused
     client <--read--- outbound <----write---- writer; False above `high`, Writable below `low`
 
 A client may write what `room` says and no more, as with a blocking socket: a node that does not
-read makes its clients stop. A client that does not read makes `outbound` fill.
+read makes its clients stop. A client that does not read makes `outbound` fill. The client may be
+an actor of another machine (`Outgoing`).
 """
 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from sluicemq.chain.connection.peer import Peer as Address
-from sluicemq.kernel.world import Closed, Net, Received, Writable
+from sluicemq.chain.connection.reader import Reader
+from sluicemq.chain.writer import Writer
+from sluicemq.errors import Refused
+from sluicemq.kernel.peer import Peer as Address
+from sluicemq.kernel.world import Closed, Connected, Net, Received, Writable
 from sluicemq.sim.history import promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.chain.connection.reader import Reader
-    from sluicemq.node import Node
+    from sluicemq.kernel.world import Acceptor, SocketOwner
     from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
 
+AMQP_PORT: Final = 5672
+FIRST_PORT: Final = 40_000
+"""Ports that the system chooses are above."""
+CLIENTS_HOST: Final = "127.0.0.1"
+"""Where clients connect from."""
 RESTS_PART = 16
 """A socket rests when so large a part of what it holds was read and is not parsed yet."""
 LINGER_DEFAULT_MS = 5000
@@ -51,14 +59,14 @@ class Socket:
         self.net = net
         self.number = number
         self.client = client
-        self.reader: Reader
+        self.owner: SocketOwner
         self.inbound = bytearray()
         self.outbound = bytearray()
         self.paused = False
         self.unparsed = 0
-        """Bytes that arrived since the reader last had done with all."""
+        """Bytes that arrived since the owner last had done with all."""
         self.rests = False
-        """Enough of them: more arrive when the reader has done with these, or pulls."""
+        """Enough of them: more arrive when the owner has done with these, or pulls."""
         self.starved = False
         """The client was told that there is no room."""
         self.full = False
@@ -71,6 +79,12 @@ class Socket:
         self.gone = False
         self.arriving = False
         self.reading = False
+
+    @property
+    def reader(self) -> Reader:
+        """The owner of a connection that speaks AMQP."""
+        assert isinstance(self.owner, Reader), "not a connection of AMQP"
+        return self.owner
 
     # -- the client's side
 
@@ -133,11 +147,11 @@ class Socket:
         data = self._take()
         self.unparsed += len(data)
         self.rests = self.unparsed * RESTS_PART >= self.net.swarm.socket_bytes
-        self.reader.post(Received(data))
+        self.owner.post(Received(data))
         self._fetch()
 
     def taken(self, pulls: bool) -> bool:
-        """The reader has done with what arrived; does it pull more?"""
+        """The owner has done with what arrived; does it pull more?"""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rests = False
@@ -145,7 +159,7 @@ class Socket:
         return self.rests
 
     def pull(self) -> bytes:
-        """The reader takes what is there, if it rests and may."""
+        """The owner takes what is there, if it rests and may."""
         if not self.rests or self.paused or self.gone:
             return b""
         if not self.inbound:
@@ -196,7 +210,7 @@ class Socket:
         if self.full and len(self.outbound) <= self.net.swarm.low_water_bytes:
             self.full = False
             if not self.gone:
-                self.reader.writer.post(Writable())
+                self.owner.writer.post(Writable())
         self.client.receive(data)
         if self.closing and not self.outbound:
             self._finish("closed")
@@ -230,49 +244,152 @@ class Socket:
             return
         self.gone = True
         self.net.sockets.pop(self.number, None)
-        self.reader.post(Closed(reason))
+        self.owner.post(Closed(reason))
         if not self.left:
             self.left = True
             self.client.hung_up()
 
 
-class SimNet(Net):
-    """All sockets by number."""
+class Outgoing:
+    """The client's end of a connection, when the client is an actor of another machine."""
 
-    def __init__(self, timeline: Timeline, random: Random, swarm: Swarm) -> None:
+    def __init__(self, net: SimNet, number: int, owner: SocketOwner, name: str) -> None:
+        self.net = net
+        self.number = number
+        self.owner = owner
+        self.name = name
+        self.socket: Socket | None = None
+        """None: the connection is being made."""
+
+    def receive(self, data: bytes) -> None:
+        self.owner.post(Received(data))
+
+    def writable(self) -> None:
+        self.owner.writer.post(Writable())
+
+    def close(self) -> None:
+        """The owner wants no more: what it wrote still arrives, what is on its way to it does
+        not."""
+        if self.socket is not None:
+            self.socket.leave()
+        self.over("closed")
+
+    def hung_up(self) -> None:
+        self.over("closed by the other end")
+
+    def over(self, reason: str) -> None:
+        """There is no connection, or none any more."""
+        if self.net.outgoing.pop(self.number, None) is not None:
+            self.owner.post(Closed(reason))
+
+
+class Network:
+    """What all machines of a run are connected to: the listeners by host and port."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[tuple[str, int], tuple[SimNet, Acceptor]] = {}
+
+
+class SimNet(Net):
+    """The sockets of one machine, by number. `host` is its name in the network; without one it has
+    a network for itself."""
+
+    def __init__(
+        self,
+        timeline: Timeline,
+        random: Random,
+        swarm: Swarm,
+        network: Network | None = None,
+        host: str = "sim",
+    ) -> None:
         self.timeline = timeline
         self.random = random
         self.swarm = swarm
+        self.network = network or Network()
+        self.host = host
         self.sockets: dict[int, Socket] = {}
+        """Those of clients that have connected to this machine."""
+        self.outgoing: dict[int, Outgoing] = {}
+        """Those that its actors have asked for."""
         self.opened = 0
         self.healed = False
         self.pauses = 0
         self.pulls = 0
         self.refusals = 0
-        self.node: Node
 
     def crash(self) -> None:
-        """The node is no more: every connection is cut, what was on its way is lost."""
+        """The machine is no more: every connection is cut, what was on its way is lost. Actors of
+        other machines hear it; the clients of a run are told by who runs it."""
+        for key in [key for key, (net, _) in self.network.listeners.items() if net is self]:
+            del self.network.listeners[key]
         for socket in self.sockets.values():
+            if isinstance(socket.client, Outgoing) and not socket.left:
+                self._cut(socket.client)
             socket.left = socket.gone = True
             socket.inbound.clear()
             socket.outbound.clear()
         self.sockets.clear()
+        for client in self.outgoing.values():
+            if client.socket is not None:
+                client.socket.leave(0)
+        self.outgoing.clear()
+
+    def _cut(self, client: Outgoing) -> None:
+        """The other end of its connection has gone without a word."""
+        reason = "connection reset by peer"
+        self.timeline.after(self.delay_ns(), client.name, "reset", client.over, reason)
 
     def abort(self) -> None:
         """The node gives up whoever has not gone yet."""
         for socket in list(self.sockets.values()):
             socket._abort()
 
-    def connect(self, client: Client) -> Socket:
-        """A client connects."""
-        self.opened += 1
-        number = self.opened
-        socket = Socket(self, number, client)
-        self.sockets[number] = socket
-        assert self.node.admits("127.0.0.1")
-        socket.reader = self.node.accept(number, Address("127.0.0.1", 40000 + number, "sim", 5672))
+    def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
+        assert not tls, "there is no TLS here"
+        listeners = self.network.listeners
+        if port and (host, port) in listeners:
+            raise Refused(f"cannot listen on {host}:{port}: Address already in use")
+        port = port or FIRST_PORT + len(listeners)
+        listeners[host, port] = self, acceptor
+        return port
+
+    def enter(self, client: Client, port: int = AMQP_PORT) -> Socket:
+        """A client of the run connects to a listener of this machine."""
+        _, acceptor = self.network.listeners[self.host, port]
+        socket = self._socket(client)
+        assert acceptor.admits(CLIENTS_HOST)
+        peer = Address(CLIENTS_HOST, FIRST_PORT + socket.number, self.host, port)
+        socket.owner = acceptor.accept(socket.number, peer)
         return socket
+
+    def _socket(self, client: Client) -> Socket:
+        """A new one, for whom somebody has to own."""
+        self.opened += 1
+        socket = self.sockets[self.opened] = Socket(self, self.opened, client)
+        return socket
+
+    def connect(self, owner: SocketOwner, host: str, port: int) -> int:
+        self.opened += 1
+        client = Outgoing(self, self.opened, owner, f"{self.host}-{self.opened}")
+        self.outgoing[client.number] = client
+        self.timeline.after(
+            self.delay_ns(), client.name, "connects", self._reach, (client, host, port)
+        )
+        return client.number
+
+    def _reach(self, asked: tuple[Outgoing, str, int]) -> None:
+        """A connection that was asked for is made, or cannot be."""
+        client, host, port = asked
+        if self.outgoing.get(client.number) is not client:
+            return  # its machine has crashed, or its owner has given up
+        there, acceptor = self.network.listeners.get((host, port), (None, None))
+        if there is None or acceptor is None or not acceptor.admits(self.host):
+            client.over(f"cannot connect to {host}:{port}: Connection refused")
+            return
+        socket = client.socket = there._socket(client)
+        peer = Address(self.host, FIRST_PORT + client.number, host, port)
+        client.owner.post(Connected())
+        socket.owner = acceptor.accept(socket.number, peer)
 
     def delay_ns(self) -> int:
         """Of one step of some bytes; a step in a hundred takes fifty times as long."""
@@ -291,17 +408,30 @@ class SimNet(Net):
 
     def write(self, connection: int, data: bytes) -> bool:
         self.timeline.saw(connection, data)
+        client = self.outgoing.get(connection)
+        if client is not None:
+            promise(client.socket is not None, client.name, "is written to before it is connected")
+            assert client.socket is not None
+            client.socket.send(data)
+            return client.socket.room() > 0
         socket = self.sockets.get(connection)
         if socket is None:
             return True
-        writer = socket.reader.writer
-        may_write = not socket.full or writer.hang_up is not None
-        promise(may_write, socket.client.name, "is written to while its socket is full")
+        writer = socket.owner.writer
+        hangs_up = isinstance(writer, Writer) and writer.hang_up is not None
+        promise(
+            not socket.full or hangs_up,
+            socket.client.name,
+            "is written to while its socket is full",
+        )
         taken = socket.write(data)
         self.refusals += not taken
         return taken
 
     def unsent_bytes(self, connection: int) -> int:
+        client = self.outgoing.get(connection)
+        if client is not None:
+            return 0 if client.socket is None else len(client.socket.inbound)
         socket = self.sockets.get(connection)
         return 0 if socket is None else len(socket.outbound)
 
@@ -316,18 +446,27 @@ class SimNet(Net):
         return data
 
     def pause_reading(self, connection: int) -> None:
+        client = self.outgoing.get(connection)
+        if client is not None and client.socket is not None:
+            client.socket.stall()
         socket = self.sockets.get(connection)
         if socket is not None and not socket.closing:
             socket.paused = True
             self.pauses += 1
 
     def resume_reading(self, connection: int) -> None:
+        client = self.outgoing.get(connection)
+        if client is not None and client.socket is not None:
+            client.socket.unstall()
         socket = self.sockets.get(connection)
         if socket is not None and not socket.closing:
             socket.paused = False
             socket._fetch()
 
     def close(self, connection: int, linger_ms: int = 0) -> None:
+        client = self.outgoing.get(connection)
+        if client is not None:
+            client.close()
         socket = self.sockets.get(connection)
         if socket is not None:
             socket.close(linger_ms)

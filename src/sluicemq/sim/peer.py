@@ -18,6 +18,7 @@ from sluicemq.sim.units import MS
 if TYPE_CHECKING:
     from random import Random
 
+    from sluicemq.node import Node
     from sluicemq.sim.history import History
     from sluicemq.sim.net import SimNet, Socket
     from sluicemq.sim.plans import Target
@@ -121,6 +122,11 @@ class Stage:
     stopping: bool
     storage_may_fail: bool
 
+    @property
+    def node(self) -> Node:
+        """The node that was started last."""
+        raise NotImplementedError
+
     def declaration(self, queue: str) -> Method:
         """The method that declares this queue of the plan."""
         raise NotImplementedError
@@ -157,7 +163,7 @@ class Peer:
         """The operator has its connection closed."""
         self.blocked = False
         self.blocked_count = 0
-        self.socket: Socket = work.net.connect(self)
+        self.socket: Socket = work.net.enter(self)
         self.send(b"AMQP\x00\x00\x09\x01")
 
     def send(self, data: bytes) -> None:

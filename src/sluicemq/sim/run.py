@@ -16,23 +16,21 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
-from sluicemq.kernel.world import World
-from sluicemq.node import Node
 from sluicemq.sim.checkers import Checkers, Totals
-from sluicemq.sim.disk import Crashed, SimDisk, SimFiles, stop_at
+from sluicemq.sim.disk import Crashed, stop_at
 from sluicemq.sim.fate import Fate
 from sluicemq.sim.history import KILL, POWER, STOP, promise
+from sluicemq.sim.machine import Machine
 from sluicemq.sim.mistakes import Mistake
-from sluicemq.sim.net import SimNet
 from sluicemq.sim.report import Report, Run, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.units import MS
 from sluicemq.sim.workload import Workload
-from sluicemq.sim.world import Cpu, SimClock, SimDice, SimLog, SimMemory
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
+    from sluicemq.node import Node
 
 STEPS: Final = 4000
 """Events of the safety phase."""
@@ -44,8 +42,6 @@ IDLE_EVERY: Final = 64
 
 EVENTS_MAX: Final = 1_000_000
 """A run that is not over by then goes in circles."""
-
-MEMORY_BYTES: Final = 1 << 40
 
 DOWN_NS_MAX: Final = 300 * MS
 """How long there is no node after a crash."""
@@ -75,43 +71,33 @@ class Simulation(Run):
         self.swarm = swarm
         self.steps = steps
         self.log = log
-        seed = swarm.seed
-        self.random = Random(f"crash {seed}")
+        self.random = Random(f"crash {swarm.seed}")
         self.timeline = Timeline()
-        self.net = SimNet(self.timeline, Random(f"net {seed}"), swarm)
-        files = SimFiles()
-        self.disk = SimDisk(self.timeline, Random(f"disk {seed}"), files, swarm.sync_ns_max)
-        self.memory = SimMemory(MEMORY_BYTES)
-        self.cpu = Cpu(self.timeline, Random(f"cpu {seed}"), swarm)
-        dice = SimDice(Random(f"node {seed}"))
-        self.said = SimLog()
-        clock = SimClock(self.timeline)
-        self.world = World(clock, dice, self.disk, self.net, self.memory, self.said)
+        self.machine = machine = Machine(self.timeline, swarm)
+        self.net, self.disk, self.cpu = machine.net, machine.disk, machine.cpu
         self.totals = Totals()
         self.phase = "safety"
         self.finding: Exception | None = None
         """A fault that nobody planted."""
         self.is_broken = False
         """The node has to end."""
-        self.node = self._start()
-        self.work = Workload(swarm, self.timeline, self.net, self._begin_faults)
-        self.fate = Fate(self.work, self.disk, self.memory, self.cpu, self.crash, self.stop)
+        self._start()
+        self.work = Workload(swarm, self.timeline, machine, self._begin_faults)
+        self.fate = Fate(self.work, self.disk, machine.memory, self.cpu, self.crash, self.stop)
         self.checkers = self._checkers()
 
     def _begin_faults(self) -> None:
         self.fate.plan()
 
-    def _start(self) -> Node:
-        """A node, on what is on the disk. Nothing there is damaged, whatever has happened."""
-        self.said.errors.clear()
-        node = Node(self.world, self.swarm.config())
-        promise(not self.said.errors, "a start finds fault:", *self.said.errors)
+    def _start(self) -> None:
+        """A node, on what is on the disk."""
+        self.machine.start(self.swarm.config(), self._prepare)
+        self.node = self.machine.node
+
+    def _prepare(self, node: Node) -> None:
         node.scheduler.witness = self._witness  # type: ignore[method-assign]
         node.broken = self._broken
         self._shrink(node)
-        self.net.node = node
-        self.cpu.attach(node)
-        return node
 
     def _witness(self, actor: Actor, error: Exception) -> None:
         """A turn has had a fault. One that nobody planted is a finding."""
@@ -154,10 +140,9 @@ class Simulation(Run):
     def crash(self, kind: str) -> None:
         """The node is no more. Another one starts after a while."""
         self.checkers.over()
-        self.cpu.detach()
-        self.net.crash()
+        power = kind == POWER or (kind == STOP and self.random.randrange(2) == 0)
+        self.machine.crash(power)
         self.work.crash(kind)
-        self.disk.crash(power=kind == POWER or (kind == STOP and self.random.randrange(2) == 0))
         delay_ns = 1 + self.random.randrange(DOWN_NS_MAX)
         self.timeline.after(delay_ns, "operator", "starts", self._start_again)
 
@@ -169,7 +154,7 @@ class Simulation(Run):
             last = files.number + 1 + self.random.randrange(RECOVERY_CRASH_MAX)
             files.before = stop_at(last, self.random.random())
         try:
-            self.node = self._start()
+            self._start()
         except (Crashed, DiskFailed) as failure:
             promise(not isinstance(failure, DiskFailed) or failure.is_full, failure)
             self.totals.failed_starts += 1

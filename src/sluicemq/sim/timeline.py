@@ -41,8 +41,13 @@ class Timeline:
         entry = (self.now_ns + delay_ns, self._asked, who, what, call, argument)
         heapq.heappush(self._heap, entry)
 
+    @property
+    def is_due(self) -> bool:
+        """Is there an event to come?"""
+        return bool(self._heap)
+
     def step(self) -> None:
-        """The next event happens."""
+        """The next event happens. There must be one."""
         at_ns, order, who, what, call, argument = heapq.heappop(self._heap)
         self.now_ns = at_ns
         self.happened += 1

@@ -30,7 +30,8 @@ from sluicemq.sim.swarm import Swarm
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
-    from sluicemq.sim.net import SimNet
+    from sluicemq.node import Node
+    from sluicemq.sim.machine import Machine
     from sluicemq.sim.timeline import Timeline
 
 TOPIC: Final = "topic"
@@ -47,13 +48,14 @@ class Workload(Stage):
         self,
         swarm: Swarm,
         timeline: Timeline,
-        net: SimNet,
+        machine: Machine,
         begin_faults: Callable[[], None],
     ) -> None:
         """`begin_faults` is called when everyone has begun."""
         self.swarm = swarm
         self.timeline = timeline
-        self.net = net
+        self.machine = machine
+        self.net = machine.net
         self.begin_faults = begin_faults
         self.dice = Random(f"workload {swarm.seed}")
         self.book = History()
@@ -83,6 +85,10 @@ class Workload(Stage):
             holding = self.book.queue(HOLDING, DYING, swarm.features.delays.durable)
             holding.leads_to(*map(self.book.queue, self.names_at(LATER)))
         self.peers.append(self.installer(self._steps(again=False), self.begin))
+
+    @property
+    def node(self) -> Node:
+        return self.machine.node
 
     # -- what there is
 
@@ -305,7 +311,7 @@ class Workload(Stage):
 
     def started(self) -> None:
         """Another node is there: see that it has what is durable, declare the rest, go on."""
-        self.steward.started(self.net.node)
+        self.steward.started(self.node)
         self.peers.insert(0, self.installer(self._steps(again=True), self.go_on))
 
     def go_on(self) -> None:

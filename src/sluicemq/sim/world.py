@@ -84,10 +84,13 @@ class SimMemory(Memory):
 class Cpu:
     """Runs the node's scheduler a few turns at a time; each turn costs virtual time."""
 
-    def __init__(self, timeline: Timeline, random: Random, swarm: Swarm) -> None:
+    def __init__(
+        self, timeline: Timeline, random: Random, swarm: Swarm, name: str = "node"
+    ) -> None:
         self.timeline = timeline
         self.random = random
         self.swarm = swarm
+        self.name = name
         self.slow_until_ns = 0
         self.healed = False
         self.runs = 0
@@ -107,7 +110,7 @@ class Cpu:
 
     def wake(self) -> None:
         """The node has something to do."""
-        self.timeline.after(self._cost_ns(1), "node", "run", self._run, self.node)
+        self.timeline.after(self._cost_ns(1), self.name, "run", self._run, self.node)
 
     def _run(self, node: object) -> None:
         if self.node is None or node is not self.node:
@@ -115,7 +118,7 @@ class Cpu:
         self.runs += 1
         turns = 1 + self.random.randrange(self.swarm.turns_max)
         if self.node.run(turns):
-            self.timeline.after(self._cost_ns(turns), "node", "run on", self._run, node)
+            self.timeline.after(self._cost_ns(turns), self.name, "run on", self._run, node)
 
     def _cost_ns(self, turns: int) -> int:
         if self.healed:

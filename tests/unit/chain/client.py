@@ -7,10 +7,10 @@ from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodF
 from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.message_store import TryAgain
 from sluicemq.config import Config
+from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import Answer, start

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import pytest
 
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.config import NetConfig
 from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet
+from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Log, Received
 
 UNPARSED_MAX = 1000
@@ -58,16 +58,14 @@ class Scene:
     def __init__(self) -> None:
         self.door = Door()
         self.net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
-        self.net.node = cast(Any, self.door)
         self.net.unparsed_max = UNPARSED_MAX
         self.net.buffer = self.net.room[:UNPARSED_MAX]
 
     async def open(self) -> tuple[socket.socket, Inbox]:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(self.net), "127.0.0.1", 0)
-        client = socket.create_connection(server.sockets[0].getsockname())
+        port = self.net.listen(cast(Any, self.door), "127.0.0.1", 0)
+        client = socket.create_connection(("127.0.0.1", port))
         await self.until(lambda: bool(self.door.readers))
-        server.close()
+        await self.net.stop_listening()
         return client, self.door.readers[1]
 
     async def until(self, done: Any) -> None:
@@ -164,7 +162,7 @@ def test_many_sockets_have_less_each_unless_credit_alone_bounds_what_waits(divid
         net = HostNet(asyncio.get_running_loop(), NetConfig(), Log(), 100)
         net.divides = divides
         for _ in range(1000):
-            net.add(cast(Any, object()))
+            net.add(Connection(net))
         net.next_round()
         assert (net.unparsed_max < UNPARSED_BYTES_MAX) is divides
         assert (len(net.buffer) < len(net.room)) is divides

@@ -14,11 +14,11 @@ from sluicemq.amqp.methods import (
     ConnectionTuneOk,
 )
 from sluicemq.amqp.properties import BasicProperties, header_frame
-from sluicemq.chain.connection.peer import Peer
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
+from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import Answer, start

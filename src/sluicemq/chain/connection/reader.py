@@ -62,10 +62,10 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.method import Method
     from sluicemq.chain.connection.entrance import Entrance
-    from sluicemq.chain.connection.peer import Peer
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
+    from sluicemq.kernel.peer import Peer
 
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""

@@ -1,4 +1,4 @@
-"""The other end of a connection, as far as its socket knows it."""
+"""The two ends of a connection, as far as its socket knows them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 class Peer:
-    """Who connected, from where to where."""
+    """Who is connected, from where (`peer_host`, `peer_port`) to where on this node (`host`,
+    `port`). Hosts are numeric addresses."""
 
     __slots__ = ("certificate_name", "host", "peer_host", "peer_port", "port", "tls")
 
