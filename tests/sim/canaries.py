@@ -15,6 +15,7 @@ from sluicemq.chain.channel.unacked import Span
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.crashing import Crash
+from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.upkeep import Upkeep
 from sluicemq.chain.republish import delayer
@@ -33,7 +34,6 @@ from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.task import Task
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.limits import Limits

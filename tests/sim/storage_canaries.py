@@ -9,9 +9,8 @@ import pytest
 from sim.canaries import OneIn, Plant, rarely, skip
 from sluicemq.chain.store.checkpoints import CheckpointSaved, SegmentSync
 from sluicemq.chain.store.message_store import MessageStore
-from sluicemq.chain.store.messages import StoreRemove, StoreWrite
+from sluicemq.chain.store.messages import StoreRemove, StoreWrite, Written
 from sluicemq.kernel.disk import Files
-from sluicemq.queues.commands import Written
 from sluicemq.sim.disk import SimFiles
 from sluicemq.storage.journal import GroupWrite, journal_numbers, journal_path
 from sluicemq.storage.queue_index import QueueIndex

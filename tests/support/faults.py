@@ -49,7 +49,7 @@ def queue(channel: Channel) -> None:
     def mistaken(*_: object) -> None:
         raise Mistake
 
-    shell.machine.apply = mistaken  # type: ignore[method-assign]
+    shell.machine.serve = mistaken  # type: ignore[method-assign]
     shell.schedule()
 
 
@@ -60,7 +60,7 @@ def stream(channel: Channel) -> None:
     def mistaken(*_: object) -> None:
         raise Mistake
 
-    shell.machine.apply = mistaken  # type: ignore[method-assign]
+    shell.machine.serve = mistaken  # type: ignore[method-assign]
     shell.schedule()
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.model.policies import OperatorPolicy, Policy
-from sluicemq.queues.commands import PolicyChanged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

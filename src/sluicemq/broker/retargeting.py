@@ -10,10 +10,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import SetTarget
 from sluicemq.flow.alarm import DISK, STORAGE
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RETARGET_NS, RETARGET_QUEUE_NS
-from sluicemq.queues.commands import SetTarget
 from sluicemq.queues.memory_target import QueueLoad, desired_duration
 
 if TYPE_CHECKING:

@@ -24,11 +24,7 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Receipt,
-    Serve,
     Settle,
-    Tick,
-    Written,
 )
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of, shares
 from sluicemq.queues.effects import (
@@ -41,6 +37,7 @@ from sluicemq.queues.effects import (
     Got,
     Inspected,
     Purged,
+    Receipt,
     Refuse,
     Remove,
     Write,
@@ -49,7 +46,7 @@ from sluicemq.queues.head import Head
 from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.memory_target import Rates
+from sluicemq.queues.memory_target import Rates, target_count
 from sluicemq.queues.pieces import (
     CONSUMER_WORK,
     DEAL_WORK,
@@ -127,16 +124,6 @@ class ClassicQueue(Head):
             self.publish(command, effects)
         elif isinstance(command, Settle):
             self.settle(command, effects)
-        elif isinstance(command, Serve):
-            self.serve(effects)
-        elif isinstance(command, Tick):
-            self.limits.enforce(command.now_ms, effects)
-        elif isinstance(command, Written):
-            effects.extend(
-                Confirm(each.sender, each.first_seq, each.count)
-                for each in command.receipts
-                if each.first_seq
-            )
         elif isinstance(command, Get):
             self.serve(effects)
             self.waiting.append(command)
@@ -157,6 +144,27 @@ class ClassicQueue(Head):
             self.configure(command.settings)
         else:
             self.delete(command, effects)
+
+    # -- what only this member knows
+
+    def enforce(self, now_ms: int, effects: list[Effect]) -> None:
+        """It is `now_ms`, in milliseconds since the epoch: serve, and do what the time and the
+        limits ask for. The machine goes by the time of the last call."""
+        self.limits.enforce(now_ms, effects)
+
+    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
+        """The writes that these receipts came with are durable: confirm those somebody waits
+        for."""
+        effects.extend(
+            Confirm(each.sender, each.first_seq, each.count) for each in receipts if each.first_seq
+        )
+
+    def set_target(self, duration_s: float) -> None:
+        """Keep at most as many messages in RAM as move through the queue in `duration_s` seconds;
+        infinity: as many as come."""
+        self.backing.target = target_count(duration_s, self.rates.sum())
+
+    # -- commands
 
     def begin(self, pieces: Iterator[int]) -> None:
         """Something that may take long; what is more than a few pieces is left to the shell."""

@@ -1,4 +1,9 @@
-"""What can be asked of a queue. Each command names who asked, for the effects that answer it."""
+"""What can be asked of a queue. Each command names who asked, for the effects that answer it.
+
+A command is what the members of a replicated queue agree on. So it says nothing of what only one
+member knows: how much room the windows to its consumers have, what it has in RAM or on its disk,
+what its clock shows. Of that the queue actor tells the machine by calls (`machine.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
-    from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.settings import QueueSettings
 
@@ -27,15 +31,6 @@ class Publish:
         self.sender = sender
         self.first_seq = first_seq
         self.expiry = 0
-
-
-class Written:
-    """The store has made these publishes durable: (sender, first_seq, count) each."""
-
-    __slots__ = ("receipts",)
-
-    def __init__(self, receipts: list[Receipt]) -> None:
-        self.receipts = receipts
 
 
 class Settle:
@@ -115,41 +110,6 @@ class Down:
         self.channel = channel
 
 
-class Serve:
-    """A consumer has room again."""
-
-    __slots__ = ()
-
-
-class SetTarget:
-    """How many seconds' worth of messages to keep in RAM; infinity: as many as come. The count
-    follows from the queue's rates (`queues/memory_target.py`)."""
-
-    __slots__ = ("duration_s",)
-
-    def __init__(self, duration_s: float) -> None:
-        self.duration_s = duration_s
-
-
-class PolicyChanged:
-    """Another policy holds for the queue, or none; the queue actor makes settings of it."""
-
-    __slots__ = ("policy",)
-
-    def __init__(self, policy: EffectivePolicy | None) -> None:
-        self.policy = policy
-
-
-class Tick:
-    """It is `now_ms`, in milliseconds since the epoch: serve, and do what the time and the limits
-    ask for. The machine goes by the time of the last one."""
-
-    __slots__ = ("now_ms",)
-
-    def __init__(self, now_ms: int) -> None:
-        self.now_ms = now_ms
-
-
 class Configure:
     """The queue's settings, from now on."""
 
@@ -159,33 +119,8 @@ class Configure:
         self.settings = settings
 
 
-class Receipt:
-    """Who is to be told that a write is durable; `first_seq` 0: the queue alone."""
-
-    __slots__ = ("count", "first_seq", "sender")
-
-    def __init__(self, sender: Actor, first_seq: int, count: int) -> None:
-        self.sender = sender
-        self.first_seq = first_seq
-        self.count = count
-
-
-Command = (
-    Publish
-    | Settle
-    | Written
-    | Consume
-    | Cancel
-    | Get
-    | Inspect
-    | Purge
-    | Delete
-    | Down
-    | Serve
-    | Tick
-    | Configure
-)
-COMMANDS: Final = (Settle, Written, Get, Inspect, Consume, Cancel, Down, Purge, Delete, Serve)
+Command = Publish | Settle | Consume | Cancel | Get | Inspect | Purge | Delete | Down | Configure
+COMMANDS: Final = (Settle, Get, Inspect, Consume, Cancel, Down, Purge, Delete)
 """What a queue actor takes from its inbox as it is."""
 USES: Final = (Get, Inspect, Consume, Cancel, Down)
 """After these a queue has not been unused (x-expires) for the time before."""

@@ -22,8 +22,8 @@ from sluicemq.amqp.frames import content_header
 from sluicemq.amqp.properties import HEADERS, BasicProperties
 from sluicemq.amqp.types import Malformed
 from sluicemq.model.batch import ADDRESSED, part_of, separate
-from sluicemq.queues.commands import Publish, Receipt
-from sluicemq.queues.effects import Confirm, Effect, Rejected, Write
+from sluicemq.queues.commands import Publish
+from sluicemq.queues.effects import Confirm, Effect, Receipt, Rejected, Write
 from sluicemq.text import octets
 
 if TYPE_CHECKING:

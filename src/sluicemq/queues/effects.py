@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.commands import Receipt
     from sluicemq.queues.consumers import Consumer
 
 
@@ -116,9 +115,21 @@ class DeadLetter:
         self.reason = reason
 
 
+class Receipt:
+    """Who is to be told that a write is durable: `sender`, of the `count` publishes from
+    `first_seq` on. `first_seq` 0: the queue alone."""
+
+    __slots__ = ("count", "first_seq", "sender")
+
+    def __init__(self, sender: Actor, first_seq: int, count: int) -> None:
+        self.sender = sender
+        self.first_seq = first_seq
+        self.count = count
+
+
 class Write:
-    """Persistent messages, from `position` on; `receipt` comes back in Written, None: nobody
-    waits. See Chunk for `expiry`."""
+    """Persistent messages, from `position` on; `receipt` comes back when they are
+    durable, None: nobody waits. See Chunk for `expiry`."""
 
     __slots__ = ("batch", "expiry", "position", "receipt")
 

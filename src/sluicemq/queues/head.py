@@ -45,10 +45,6 @@ class Head(QueueMachine):
         be."""
         raise NotImplementedError
 
-    def serve(self, effects: list[Effect]) -> None:
-        """Deal ready messages to consumers that have room."""
-        raise NotImplementedError
-
     def next_chunk(self) -> Chunk | None:
         """The messages at the head that are in RAM; None when there are none."""
         raise NotImplementedError

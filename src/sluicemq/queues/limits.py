@@ -46,7 +46,7 @@ NO_LOTS: Final = cast("deque[tuple[int, str]]", ())
 
 
 class Limits:
-    """Of one queue. `now_ms` is the time of its last Tick."""
+    """Of one queue. `now_ms` is the time of the last `enforce`."""
 
     __slots__ = (
         "_queue",
@@ -97,7 +97,7 @@ class Limits:
         self.more = False
         """There is more to do than one turn may."""
         self.came_ms = 0
-        """When the first of what has come since the last Tick expires; 0: nothing that does."""
+        """When the first of what has come since the last `enforce` expires; 0: nothing does."""
 
     @property
     def queue(self) -> Head:

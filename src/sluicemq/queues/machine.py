@@ -1,7 +1,7 @@
-"""The interface of a queue type's state: commands in, effects out, nothing else.
+"""The interface of a queue type's state: commands in, effects out, and no waiting.
 
-A machine is deterministic: the same commands in the same order give the same effects, whoever
-agreed on that order (see `replication/`). It never waits and never looks outside.
+What is agreed on comes as a command (`commands.py`, `replication/`). What only this member knows
+comes as a call: that its consumers have room, what its clock shows, what its disk has done.
 """
 
 from __future__ import annotations
@@ -70,4 +70,9 @@ class QueueMachine:
 
         A Confirm is appended only while applying the command that made the message safe.
         """
+        raise NotImplementedError
+
+    def serve(self, effects: list[Effect]) -> None:
+        """Deal ready messages to consumers that have room, as far as their windows and RAM allow:
+        what is dealt out is no more than a turn may take."""
         raise NotImplementedError

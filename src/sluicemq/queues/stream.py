@@ -19,7 +19,6 @@ from sluicemq.queues.commands import (
     Down,
     Inspect,
     Publish,
-    Receipt,
     Settle,
 )
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of
@@ -31,6 +30,7 @@ from sluicemq.queues.effects import (
     Deliver,
     Effect,
     Inspected,
+    Receipt,
     Refuse,
 )
 from sluicemq.queues.machine import Depth, QueueMachine
@@ -93,10 +93,9 @@ class Stream(QueueMachine):
         elif isinstance(command, Inspect):
             depth = self.depth
             effects.append(Inspected(command.channel, depth.ready, depth.consumers))
-        elif isinstance(command, Delete):
-            self.delete(command, effects)
         else:
-            self.serve(effects)
+            assert isinstance(command, Delete), f"a stream has no {type(command).__name__}"
+            self.delete(command, effects)
 
     # -- publishing
 
@@ -258,7 +257,7 @@ class Stream(QueueMachine):
     # -- reading
 
     def serve(self, effects: list[Effect]) -> None:
-        """Give readers what they can take and is in RAM."""
+        """Give readers what they can take and is in RAM. See QueueMachine."""
         moving = self.moving
         if moving:
             self.moving = {}

@@ -260,7 +260,6 @@ class Checkers:
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside it."""
         spy = Spy(queue, self.book, self.platter)
-        queue.replicator = spy
         self.queues[queue] = spy
         page_bodies = queue.page_bodies
 

@@ -1,9 +1,9 @@
 """A queue as anyone would write it down: one list of messages by position. Run beside the real one.
 
-`Spy` sits where a replicator sits, between the queue actor and its machine, sees each command and
-the effects that answer it, and applies the same to the model. Whatever differs is a broken promise:
-what is delivered is the head of the list, what is requeued goes back to its position, what is
-confirmed is durable or gone again, what has left is said to be removed, and the counters are the
+`Spy` sits between the queue actor and its machine, sees each command that is applied and each
+call, with the effects that answer it, and does the same to the model. Whatever differs is a broken
+promise: what is delivered is the head of the list, what is requeued goes back to its position, what
+is confirmed is durable or gone again, what has left is said to be removed, and the counters are the
 sums. Where a message is, in RAM or on disk, is no matter to the model.
 
 Of a queue that was recovered only the positions are known at first; a message is known when it has
@@ -34,10 +34,7 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Serve,
     Settle,
-    Tick,
-    Written,
 )
 from sluicemq.queues.effects import (
     Cancelled,
@@ -50,6 +47,7 @@ from sluicemq.queues.effects import (
     Got,
     Inspected,
     Purged,
+    Receipt,
     Refuse,
     Remove,
     Write,
@@ -57,24 +55,23 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.limits import EXPIRED
 from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.priorities import PriorityBacking
-from sluicemq.replication.replicator import Replicator
 from sluicemq.sim.history import History, promise
+from sluicemq.sim.machine_tap import ENFORCE, SERVE, Tap
 from sluicemq.sim.messages import MessageId, id_of_content
 from sluicemq.storage.positions import first_of_priority, priority_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from sluicemq.chain.queue.classic import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
     from sluicemq.sim.platter import Platter
 
-ANSWERS: Final[dict[type, tuple[type, ...]]] = {
+ANSWERS: Final[dict[type | str, tuple[type, ...]]] = {
+    SERVE: (Deliver, Got, Remove),
+    ENFORCE: (Deliver, Got, DeadLetter, Remove),
     Publish: (Write, Confirm),
-    Written: (Confirm,),
-    Serve: (Deliver, Got, Remove),
-    Tick: (Deliver, Got, DeadLetter, Remove),
     Settle: (Remove,),
     Down: (Remove,),
     Get: (Deliver, Got, Refuse, DeadLetter, Remove),
@@ -84,8 +81,8 @@ ANSWERS: Final[dict[type, tuple[type, ...]]] = {
     Consume: (Consumed, Refuse),
     Cancel: (Cancelled,),
 }
-"""What each command may be answered with. basic.gets may wait for the disk, so that their answers
-come with a later command."""
+"""What each command or call may be answered with. basic.gets may wait for the disk, so that their
+answers come with a later one."""
 
 
 def apart(address: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
@@ -146,13 +143,12 @@ class ModelLot:
         self.entries: list[Entry | None] = list(entries)
 
 
-class Spy(Replicator):
-    """Takes the place of a queue's replicator, hands everything on, and watches."""
+class Spy(Tap):
+    """Sees what comes to a queue's machine, and what that answers."""
 
     def __init__(self, queue: ClassicShell, book: History, platter: Platter) -> None:
-        self.inner = queue.replicator
+        super().__init__(queue.machine)
         self.queue_id = queue.id
-        self.machine = queue.machine
         self.name = queue.name
         self.prefix = queue.prefix_bytes
         """Bytes that the queue has put before each content."""
@@ -192,37 +188,17 @@ class Spy(Replicator):
         """Whose content that is."""
         return id_of_content(content[self.prefix :])
 
-    def submit(self, command: Command, effects: list[Effect]) -> None:
-        """See Replicator."""
-        before = len(effects)
-        self.inner.submit(command, effects)
-        if isinstance(command, Publish):
-            if isinstance(command.sender, Republisher):
-                self.handed_over += len(command.batch.contents)
-            else:
-                self.senders[command.sender] = None
-        rest = self.machine.rest
-        if rest is None:
-            self.watch(command, effects[before:])
+    def published(self, command: Publish) -> None:
+        """Who has, and how much."""
+        if isinstance(command.sender, Republisher):
+            self.handed_over += len(command.batch.contents)
         else:
-            self.machine.rest = self.watch_rest(rest, command, effects[before:], effects)
+            self.senders[command.sender] = None
 
-    def watch_rest(
-        self, rest: Iterator[int], command: Command, seen: list[Effect], effects: list[Effect]
-    ) -> Iterator[int]:
-        """The pieces of a long command; it is watched when all are done."""
-        work: int | None = 0
-        while work is not None:
-            yield work
-            before = len(effects)
-            work = next(rest, None)
-            seen += effects[before:]
-        self.watch(command, seen)
-
-    def watch(self, command: Command, effects: list[Effect]) -> None:
+    def watch(self, command: Command | str, effects: list[Effect]) -> None:
         """Do the same to the model; compare."""
         for effect in effects:
-            allowed = ANSWERS.get(type(command), ())
+            allowed = ANSWERS.get(command if isinstance(command, str) else type(command), ())
             promise(isinstance(effect, allowed), self.name, "answers", command, "with", effect)
         if isinstance(command, Publish):
             self.publish(command, effects)
@@ -230,8 +206,6 @@ class Spy(Replicator):
             self.configure()
         elif isinstance(command, Settle):
             self.settle(command)
-        elif isinstance(command, Written):
-            self.written(command, effects)
         elif isinstance(command, Down):
             self.gets = [channel for channel in self.gets if channel is not command.channel]
             for number in [n for n, lot in self.lots.items() if lot.channel is command.channel]:
@@ -241,7 +215,7 @@ class Spy(Replicator):
         else:
             if isinstance(command, Get):
                 self.gets.append(command.channel)
-            self.answers(command, effects)
+            self.answers(effects)
         self.compare_removed(effects)
 
     def configure(self) -> None:
@@ -250,7 +224,7 @@ class Spy(Replicator):
             for entry in self.there.values():
                 entry.returns = 0
 
-    def answers(self, command: Command, effects: list[Effect]) -> None:
+    def answers(self, effects: list[Effect]) -> None:
         """Deliveries, and what was asked for, in order."""
         delivers: list[Deliver] = []
         for at, effect in enumerate(effects):
@@ -261,7 +235,7 @@ class Spy(Replicator):
             elif not isinstance(effect, Remove):
                 self.serve(delivers)
                 delivers = []
-                self.answer(command, effect)
+                self.answer(effect)
         self.serve(delivers)
 
     def take_early(self, effects: list[Effect]) -> None:
@@ -279,7 +253,7 @@ class Spy(Replicator):
         if is_head:
             self.early = (got, self.ready.pop(0))
 
-    def answer(self, command: Command, answer: Effect) -> None:
+    def answer(self, answer: Effect) -> None:
         """Is it true?"""
         if isinstance(answer, Got):
             self.answers_get(answer.channel)
@@ -415,11 +389,11 @@ class Spy(Replicator):
         right = (effect.channel, effect.first_seq, effect.count) == (sender, first_seq, count)
         promise(right, self.name, "confirms", effect.first_seq, "not", first_seq)
 
-    def written(self, command: Written, effects: list[Effect]) -> None:
+    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
         """Each receipt was asked for once. Its messages are on the platter, or have left again."""
-        promise(len(effects) == len(command.receipts), self.name, "confirms", effects)
+        promise(len(effects) == len(receipts), self.name, "confirms", effects)
         self.platter.look()
-        for receipt, effect in zip(command.receipts, effects, strict=True):
+        for receipt, effect in zip(receipts, effects, strict=True):
             known = self.writes.pop(id(receipt), None)
             promise(known is not None, self.name, "hears twice of", receipt.first_seq)
             assert known is not None

@@ -26,6 +26,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    Written,
 )
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK, STORAGE
@@ -41,8 +42,7 @@ from sluicemq.model.batch import Batch
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.node import Node
 from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.commands import Receipt, Written
-from sluicemq.queues.effects import Deleted
+from sluicemq.queues.effects import Deleted, Receipt
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers
 from support.fakes import FakeWorld, bystander, drain

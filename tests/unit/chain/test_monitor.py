@@ -17,13 +17,13 @@ import pytest
 from sluicemq.broker.monitor import LookAtDisk, Monitor
 from sluicemq.broker.retargeting import LOOKED_AT_MAX, TOLD_MAX
 from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import SetTarget
 from sluicemq.config import MIB, Config, MemoryConfig, StorageConfig
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log, Memory
-from sluicemq.queues.commands import SetTarget
 from sluicemq.queues.memory_target import Rates, target_count
 from sluicemq.queues.stream_cache import ChunkCache
 from support.fakes import FakeClock

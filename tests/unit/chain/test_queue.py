@@ -16,12 +16,11 @@ from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.channel.unacked import DEAD_MAX
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.queue.queue import Queue, TryAgain
+from sluicemq.chain.queue.queue import Queue, SetTarget, TryAgain
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO
 from sluicemq.queues import loading
-from sluicemq.queues.commands import SetTarget
 
 from .client import PERSISTENT, Broker, Client
 

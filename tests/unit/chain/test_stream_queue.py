@@ -10,12 +10,11 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.queue.queue import TryAgain
+from sluicemq.chain.queue.queue import PolicyChanged, TryAgain
 from sluicemq.chain.queue.stream import Hurry, LookAtAge, StreamShell
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
-from sluicemq.queues.commands import PolicyChanged
 from sluicemq.queues.stream import Stream
 from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.stream_log import StreamCommit

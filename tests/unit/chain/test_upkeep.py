@@ -12,10 +12,10 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Table
 from sluicemq.chain.queue.classic import ClassicShell
+from sluicemq.chain.queue.queue import PolicyChanged, SetTarget
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.limits import EXPIRY_LOOK_MS, RETRY_REFUSED_MS
 from sluicemq.model.policies import EffectivePolicy
-from sluicemq.queues.commands import PolicyChanged, SetTarget
 
 from .client import PERSISTENT, Broker, Client
 from .test_transactions import found_after_a_crash

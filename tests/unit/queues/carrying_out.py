@@ -25,3 +25,10 @@ def carry_out(machine: ClassicQueue, command: Command, effects: list[Effect]) ->
             pass
         machine.rest = None
     machine.work = 0
+
+
+def serve(machine: ClassicQueue, effects: list[Effect]) -> None:
+    """Deal out all that somebody has room for."""
+    machine.deals_max = ENDLESS
+    machine.serve(effects)
+    machine.work = 0

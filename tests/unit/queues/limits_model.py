@@ -11,12 +11,13 @@ from unittest.mock import patch
 
 from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, Serve, Settle, Tick
+from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, Settle
 from sluicemq.queues.effects import DeadLetter, Effect, Got, Remove
 from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
 from sluicemq.queues.settings import QueueSettings
 from sluicemq.storage.positions import priority_at
 
+from .carrying_out import ENDLESS
 from .paging_model import Bench, Held, Message, tiny
 
 DYING = 5
@@ -122,10 +123,17 @@ class LimitedBench(Bench):
             for content in [] if self.deleted else command.batch.contents:
                 self.by_content[content].expiry = command.expiry
         elif self.machine.limits.restless:
-            super().apply(Tick(self.now_ms))
-            if isinstance(command, Serve):
-                return
+            self.serve()
         super().apply(command)
+
+    def serve(self) -> None:
+        if not self.machine.limits.restless:
+            super().serve()
+            return
+        effects: list[Effect] = []
+        self.machine.deals_max = ENDLESS
+        self.machine.enforce(self.now_ms, effects)
+        self.make_real(effects)
 
     def turn(self) -> None:
         super().turn()

@@ -27,7 +27,6 @@ from sluicemq.queues.commands import (
     Get,
     Publish,
     Purge,
-    Serve,
     Settle,
 )
 from sluicemq.queues.consumers import Consumer
@@ -41,7 +40,7 @@ from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 from support.fakes import FakeClock, bystander
 from support.files import DictFiles, run
 
-from .carrying_out import carry_out
+from .carrying_out import carry_out, serve
 
 ENTRIES = 8
 IO_BATCH = 2
@@ -461,9 +460,14 @@ class Bench:
         carry_out(self.machine, command, effects)
         self.make_real(effects)
 
+    def serve(self) -> None:
+        effects: list[Effect] = []
+        serve(self.machine, effects)
+        self.make_real(effects)
+
     def turn(self) -> None:
         """The end of the queue actor's turn."""
-        self.apply(Serve())
+        self.serve()
         for consumer in self.consumers:
             consumer.window.refill(WINDOW - consumer.window.credit)
             self.machine.consumers.wake(consumer.window)

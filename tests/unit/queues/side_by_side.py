@@ -18,10 +18,7 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Receipt,
-    Serve,
     Settle,
-    Written,
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import (
@@ -34,6 +31,7 @@ from sluicemq.queues.effects import (
     Got,
     Inspected,
     Purged,
+    Receipt,
     Refuse,
     Remove,
     Write,
@@ -41,7 +39,7 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.settings import QueueSettings
 from support.fakes import FakeClock, bystander, drain
 
-from .carrying_out import carry_out
+from .carrying_out import carry_out, serve
 from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
 
@@ -173,7 +171,7 @@ class SideBySide:
     def serve(self, pair: Pair) -> None:
         self.sound = False
         effects: list[Effect] = []
-        carry_out(pair.real, Serve(), effects)
+        serve(pair.real, effects)
         assert self.shown(pair, effects) == pair.model.serve()
         self.sound = True
 
@@ -447,7 +445,12 @@ class SideBySide:
         expected: list[Expected] = [
             ("confirm", receipt.sender, receipt.first_seq, receipt.count) for receipt in receipts
         ]
-        self.apply(pair, Written(receipts), expected)
+        effects: list[Effect] = []
+        pair.real.written(receipts, effects)
+        assert self.shown(pair, effects) == expected
+        pair.actor.schedule()
+        if not self.long_turns:
+            self.end_turns()
 
     def inspect(self, name: str) -> None:
         pair = self.pairs[name]

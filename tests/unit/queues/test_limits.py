@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sluicemq.model.batch import Batch
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import ACK, Publish, Settle, Tick
+from sluicemq.queues.commands import ACK, Publish, Settle
 from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings
 
@@ -210,8 +210,9 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         publish.expiry = old_ms + 1
         out = [(number, 0, lot.left) for number, lot in machine.lots.items()]
         effects: list[Effect] = []
-        for command in (publish, Settle(out, ACK), Tick(old_ms + 1)):
+        for command in (publish, Settle(out, ACK)):
             ClassicQueue.apply(machine, command, effects)
+        machine.enforce(old_ms + 1, effects)
         delivers = [effect for effect in effects if isinstance(effect, Deliver)]
         assert [each.contents for each in delivers] == [[b"fresh"]]
         assert not machine.depth.ready

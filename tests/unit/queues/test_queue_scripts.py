@@ -40,10 +40,7 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Receipt,
-    Serve,
     Settle,
-    Written,
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import (
@@ -56,6 +53,7 @@ from sluicemq.queues.effects import (
     Got,
     Inspected,
     Purged,
+    Receipt,
     Refuse,
     Remove,
     Write,
@@ -64,7 +62,7 @@ from sluicemq.queues.settings import QueueSettings
 from support.fakes import FakeClock, bystander, drain
 from support.transcripts import check
 
-from .carrying_out import carry_out
+from .carrying_out import carry_out, serve
 from .indices import new_index
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "queue"
@@ -131,6 +129,9 @@ class Interpreter:
         queue = queue or self.queues[self.queue]
         effects: list[Effect] = []
         carry_out(queue.machine, command, effects)
+        return self.answered(queue, effects)
+
+    def answered(self, queue: Queue, effects: list[Effect]) -> list[str]:
         queue.actor.schedule()
         return [self.shown(queue, e) for e in effects if not isinstance(e, Remove)]
 
@@ -143,7 +144,9 @@ class Interpreter:
             for resume in resumes:
                 assert isinstance(resume, Resume)
                 queue.machine.consumers.resume(resume.limiter)
-            lines += self.apply(Serve(), queue)
+            effects: list[Effect] = []
+            serve(queue.machine, effects)
+            lines += self.answered(queue, effects)
             self.scheduler.ready.remove(actor)
             actor.scheduled = False
             for resume in resumes:
@@ -301,7 +304,9 @@ class Interpreter:
         queue = self.queues[self.queue]
         receipts = queue.receipts
         queue.receipts = []
-        return self.apply(Written(receipts))
+        effects: list[Effect] = []
+        queue.machine.written(receipts, effects)
+        return self.answered(queue, effects)
 
     def do_depth(self, _: list[str], __: dict[str, str]) -> list[str]:
         depth = self.queues[self.queue].machine.depth

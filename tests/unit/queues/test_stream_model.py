@@ -26,7 +26,6 @@ from sluicemq.queues.commands import (
     Delete,
     Down,
     Publish,
-    Serve,
     Settle,
 )
 from sluicemq.queues.consumers import Consumer
@@ -79,7 +78,7 @@ class Bench:
     def turn(self) -> None:
         """As an actor ends its turn."""
         self.stream.wall_ms += 1
-        self.stream.apply(Serve(), self.effects)
+        self.stream.serve(self.effects)
         commit = self.stream.commit()
         if commit is not None:
             self.jobs.append(commit)

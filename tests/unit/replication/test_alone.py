@@ -4,7 +4,7 @@ down what it is told.
 
 from __future__ import annotations
 
-from sluicemq.queues.commands import Command, Inspect, Serve
+from sluicemq.queues.commands import Command, Inspect, Purge
 from sluicemq.queues.effects import Effect, Inspected
 from sluicemq.queues.machine import QueueMachine
 from sluicemq.replication.alone import Alone
@@ -27,7 +27,7 @@ def test_effects_come_at_once_and_in_order() -> None:
     machine = Echo()
     alone = Alone(machine)
     channel = bystander()
-    commands: list[Command] = [Inspect(channel), Serve(), Inspect(channel)]
+    commands: list[Command] = [Inspect(channel), Purge(channel), Inspect(channel)]
     effects: list[Effect] = []
     for command in commands:
         alone.submit(command, effects)

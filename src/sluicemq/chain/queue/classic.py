@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.pacer import Pace
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
-from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
+from sluicemq.chain.queue.queue import (
+    Enqueue,
+    FilesGone,
+    Leaving,
+    PolicyChanged,
+    QueueGone,
+    SetTarget,
+    TryAgain,
+)
 from sluicemq.chain.queue.upkeep import HeadDue, KeptQueue, LookUnused, Upkeep
 from sluicemq.chain.store.messages import (
     BodiesRead,
@@ -20,6 +28,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    Written,
 )
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
@@ -34,11 +43,7 @@ from sluicemq.queues.commands import (
     Configure,
     Delete,
     Down,
-    PolicyChanged,
     Publish,
-    Serve,
-    SetTarget,
-    Written,
 )
 from sluicemq.queues.deduplication import deduplication_of
 from sluicemq.queues.effects import (
@@ -50,7 +55,6 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.queues.memory_target import target_count
 from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
 from sluicemq.storage.checkpoint import QueueState, encode_queue_state
@@ -123,6 +127,8 @@ class ClassicShell(KeptQueue):
             else:
                 self.working = message
                 self.begin(self.work_off(message))
+        elif isinstance(message, Written):
+            self.written(message)
         elif isinstance(message, Grant):
             message.outflow.refill(message.amount)
             self.machine.consumers.wake(message.outflow)
@@ -188,19 +194,25 @@ class ClassicShell(KeptQueue):
 
     def done(self, command: Command) -> None:
         """The machine has carried it out."""
-        if self.deduplication is not None and isinstance(command, Written):
-            self.deduplication.written(command.receipts, self.effects)
         if isinstance(command, Down | Cancel):
             self.consumer_left(command)
         if self.upkeep.expires_ms is not None and isinstance(command, USES):
             self.upkeep.used()
+
+    def written(self, message: Written) -> None:
+        """The store has made some publishes durable."""
+        if self.machine.limits.restless:
+            self.upkeep.tick()
+        self.machine.written(message.receipts, self.effects)
+        if self.deduplication is not None:
+            self.deduplication.written(message.receipts, self.effects)
 
     def receive_rare(self, message: object) -> None:
         """What has to do with the disk; grants."""
         if isinstance(message, IndexWrite | IndexRead):
             self.job_done(message)
         elif isinstance(message, SetTarget):
-            self.set_target(message.duration_s)
+            self.machine.set_target(message.duration_s)
         elif isinstance(message, BodiesRead):
             self.say_lost(self.machine.got_bodies(message.chunk, message.contents))
         elif isinstance(message, PolicyChanged):
@@ -239,7 +251,7 @@ class ClassicShell(KeptQueue):
         if machine.limits.restless:
             self.upkeep.tick()
         else:
-            self.replicator.submit(Serve(), self.effects)
+            machine.serve(self.effects)
         if machine.unserved:
             self.schedule()
         if machine.work:
@@ -353,10 +365,6 @@ class ClassicShell(KeptQueue):
         return self.services.world.clock.wall_ms() + min(limits)
 
     # -- RAM and disk
-
-    def set_target(self, duration_s: float) -> None:
-        """The monitor's word on how much may stay in RAM."""
-        self.machine.backing.target = target_count(duration_s, self.machine.rates.sum())
 
     def store_is_full(self) -> bool:
         """Is the credit to the message store spent, or will be by what is about to be handed over?

@@ -37,6 +37,7 @@ from sluicemq.chain.store.messages import (
     StoreDefinition,
     StoreQueueDeleted,
     StoreRemove,
+    Written,
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
@@ -258,7 +259,7 @@ class Crash(Aftermath, Generic[Q]):
             message.inflow.detach()
             publish.sender.post(QueueGone(self.queue))
             self.reject(publish.sender, publish.first_seq, len(publish.batch.contents))
-        elif isinstance(message, c.Written):
+        elif isinstance(message, Written):
             for receipt in message.receipts:
                 self.reject(receipt.sender, receipt.first_seq, receipt.count)
         elif isinstance(message, c.Settle):

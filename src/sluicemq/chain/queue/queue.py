@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import QueueDefinition
+    from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
 
@@ -63,6 +64,25 @@ class TryAgain:
 
     def __init__(self, job: DiskJob) -> None:
         self.job = job
+
+
+class SetTarget:
+    """To a queue: how many seconds' worth of messages to keep in RAM; infinity: as many as come.
+    The count follows from the queue's rates (`queues/memory_target.py`)."""
+
+    __slots__ = ("duration_s",)
+
+    def __init__(self, duration_s: float) -> None:
+        self.duration_s = duration_s
+
+
+class PolicyChanged:
+    """To a queue: this policy holds for it from now on; None: no policy does."""
+
+    __slots__ = ("policy",)
+
+    def __init__(self, policy: EffectivePolicy | None) -> None:
+        self.policy = policy
 
 
 class FilesGone(DiskJob):

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, Queue, QueueGone, TryAgain
+from sluicemq.chain.queue.queue import (
+    Enqueue,
+    FilesGone,
+    Leaving,
+    PolicyChanged,
+    Queue,
+    QueueGone,
+    TryAgain,
+)
 from sluicemq.chain.store.messages import (
     Flush,
     Flushed,
@@ -28,7 +36,7 @@ from sluicemq.limits import (
     STREAM_SEGMENT_MIN_BYTES,
     UNHURRIED_GROUP_BYTES,
 )
-from sluicemq.queues.commands import COMMANDS, Down, PolicyChanged, Serve
+from sluicemq.queues.commands import COMMANDS, Down
 from sluicemq.queues.effects import Deleted, Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.queues.stream import Stream
@@ -210,7 +218,7 @@ class StreamShell(Queue):
     def turn_ended(self) -> None:
         """Deal out what can be taken, write and read what is waited for, account the memory."""
         machine = self.machine
-        machine.apply(Serve(), self.effects)
+        machine.serve(self.effects)
         self.commit()
         for job in machine.next_reads():
             self.services.world.disk.submit(job, self, self.read_lane)

@@ -15,7 +15,7 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
 from sluicemq.limits import EXPIRY_LOOK_MS
 from sluicemq.model.batch import ADDRESSED, names_of, separate
-from sluicemq.queues.commands import ACK, Delete, Settle, Tick
+from sluicemq.queues.commands import ACK, Delete, Settle
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.republish_messages import RepublisherPort
@@ -84,7 +84,7 @@ class Upkeep:
     def tick(self) -> None:
         """Tell the machine what time it is."""
         queue = self.queue
-        queue.replicator.submit(Tick(self.clock.wall_ms()), queue.effects)
+        queue.machine.enforce(self.clock.wall_ms(), queue.effects)
 
     def plan(self) -> None:
         """When to look again. A timer that goes off too early costs a turn and nothing else."""

@@ -22,6 +22,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    Written,
 )
 from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.store.reserve import GiveUp, LayAside, Reserve
@@ -30,7 +31,6 @@ from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_LANE, DiskJob
 from sluicemq.limits import RETRY_FULL_MS, STORE_GROUP_BYTES
-from sluicemq.queues.commands import Receipt, Written
 from sluicemq.storage.compaction import Compaction, Deletion
 from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
 from sluicemq.storage.message_reads import ReadMessages
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.messages import StoreClient
+    from sluicemq.queues.effects import Receipt
     from sluicemq.storage.message_files import MessageFiles
 
 MESSAGES_LANE: Final = 1

@@ -3,7 +3,7 @@
 StoreWrite, StorePaged, StoreRemove, StoreRead    of queues, about their messages
 StoreDefinition, StoreQueueDeleted                of channels and commands: what is declared
 StoreStreamFiles                                  of streams: which files there must be
-Written (queues/commands.py), BodiesRead, Collect, Forgotten, Defined          the answers
+Written, BodiesRead, Collect, Forgotten, Defined  the answers
 Flush, Flushed                                    for a checkpoint
 """
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.batch import Batch
     from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.commands import Receipt
-    from sluicemq.queues.effects import Deleted
+    from sluicemq.queues.effects import Deleted, Receipt
     from sluicemq.storage.entries import StreamFiles
 
 
@@ -208,6 +207,15 @@ class Defined:
 
     def __init__(self, failure: str = "") -> None:
         self.failure = failure
+
+
+class Written:
+    """To a queue: the publishes of these receipts are durable, or have left it again."""
+
+    __slots__ = ("receipts",)
+
+    def __init__(self, receipts: list[Receipt]) -> None:
+        self.receipts = receipts
 
 
 class Forgotten:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.store.group_commit import Append
-from sluicemq.chain.store.messages import Collect
-from sluicemq.queues.commands import Written
+from sluicemq.chain.store.messages import Collect, Written
 from sluicemq.storage.entries import Run, encode_ack, encode_deliver, encode_run
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.store.checkpoints import Checkpoints
     from sluicemq.chain.store.messages import StoreClient, StoreRemove, StoreWrite
-    from sluicemq.queues.commands import Receipt
+    from sluicemq.queues.effects import Receipt
     from sluicemq.storage.journal import Journal
     from sluicemq.storage.message_files import MessageFiles
     from sluicemq.storage.message_writes import MessageWrites
