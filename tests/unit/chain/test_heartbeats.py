@@ -1,57 +1,58 @@
-"""Goal: a client that lives is not cut off, one that is silent is. Method: ticks of the heartbeat,
-delivered by hand, on a connection that is not read because its client reads slowly."""
+"""Goal: a client that lives is never given up, a silent one is after two intervals.
+
+Method: the looks of a connection by hand, and any run of them beside a plain count.
+"""
 
 from __future__ import annotations
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sluicemq.amqp.frames import HEARTBEAT_FRAME
-from sluicemq.chain.connection.reader import TICK
-from sluicemq.chain.writer import Frames
-
-from .client import Broker, Client
+from sluicemq.chain.connection.heartbeats import SILENT_LOOKS_MAX, Heartbeats
 
 
-def clogged() -> Client:
-    """One with a second's heartbeat to whom more is written than it reads for now."""
-    broker = Broker()
-    client = broker.connect(heartbeat=1)
-    net = broker.net
-    backlog = broker.node.broker.writer_backlog_bytes
-    net.full = True
-    net.unsent = backlog
-    for size in (backlog, backlog + 1):
-        client.reader.writer.post(Frames(b"x" * size))
-        broker.run()
-    client.send_bytes(HEARTBEAT_FRAME)
-    assert client.number in net.paused
-    return client
+def test_a_heartbeat_is_due_when_nothing_was_taken() -> None:
+    heartbeat = Heartbeats()
+    assert heartbeat.look(0, 0, is_read=True, excused=False)
+    assert not heartbeat.look(0, 8, is_read=True, excused=False)
+    assert heartbeat.look(0, 8, is_read=True, excused=False)
 
 
-def tick(client: Client, count: int, read_bytes: int) -> bool:
-    """So many half intervals, in each of which the client reads so much; is it connected?"""
-    for _ in range(count):
-        client.broker.net.unsent -= read_bytes
-        client.reader.post(TICK)
-        client.broker.run()
-    return not client.broker.net.closed
+def test_silence_of_two_intervals_is_the_end() -> None:
+    heartbeat = Heartbeats()
+    for _ in range(SILENT_LOOKS_MAX - 1):
+        heartbeat.look(0, 0, is_read=True, excused=False)
+        assert not heartbeat.is_over
+    heartbeat.look(0, 0, is_read=True, excused=False)
+    assert heartbeat.is_over
 
 
-@pytest.mark.parametrize("read_bytes", [1, 1000])
-def test_a_client_that_reads_one_large_write_slowly_lives(read_bytes: int) -> None:
-    client = clogged()
-    assert tick(client, 20, read_bytes)
-    assert not tick(client, 5, 0), "then it reads no more"
+def test_what_the_system_takes_is_a_sign_of_life_only_while_nothing_is_read() -> None:
+    reading, paused = Heartbeats(), Heartbeats()
+    for taken in range(1, SILENT_LOOKS_MAX + 1):
+        reading.look(0, taken, is_read=True, excused=False)
+        paused.look(0, taken, is_read=False, excused=False)
+    assert reading.is_over
+    assert not paused.is_over
 
 
-def test_a_client_that_reads_nothing_is_cut_off() -> None:
-    client = clogged()
-    assert tick(client, 3, 0)
-    assert not tick(client, 2, 0)
+LOOKS = st.lists(
+    st.tuples(st.sampled_from((0, 0, 1)), st.sampled_from((0, 0, 1)), st.booleans(), st.booleans()),
+    max_size=30,
+)
 
 
-def test_a_silent_client_is_cut_off() -> None:
-    broker = Broker()
-    client = broker.connect(heartbeat=1)
-    assert not tick(client, 6, 0)
-    assert client.reader.writer.sent_bytes
+@given(LOOKS)
+def test_only_looks_without_any_sign_in_a_row_count(
+    looks: list[tuple[int, int, bool, bool]],
+) -> None:
+    heartbeat = Heartbeats()
+    received = taken = silent = 0
+    for more_received, more_taken, is_read, excused in looks:
+        received += more_received
+        taken += more_taken
+        due = heartbeat.look(received, taken, is_read, excused)
+        assert due is (more_taken == 0)
+        signs = more_received or excused or (more_taken and not is_read)
+        silent = 0 if signs else silent + 1
+        assert heartbeat.is_over is (silent >= SILENT_LOOKS_MAX)

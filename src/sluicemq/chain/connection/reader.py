@@ -42,6 +42,7 @@ from sluicemq.chain.channel.connection_port import ConnectionFault
 from sluicemq.chain.connection.deadlines import TICK, Deadline, Tick
 from sluicemq.chain.connection.handover import Handover
 from sluicemq.chain.connection.handshake import OLDER, PROTOCOL, Handshake, stranger
+from sluicemq.chain.connection.heartbeats import Heartbeats
 from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.connection.severing import Severable, sever
 from sluicemq.chain.flow_actor import ActorKeeper
@@ -147,8 +148,8 @@ class Reader(Severable):
         """From then on."""
         self.accounted = 0
         """Bytes it was last counted with, of those in use: see `account`."""
-        self.received_bytes = self.received_reads = self.silent_ticks = 0
-        self.bytes_at_tick = (0, 0)
+        self.received_bytes = self.received_reads = 0
+        self.heartbeats = Heartbeats()
         self.connected_at_ms = entrance.world.clock.wall_ms()
         entrance.counters.connections_opened += 1
         self.later(entrance.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
@@ -483,17 +484,12 @@ class Reader(Severable):
         accused; one that is not read because it does not read must at least do that."""
         if self.phase != RUNNING:
             return
-        received, taken = self.bytes_at_tick
-        self.bytes_at_tick = (self.received_bytes, self.writer.taken_bytes())
-        if taken == self.bytes_at_tick[1] and not self.writer.choked:
+        heartbeats, taken = self.heartbeats, self.writer.taken_bytes()
+        excused = self.intake.scheduled or self.throttle.stopped
+        is_due = heartbeats.look(self.received_bytes, taken, not self.paused, excused)
+        if is_due and not self.writer.choked:
             self.writer.post(Frames(HEARTBEAT_FRAME))
-        heard = received != self.received_bytes or (self.paused and taken != self.bytes_at_tick[1])
-        heard = heard or self.intake.scheduled
-        if heard or self.throttle.stopped:
-            self.silent_ticks = 0
-        else:
-            self.silent_ticks += 1
-        if self.silent_ticks >= 4:
+        if heartbeats.is_over:
             self.log("warning", f"no heartbeat for {self.handshake.heartbeat * 2} s, closing")
             self.drop()
         else:
