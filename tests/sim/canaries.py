@@ -45,7 +45,7 @@ from sluicemq.queues.stream import Stream
 from sluicemq.queues.stream_reader import StreamReader
 from sluicemq.storage.checkpoint import QueueState
 from sluicemq.storage.queue_recovery import OneQueue
-from sluicemq.storage.recovered_queue import RecoveredQueue
+from sluicemq.storage.queue_replica import QueueReplica
 from sluicemq.storage.stream_log import StreamLog
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -376,7 +376,7 @@ def a_fault_confirms_what_it_loses(patch: pytest.MonkeyPatch) -> None:
 def a_queue_is_read_back_without_its_messages(patch: pytest.MonkeyPatch) -> None:
     run_one = OneQueue.run_one
 
-    def emptied(self: OneQueue, state: QueueState | None, first: int) -> RecoveredQueue:
+    def emptied(self: OneQueue, state: QueueState | None, first: int) -> QueueReplica:
         found = run_one(self, state, first)
         found.index.acknowledge(range(found.next_position))
         return found

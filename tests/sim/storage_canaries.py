@@ -14,6 +14,7 @@ from sluicemq.kernel.disk import Files
 from sluicemq.sim.disk import SimFiles
 from sluicemq.storage.journal import GroupWrite, journal_numbers, journal_path
 from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.queue_replica import QueueReplica
 from sluicemq.storage.recovery import Recovery
 
 STORAGE_CANARIES: Final[dict[str, Plant]] = {}
@@ -112,10 +113,10 @@ def acknowledgement_lost(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def acknowledged_too_much(patch: pytest.MonkeyPatch) -> None:
-    def one_more(original: Any, self: Recovery, queue: Any, positions: range) -> None:
-        original(self, queue, range(positions.start, positions.stop + 1))
+    def one_more(original: Any, self: QueueReplica, positions: range) -> None:
+        original(self, range(positions.start, positions.stop + 1))
 
-    rarely(patch, Recovery, "acknowledged", 1, one_more)
+    rarely(patch, QueueReplica, "acknowledge", 1, one_more)
 
 
 @canary
@@ -127,16 +128,15 @@ def nothing_is_redelivered(patch: pytest.MonkeyPatch) -> None:
         original(self)
 
     patch.setattr(Recovery, "match_definitions", match)
-    patch.setattr(Recovery, "apply", forget_deliveries(Recovery.apply))
+    patch.setattr(QueueReplica, "apply", forget_deliveries(QueueReplica.apply))
 
 
 def forget_deliveries(apply: Any) -> Any:
-    """Recovery.apply, but what was delivered stays unknown."""
+    """QueueReplica.apply, but what was delivered stays unknown."""
 
-    def forgetful(self: Recovery, entry: Any) -> None:
+    def forgetful(self: QueueReplica, entry: Any) -> None:
         apply(self, entry)
-        for queue in self.queues.values():
-            queue.delivered = 0
+        self.rows = {row: mark._replace(delivered=0) for row, mark in self.rows.items()}
 
     return forgetful
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.definitions import ExchangeDefinition
-    from sluicemq.storage.recovered_queue import RecoveredQueue
+    from sluicemq.storage.queue_replica import QueueReplica
     from sluicemq.storage.recovery import Recovery
 
 
@@ -171,7 +171,7 @@ class VirtualHost(Declarations):
         return queue
 
     def recover_holding(
-        self, queue_id: int, definition: QueueDefinition, found: RecoveredQueue
+        self, queue_id: int, definition: QueueDefinition, found: QueueReplica
     ) -> None:
         """One that was there before; it goes when its exchange went just before the broker did."""
         exchange = definition.name.removeprefix(HOLDING_PREFIX)

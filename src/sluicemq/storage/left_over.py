@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINT
 from sluicemq.storage.checkpoint import UNFINISHED
 from sluicemq.storage.journal import DIRECTORY as JOURNAL
+from sluicemq.storage.segments import QUEUES
 from sluicemq.storage.stream_segment import STREAMS
 
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
 
-QUEUES: Final = "queues"
 MESSAGES: Final = "messages/persistent"
 
 

@@ -13,20 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.errors import DiskFailed
 from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.storage.audit import Loss
 from sluicemq.storage.checkpoint import decode_queue_state, read_newest
 from sluicemq.storage.entries import Ack, Delivered, Run
+from sluicemq.storage.index_audit import IndexAudit
 from sluicemq.storage.journal import Replay, journal_numbers
 from sluicemq.storage.quarantine import NotKept, Poison, Quarantine, Wanted
+from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.queue_replica import QueueReplica
 from sluicemq.storage.records import FORMAT
-from sluicemq.storage.recovered_queue import RecoveredQueue
-from sluicemq.storage.recovery import Recovery
+from sluicemq.storage.segments import queue_directory
 
 if TYPE_CHECKING:
-    from sluicemq.storage.checkpoint import QueueState
+    from sluicemq.storage.audit import Loss
+from sluicemq.storage.checkpoint import QueueState
 
 
-class OneQueue(Recovery):
-    """The parts of a start that are about one queue."""
+class OneQueue:
+    """The parts of a start that are about one queue; `say` takes lines for the log, as (level,
+    text)."""
 
     def __init__(
         self,
@@ -36,31 +41,41 @@ class OneQueue(Recovery):
         new_file_id: Callable[[], bytes],
         say: Callable[[str, str], None],
     ) -> None:
-        super().__init__(files, entry_count, new_file_id, say)
+        self.files = files
         self.queue_id = queue_id
+        self.entry_count = entry_count
+        self.new_file_id = new_file_id
+        self.say = say
 
-    def title(self, queue: RecoveredQueue) -> str:
-        return "it"
-
-    def run_one(self, state: QueueState | None, first: int) -> RecoveredQueue:
+    def run_one(self, state: QueueState | None, first: int) -> QueueReplica:
         """From `state` (None: the queue had none) and the journal from file `first` on."""
+        files = self.files
+        directory = queue_directory(self.queue_id, durable=True)
+        index = QueueIndex(self.queue_id, directory, self.entry_count, self.new_file_id)
+        queue = QueueReplica(index)
         if state is not None:
-            self.adopt(state)
-        for number in journal_numbers(self.files):
+            queue.adopt(state)
+        for number in journal_numbers(files):
             if number >= first:
-                for entry in Replay(self.files, number).entries:
+                for entry in Replay(files, number).entries:
                     if isinstance(entry, Run | Ack | Delivered) and entry.queue == self.queue_id:
-                        self.apply(entry)
-        queue = self.queue(self.queue_id)
+                        queue.apply(entry)
         queue.all_delivered()
-        self.look_at_segments()
-        self.references_of(queue)  # where blocks are, and whether messages expire
-        self.write_back()
-        for loss in self.losses:
+        losses: list[Loss] = []
+        segments = IndexAudit(files, losses, self.say)
+        segments.look(queue, "it")
+        queue.references(files, self.warn)  # where blocks are, and whether messages expire
+        segments.mend()
+        queue.save(files)
+        for loss in losses:
             self.say("error", str(loss))
-        for path in queue.index.collect(queue.index.empty()):
-            self.files.delete(path)
+        for path in queue.collect():
+            files.delete(path)
         return queue
+
+    def warn(self, problems: list[str]) -> None:
+        for problem in problems:
+            self.say("error", f"recovery: {problem}")
 
 
 class ReadBack(DiskJob):
@@ -121,7 +136,7 @@ class QueueRecovery(ReadBack):
         self.kept: list[Poison] = []
         self.ids: list[range] = []
         self.not_kept = ""
-        self.found: RecoveredQueue | None = None
+        self.found: QueueReplica | None = None
 
     def read(self, files: Files) -> None:
         one = OneQueue(files, self.queue_id, self.entry_count, self.new_file_id, self.say)
@@ -130,7 +145,7 @@ class QueueRecovery(ReadBack):
             self.set_aside(files, found)
         self.found = found
 
-    def set_aside(self, files: Files, found: RecoveredQueue) -> None:
+    def set_aside(self, files: Files, found: QueueReplica) -> None:
         """Take out of the queue what makes it fault, if there is room for it."""
         quarantine = Quarantine(files, found.index, self.new_file_id, self.prefix, self.known)
         try:

@@ -20,20 +20,19 @@ from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
 from sluicemq.model.durable import DurableDefinitions
 from sluicemq.model.queue_types import STREAM
-from sluicemq.storage.audit import UNREADABLE, Audit, Loss, bits_in, demand_no_directory
-from sluicemq.storage.bits import bits_of, ranges_of
+from sluicemq.storage.audit import UNREADABLE, Loss
+from sluicemq.storage.bits import ranges_of
 from sluicemq.storage.checkpoint import (
     DIRECTORY as CHECKPOINT,
 )
 from sluicemq.storage.checkpoint import (
     KEPT,
     Checkpoint,
-    QueueState,
     numbered,
     read_newest,
     write_checkpoint,
 )
-from sluicemq.storage.compaction import keep_copy, put_aside
+from sluicemq.storage.compaction import put_aside
 from sluicemq.storage.entries import (
     Ack,
     Definition,
@@ -43,6 +42,7 @@ from sluicemq.storage.entries import (
     Run,
     StreamFiles,
 )
+from sluicemq.storage.index_audit import IndexAudit, copy_aside
 from sluicemq.storage.journal import (
     DIRECTORY as JOURNAL,
 )
@@ -51,7 +51,7 @@ from sluicemq.storage.journal import (
     journal_numbers,
     journal_path,
 )
-from sluicemq.storage.left_over import QUEUES, left_over
+from sluicemq.storage.left_over import left_over
 from sluicemq.storage.manifest import (
     NO_MANIFEST_FORMAT,
     Manifest,
@@ -62,27 +62,19 @@ from sluicemq.storage.manifest import (
 from sluicemq.storage.manifest import PATH as MANIFEST
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_recovery import Recovered
-from sluicemq.storage.positions import priority_at
-from sluicemq.storage.queue_index import IndexRead, QueueIndex, Segment, picked
+from sluicemq.storage.queue_index import QueueIndex
+from sluicemq.storage.queue_replica import QueueReplica
 from sluicemq.storage.records import size_of_record
-from sluicemq.storage.recovered_queue import RecoveredQueue
 from sluicemq.storage.segments import NAME as SEGMENT_NAME
-from sluicemq.storage.segments import segment_path
+from sluicemq.storage.segments import QUEUES, TRANSIENT_QUEUES, queue_directory
 from sluicemq.storage.stream_recovery import StreamRecovery
 
-TRANSIENT_QUEUES: Final = "transient"
 RESERVE: Final = "reserve"
 """A file that is given up when the disk is full (chain/store/reserve.py)."""
-READ_BYTES: Final = 1 << 30
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
 """With a file of the journal; what they were only the file could tell."""
 PROGRESS_EVERY: Final = 1000
 """Queues between two lines about the progress."""
-
-
-def queue_directory(queue_id: int, durable: bool) -> str:
-    """Where the index of a queue is."""
-    return f"{QUEUES if durable else TRANSIENT_QUEUES}/{queue_id}"
 
 
 class Recovery:
@@ -104,10 +96,9 @@ class Recovery:
         self.new_file_id = new_file_id
         self.say = say
         self.accept_loss = accept_loss
-        self.thorough = thorough
         self.given_up = UNREADABLE if accept_loss else ()
         """Errors with which a file that cannot be read counts as lost."""
-        self.queues: dict[int, RecoveredQueue] = {}
+        self.queues: dict[int, QueueReplica] = {}
         self.definitions = DurableDefinitions()
         self.clean = True
         self.is_new = True
@@ -130,10 +121,9 @@ class Recovery:
         """Of all files of the journal."""
         self.damaged: list[str] = []
         """Files that have to be copied before they go."""
-        self.mended: list[Audit] = []
-        """Segments that get back their header, or lose what was behind their end."""
         self.aside: list[str] = []
-        """Files that are not what they have to be."""
+        """Files that are not what they have to be, but for segments."""
+        self.segments = IndexAudit(files, self.losses, say, self.given_up, thorough)
 
     def run(
         self,
@@ -184,8 +174,8 @@ class Recovery:
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
         for path in dict.fromkeys(self.damaged):
-            self.copy_aside(path)
-        for path in self.aside:
+            copy_aside(files, path, self.say)
+        for path in [*self.aside, *self.segments.aside]:
             self.say("error", f"recovery: {path} is {put_aside(files, path)} now")
         self.write_back()
         persistent.make_durable(files)
@@ -282,91 +272,28 @@ class Recovery:
         behind = any(number >= checkpoint.journal_first for number in self.numbers)
         self.clean = checkpoint.clean and not behind
         for state in checkpoint.queues:
-            self.adopt(state)
+            self.queue(state.id).adopt(state)
         self.stream_files = {each.queue: each for each in checkpoint.streams}
-
-    def adopt(self, state: QueueState) -> None:
-        """A queue of the checkpoint."""
-        queue = self.queue(state.id)
-        queue.next_position = state.next_position
-        queue.delivered = state.delivered
-        queue.higher = {mark.priority: mark for mark in state.marks}
-        queue.size = state.size
-        for segment in state.segments:
-            queue.index.adopt(segment)
 
     # -- segments
 
     def look_at_segments(self) -> None:
         """Is each file there, and the one that is meant?"""
-        for key, queue in self.queues.items():
-            for number in queue.alive:
-                demand_no_directory(self.files, segment_path(queue.index.directory, number))
-            for segment in queue.index.segments.values():
-                audit = Audit(self.files, segment, key, self.entry_count, self.given_up)
-                audit.run()
-                self.judge(queue, audit)
-                if self.thorough and segment.live and segment.number not in queue.gone:
-                    self.read_whole(queue, audit)
+        for queue in self.queues.values():
+            self.segments.look(queue, self.title(queue))
 
-    def judge(self, queue: RecoveredQueue, audit: Audit) -> None:
-        """What becomes of a segment. Without a living message it may be gone: it was deleted then,
-        and there may be another in its place. The journal has all that is in a newer file."""
-        segment = audit.segment
-        if audit.lost:
-            text = f"{audit.problem}, {audit.lost.bit_count()} messages of"
-            self.lose(segment.path, f"{text} {self.title(queue)} are lost")
-            if audit.size >= 0 and not (audit.is_ours or audit.is_mendable):
-                self.aside.append(segment.path)
-            segment.live &= ~audit.lost
-        elif audit.problem and segment.live:
-            self.say("error", f"recovery: {segment.path}: {audit.problem}; nothing is lost")
-        if not (audit.is_ours or audit.is_mendable):
-            queue.gone.append(segment.number)
-        elif audit.is_mendable or audit.size != segment.length:
-            segment.length = audit.end
-            self.mended.append(audit)
-
-    def read_whole(self, queue: RecoveredQueue, audit: Audit) -> None:
-        """If anything in a segment cannot be read, what can be goes to a new one as if it came from
-        the journal."""
-        segment = audit.segment
-        runs = audit.read_all()
-        lost = segment.live & ~bits_in(runs, segment.number * self.entry_count)
-        if not audit.is_damaged:
-            return
-        if lost:
-            text = f"{lost.bit_count()} messages of {self.title(queue)} cannot be read"
-            self.lose(segment.path, f"is damaged: {text}")
-        queue.runs += picked(runs, segment.live, segment.number * self.entry_count)
-        queue.alive[segment.number] = queue.alive.get(segment.number, 0) | segment.live & ~lost
-        queue.gone.append(segment.number)
-        segment.live = 0
-        self.aside.append(segment.path)
-
-    def title(self, queue: RecoveredQueue) -> str:
+    def title(self, queue: QueueReplica) -> str:
         """For people."""
         definition = self.definitions.queues[queue.index.queue_id]
         return f"queue {definition.name!r} in {definition.vhost!r}"
 
-    def mend(self, audit: Audit) -> None:
-        """The segment's file is as it should be, as far as that is possible."""
-        files, segment = self.files, audit.segment
-        if audit.is_mendable or audit.is_short:
-            self.copy_aside(segment.path)
-        if audit.is_mendable:
-            files.write(segment.path, 0, audit.header)
-        if files.size(segment.path) > segment.length:
-            files.truncate(segment.path, segment.length)
-        segment.dirty = True
-
-    def queue(self, queue_id: int) -> RecoveredQueue:
+    def queue(self, queue_id: int) -> QueueReplica:
         """The queue of that id; a new one has nothing."""
         known = self.queues.get(queue_id)
         if known is None:
             directory = queue_directory(queue_id, durable=True)
             index = QueueIndex(queue_id, directory, self.entry_count, self.new_file_id)
-            known = self.queues[queue_id] = RecoveredQueue(index)
+            known = self.queues[queue_id] = QueueReplica(index)
         return known
 
     # -- the journal
@@ -433,23 +360,14 @@ class Recovery:
         others = f" with those up to number {last}" if last > first else ""
         self.lose(journal_path(first), f"is missing{others}: {WHAT_IS_LOST}")
 
-    def copy_aside(self, path: str) -> None:
-        """A copy for whoever wants to look at it."""
-        self.say("error", f"recovery: {path} was damaged; a copy is {keep_copy(self.files, path)}")
-
     def apply(self, entry: Entry) -> None:
-        if isinstance(entry, Run):
-            self.published(entry)
-        elif isinstance(entry, Ack):
+        if isinstance(entry, Run | Ack | Delivered):
             if entry.queue not in self.deleted:
-                queue = self.queue(entry.queue)
-                for positions in entry.ranges:
-                    self.acknowledged(queue, positions)
-        elif isinstance(entry, Delivered):
-            if entry.queue not in self.deleted:
-                queue = self.queue(entry.queue)
-                if not priority_at(entry.position):
-                    queue.delivered = max(queue.delivered, entry.position)
+                self.queue(entry.queue).apply(entry)
+                if isinstance(entry, Run):
+                    self.next_queue_id = max(self.next_queue_id, entry.queue + 1)
+                    if entry.contents is None:
+                        self.next_message_id = max(self.next_message_id, entry.ids[-1] + 1)
         elif isinstance(entry, Definition):
             self.definitions.apply(entry.change)
         elif isinstance(entry, StreamFiles):
@@ -460,27 +378,6 @@ class Recovery:
             self.deleted.add(entry.queue)
             self.definitions.delete_queue(entry.queue)
             self.queues.pop(entry.queue, None)
-
-    def published(self, run: Run) -> None:
-        if run.queue in self.deleted:
-            return
-        queue = self.queue(run.queue)
-        queue.runs.append(run)
-        positions = run.positions
-        for number, part in queue.index.parts(positions):
-            bits = bits_of(part, number * self.entry_count)
-            queue.alive[number] = queue.alive.get(number, 0) | bits
-        queue.given(positions[-1])
-        self.next_queue_id = max(self.next_queue_id, run.queue + 1)
-        if run.contents is None:
-            self.next_message_id = max(self.next_message_id, run.ids[-1] + 1)
-
-    def acknowledged(self, queue: RecoveredQueue, positions: range) -> None:
-        queue.index.acknowledge(positions)
-        for number, part in queue.index.parts(positions):
-            if number in queue.alive:
-                queue.alive[number] &= ~bits_of(part, number * self.entry_count)
-        queue.given(positions[-1])
 
     def match_definitions(self) -> None:
         """What is defined is there, and nothing else."""
@@ -499,46 +396,11 @@ class Recovery:
 
     def write_back(self) -> None:
         """What only the journal has goes to segments, durably."""
-        for audit in self.mended:
-            self.mend(audit)
+        self.segments.mend()
         for done, queue in enumerate(self.queues.values()):
             if done and not done % PROGRESS_EVERY:
                 self.say("info", f"recovery: {done} of {len(self.queues)} queues")
-            for number in queue.gone:
-                del queue.index.segments[number]
-            runs = self.unwritten(queue)
-            queue.runs = []
-            queue.alive = {}
-            if runs:
-                for run in runs:
-                    queue.weigh(run)
-                    queue.expiring |= run.expiry > 0
-                job = queue.index.write(runs)
-                job.run(self.files)
-                queue.index.wrote(job)
-            dirty = queue.index.take_dirty()
-            for path in dirty:
-                self.files.sync(path)
-            if dirty:
-                self.files.sync_directory(queue.index.directory)
-
-    def unwritten(self, queue: RecoveredQueue) -> list[Run]:
-        """The parts of a queue's runs that are alive and not in a segment; each position once."""
-        parts: list[Run] = []
-        alive = dict(queue.alive)
-        for run in queue.runs:
-            offset = 0
-            for number, part in queue.index.parts(run.positions):
-                base = number * self.entry_count
-                segment = queue.index.segments.get(number)
-                wanted = alive.get(number, 0) & bits_of(part, base)
-                if segment is not None:
-                    wanted &= ~segment.live
-                if wanted:
-                    alive[number] &= ~wanted
-                    parts += picked([run.part(offset, offset + len(part))], wanted, base)
-                offset += len(part)
-        return parts
+            queue.save(self.files)
 
     # -- the message store
 
@@ -546,9 +408,9 @@ class Recovery:
         """How many queues refer to each body; those that nobody has any more are reported, and
         the messages are gone."""
         counts: dict[int, int] = {}
-        where: list[tuple[RecoveredQueue, Run]] = []
+        where: list[tuple[QueueReplica, Run]] = []
         for queue in self.queues.values():
-            for run in self.references_of(queue):
+            for run in queue.references(self.files, self.warn):
                 where.append((queue, run))
                 for message_id in run.ids:
                     counts[message_id] = counts.get(message_id, 0) + 1
@@ -559,11 +421,11 @@ class Recovery:
         self.next_message_id = max(self.next_message_id, highest + 1)
         missing = set(found.missing)
         size = 0
-        lost: dict[RecoveredQueue, int] = {}
+        lost: dict[QueueReplica, int] = {}
         for queue, run in where if missing else ():
             for position, message_id, body in zip(run.positions, run.ids, run.sizes, strict=True):
                 if message_id in missing:
-                    self.acknowledged(queue, range(position, position + 1))
+                    queue.acknowledge(range(position, position + 1))
                     lost[queue] = lost.get(queue, 0) + 1
                     size += size_of_record(body) if counts.pop(message_id, 0) else 0
         if missing:
@@ -575,7 +437,7 @@ class Recovery:
         persistent: MessageFiles,
         found: Recovered,
         size: int,
-        lost: dict[RecoveredQueue, int],
+        lost: dict[QueueReplica, int],
     ) -> None:
         """Bodies of so many bytes (`size`, as records) are in none of the files that can be read,
         and messages are lost with them. Records that are damaged explain as many bytes as they
@@ -589,25 +451,6 @@ class Recovery:
         if size > found.damaged_bytes and not found.unreadable:
             text = f"lacks a file, or one in there was cut: messages are lost: {queues}"
             self.lose(persistent.directory, text)
-
-    def references_of(self, queue: RecoveredQueue) -> list[Run]:
-        """Entries of live messages whose bodies are in the message store."""
-        found = [run for run in self.unwritten(queue) if run.contents is None]
-        for segment in queue.index.segments.values():
-            if segment.live and segment.number not in queue.gone:
-                found += self.references_in(queue, segment)
-        return found
-
-    def references_in(self, queue: RecoveredQueue, segment: Segment) -> list[Run]:
-        """Those of one segment. Where its blocks are is known from then on."""
-        base = segment.number * self.entry_count
-        job = IndexRead(segment, base, base + self.entry_count, READ_BYTES, keep_bodies=False)
-        job.run(self.files)
-        segment.places = job.places
-        queue.expiring |= any(place.has_expiry for place in job.places)
-        self.warn(job.damaged)
-        runs = [run for run in job.runs if run.contents is None]
-        return picked(runs, segment.live, base)
 
     # -- streams
 
@@ -636,7 +479,7 @@ class Recovery:
                 self.drop_tree(path)
         for queue in self.queues.values():
             directory = queue.index.directory
-            queue.index.collect(queue.index.empty())
+            queue.collect()
             known = {segment.path for segment in queue.index.segments.values()}
             for name in files.names(directory):
                 path = f"{directory}/{name}"
@@ -675,17 +518,7 @@ class Recovery:
 
     def checkpoint(self, clean: bool) -> Checkpoint:
         """The state now."""
-        states = [
-            QueueState(
-                queue.index.queue_id,
-                queue.next_position,
-                queue.delivered,
-                queue.index.states(),
-                queue.size,
-                [*queue.higher.values()],
-            )
-            for queue in self.queues.values()
-        ]
+        states = [queue.state() for queue in self.queues.values()]
         return Checkpoint(
             self.checkpoint_number,
             clean,

@@ -34,6 +34,10 @@ from sluicemq.storage.records import (
 if TYPE_CHECKING:
     from sluicemq.kernel.disk import Files
 
+QUEUES: Final = "queues"
+TRANSIENT_QUEUES: Final = "transient"
+"""Directories that have those of the indexes of queues, durable ones and others."""
+
 NAME: Final = re.compile(r"\d{8,19}\.idx")
 BLOCK_HEAD: Final = Struct("<QQIHH")
 REFERENCES: Final = 1
@@ -61,6 +65,11 @@ class BlockPlace(NamedTuple):
     def end(self) -> int:
         """Where the next one may begin."""
         return self.offset + self.length
+
+
+def queue_directory(queue_id: int, durable: bool) -> str:
+    """Where the index of a queue is."""
+    return f"{QUEUES if durable else TRANSIENT_QUEUES}/{queue_id}"
 
 
 def segment_path(directory: str, number: int) -> str:

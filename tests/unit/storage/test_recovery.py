@@ -33,7 +33,8 @@ from sluicemq.storage.manifest import Manifest, write_manifest
 from sluicemq.storage.message_files import MessageFiles
 from sluicemq.storage.message_index import DictIndex
 from sluicemq.storage.queue_index import QueueIndex
-from sluicemq.storage.recovery import Recovery, queue_directory
+from sluicemq.storage.recovery import Recovery
+from sluicemq.storage.segments import queue_directory
 from support.files import DictFiles, run
 
 ENTRIES = 8

@@ -59,7 +59,7 @@ from sluicemq.queues.settings import settings_of
 from sluicemq.replication.alone import Alone
 from sluicemq.storage.checkpoint import QueueState, encode_queue_state
 from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite, QueueIndex
-from sluicemq.storage.recovery import queue_directory
+from sluicemq.storage.segments import queue_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import Command
     from sluicemq.storage.entries import Run
     from sluicemq.storage.quarantine import Wanted
-    from sluicemq.storage.recovered_queue import RecoveredQueue
+    from sluicemq.storage.queue_replica import QueueReplica
 
 
 class ClassicShell(KeptQueue):
@@ -156,7 +156,7 @@ class ClassicShell(KeptQueue):
         else:
             self.replicator.submit(publish, self.effects)
 
-    def again(self, found: RecoveredQueue | None) -> ClassicShell:
+    def again(self, found: QueueReplica | None) -> ClassicShell:
         """Make what takes its place after a fault, with what was read back; None: it had nothing on
         the disk."""
         services = self.services

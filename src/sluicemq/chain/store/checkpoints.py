@@ -26,7 +26,7 @@ from sluicemq.chain.store.group_commit import WhenDurable
 from sluicemq.chain.store.messages import Flush
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob, Files
-from sluicemq.storage.checkpoint import Checkpoint, QueueState, encode_queue_state, write_checkpoint
+from sluicemq.storage.checkpoint import Checkpoint, encode_queue_state, write_checkpoint
 from sluicemq.storage.journal import DIRECTORY
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.store.messages import Flushed, StoreClient
     from sluicemq.chain.store.port import StorePort
     from sluicemq.storage.entries import StreamFiles
-    from sluicemq.storage.recovered_queue import RecoveredQueue
+    from sluicemq.storage.queue_replica import QueueReplica
 
 EVERYTHING = 1 << 62
 """A position behind all others."""
@@ -142,19 +142,9 @@ class Checkpoints(Actor):
         if self.telling or self.flushing:
             self.flushing[queue] = None
 
-    def keep(self, queue: StoreClient, found: RecoveredQueue) -> None:
+    def keep(self, queue: StoreClient, found: QueueReplica) -> None:
         """It was read back and does not change any more."""
-        marks = [*found.higher.values()]
-        self.states[queue.id] = encode_queue_state(
-            QueueState(
-                queue.id,
-                found.next_position,
-                found.delivered,
-                found.index.states(),
-                found.size,
-                marks,
-            )
-        )
+        self.states[queue.id] = encode_queue_state(found.state())
 
     def release(self, queue: StoreClient) -> None:
         """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
