@@ -75,7 +75,7 @@ def test_what_comes_again_and_lost_connections_are_counted(amqp: Broker, name: s
         (lane,) = session._lanes
         assert isinstance(lane, Lane)
         assert lane._subscription is not None
-        lane._subscription.wire.abandon()
+        lane._subscription.wire.sever()
         assert figures_when(session, name, reconnects=1)["reconnects"] == 1
         end = plan(session, end)
         assert figures_when(session, name)["redelivered"] == 10

@@ -216,7 +216,7 @@ def test_what_goes_back_as_it_is_taken_is_waited_for(
             (lane,) = self._crew.lanes
             assert isinstance(lane, Lane)
             assert lane._subscription is not None
-            lane._subscription.wire._socket.shutdown(socket.SHUT_RDWR)
+            lane._subscription.wire.sever()
             deadline = time.monotonic() + WAIT_S
             while lane.waiting_rows():
                 assert time.monotonic() < deadline

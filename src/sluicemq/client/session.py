@@ -124,6 +124,11 @@ class ClientSession:
             return event
         return None
 
+    @property
+    def held_bytes(self) -> int:
+        """What was received and has not become an event."""
+        return self._connection.held_bytes
+
     def data_to_send(self) -> bytes:
         """What to write now; it is not given twice."""
         if not self._out:

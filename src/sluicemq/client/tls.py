@@ -75,7 +75,7 @@ class TlsStream:
             parts.append(part)
         return b"".join(parts)
 
-    def send(self, data: bytes) -> bytes:
+    def send(self, data: bytes | memoryview) -> bytes:
         """What is to be written to the socket for `data`; nothing yet before the handshake."""
         if not self._ready:
             self._waiting += data

@@ -1,55 +1,57 @@
-"""One connection with one channel over a socket, for a single thread; the base of what blocks.
+"""One connection with one channel, for a single thread that waits; the base of what blocks.
 
 Nothing is read unless somebody asks (`poll`, `call`) or a write does not get on: a broker that
-cannot get rid of what it has to say may not listen either. So reading goes on while writing waits.
+cannot get rid of what it has to say may not listen either. So reading goes on while writing waits,
+as far as READ_AHEAD_BYTES_MAX.
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
-import socket
-import ssl
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeVar
 
-from sluicemq.amqp.events import Heartbeat, MethodFrame
-from sluicemq.amqp.frames import HEARTBEAT_FRAME
+from sluicemq.amqp.events import MethodFrame
 from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import ChannelOpenOk
 from sluicemq.client.address import NO_FILES, Address
+from sluicemq.client.poller import NS, Poller
+from sluicemq.client.route import Route
 from sluicemq.client.session import (
     HEARTBEAT_S,
     BrokerError,
-    ClientSession,
     ClosedByBrokerError,
     CloseFinished,
     Opened,
     SessionEvent,
 )
 from sluicemq.client.tls import TlsFiles
-from sluicemq.errors import ProtocolViolation
+from sluicemq.client.transport import RECEIVE_BYTES, Transport
 
 CHANNEL: Final = 1
-RECEIVE_BYTES: Final = 65_536
-"""Below the allocator's first threshold for mapping fresh pages on each read. Who reads in bulk has
-it go up soon, and gains by reading more at a time."""
 
-SILENT_HEARTBEATS_MAX: Final = 3
-"""A broker that sent nothing for so many heartbeat intervals is gone."""
+READ_AHEAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""How much is read of a broker that does not listen until one has heard it out."""
 
-NOTHING_YET: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+KEPT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+"""What may come before the answer to a call: all that the broker had under way for a consumer
+without a limit."""
+
+LOOK_NS: Final = NS
+"""Between two looks at the clock while a write waits."""
 
 Answer = TypeVar("Answer", bound=Method)
 
 
 class Wire:
-    """See above. `timeout_s` is for each answer of the broker and each write.
+    """See above. `timeout_s` is for connecting to each address, for each answer of the broker and
+    for each step of a write.
 
     Every method may raise `BrokerError` (`ClosedByBrokerError` with the broker's own text); after
-    one that closed the channel only, the next call opens a new one.
+    one that closed the channel only, the next call opens a new one. `poller` is one of the same
+    thread that outlives the wire, for somebody who waits for other things besides.
     """
 
     def __init__(
@@ -60,39 +62,44 @@ class Wire:
         tls: TlsFiles | None = None,
         heartbeat_s: int = HEARTBEAT_S,
         receive_bytes: int = RECEIVE_BYTES,
+        poller: Poller | None = None,
     ) -> None:
         self.address = address
         self.timeout_s = timeout_s
-        self.receive_bytes = receive_bytes
-        self._session = ClientSession(address, name, heartbeat_s)
         self._events: deque[SessionEvent] = deque()
+        """What came before the answers to calls."""
+        self._heard_bytes = 0
+        """What the transport had received when `poll` last gave everything."""
         self._channel_open = False
-        self._heartbeat_s = 0
-        self._sent_at = self._received_at = time.monotonic()
-        self._socket = self._connect(tls or TlsFiles())
         try:
-            self._socket.setblocking(False)
+            route = Route(address, tls or NO_FILES)
+        except OSError as error:
+            raise BrokerError(f"cannot connect to {address}: {error}") from error
+        self._is_own_poller = poller is None
+        self._poller = Poller() if poller is None else poller
+        try:
+            self._transport = Transport(route, self._poller, name, heartbeat_s, receive_bytes)
+        except BaseException:
+            self._give_back()
+            raise
+        try:
+            self._await_connected()
             opened = self._await(Opened)
         except BaseException:
-            self._socket.close()
+            self.abandon()
             raise
         self.server_properties = opened.server_properties
         self.frame_max = opened.frame_max
-        self._heartbeat_s = opened.heartbeat_s
-
-    def fileno(self) -> int:
-        """For `select`: readable when the broker has said something."""
-        return self._socket.fileno()
 
     def send(self, method: Method) -> None:
         """Queue a method on the channel; `flush` writes it."""
         self._ensure_channel()
-        self._session.send(CHANNEL, method)
+        self._transport.session.send(CHANNEL, method)
 
     def send_bytes(self, frames: bytes) -> None:
         """Queue whole frames of the channel."""
         self._ensure_channel()
-        self._session.send_bytes(frames)
+        self._transport.session.send_bytes(frames)
 
     def call(self, method: Method, answer: type[Answer]) -> Answer:
         """Send a method and wait for its answer; what else comes is kept for `poll`."""
@@ -114,78 +121,79 @@ class Wire:
                 self._events.append(event)
 
     def poll(self, timeout_s: float) -> Iterator[SessionEvent]:
-        """What has come, after waiting up to so long for something; reads the socket once."""
+        """What has come, after waiting up to `timeout_s` seconds if that is nothing; reads the
+        socket once. Who stops early is given the rest the next time."""
         self.flush()
         while self._events:
             yield self._events.popleft()
             timeout_s = 0.0
-        data = self._receive(timeout_s)
-        if data:
-            self._session.receive_data(data)
         while (event := self._next_event()) is not None:
             yield event
+            timeout_s = 0.0
+        self._receive(timeout_s)
+        while (event := self._next_event()) is not None:
+            yield event
+        self._heard_bytes = self._transport.received_bytes
         self.keep_alive()
+
+    @property
+    def received_bytes(self) -> int:
+        """All that was read of the broker so far."""
+        return self._transport.received_bytes
 
     def kept_events(self) -> list[SessionEvent]:
         """What came before the answers to calls, and `poll` gives next."""
         return list(self._events)
 
+    def pause(self) -> None:
+        """Have the poller read nothing until the next `poll` or call; it tells of a loss only."""
+        self._transport.listen(False)
+
     def keep_alive(self, listening: bool = True) -> None:
         """Send a heartbeat when one is due; `BrokerError` when the broker owes too many.
         `listening` is False while nobody reads: what the broker owes is not known then."""
-        if not self._heartbeat_s:
-            return
-        now = time.monotonic()
-        if now - self._sent_at > self._heartbeat_s / 2:
-            self._write(HEARTBEAT_FRAME)
-        if not listening:
-            self._received_at = now
-        if now - self._received_at > SILENT_HEARTBEATS_MAX * self._heartbeat_s:
-            raise BrokerError(f"{self.address} was silent for {now - self._received_at:.0f} s")
+        self._transport.keep_alive(time.monotonic_ns(), listening)
+        self._await_written()
 
     def flush(self) -> None:
         """Write everything queued."""
-        data = self._session.data_to_send()
-        if data:
-            self._write(data)
+        self._transport.flush()
+        self._await_written()
 
     def close(self) -> None:
         """Say goodbye and close the socket. A broker that is gone already is no error."""
-        if self._session.is_open:
-            with contextlib.suppress(BrokerError, ProtocolViolation):
-                self._session.close()
+        session = self._transport.session
+        if session.is_open:
+            with contextlib.suppress(BrokerError):
+                session.close()
                 self._await(CloseFinished)
-        self._socket.close()
+        self.abandon()
 
     def abandon(self) -> None:
         """Close the socket without ceremony: the broker takes back what is not acknowledged."""
-        self._session.is_open = False
-        self._socket.close()
+        self._transport.abandon()
+        self._give_back()
 
-    def _connect(self, tls: TlsFiles) -> socket.socket:
-        address = self.address
-        try:
-            plain = socket.create_connection((address.host, address.port), self.timeout_s)
-        except OSError as error:
-            raise BrokerError(f"cannot connect to {address}: {error}") from error
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if not address.secure:
-            return plain
-        try:
-            name = address.server_name or address.host
-            files = address.tls if tls == NO_FILES else tls
-            return files.context().wrap_socket(plain, server_hostname=name)
-        except OSError as error:
-            plain.close()
-            raise BrokerError(f"no TLS with {address}: {error}") from error
-        except BaseException:
-            plain.close()
-            raise
+    def sever(self) -> None:
+        """End the connection from any thread; the wire's own is told so by a `BrokerError`."""
+        self._transport.sever()
+
+    def _give_back(self) -> None:
+        if self._is_own_poller:
+            self._poller.close()
+
+    def _await_connected(self) -> None:
+        deadline = time.monotonic() + self.timeout_s
+        while self._transport.is_connecting:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                self._transport.give_up_address(TimeoutError("timed out"))
+                deadline = time.monotonic() + self.timeout_s
+            self._poller.poll(max(int(left_s * NS), 0))
 
     def _ensure_channel(self) -> None:
         if not self._channel_open:
-            self._session.open_channel(CHANNEL)
+            self._transport.session.open_channel(CHANNEL)
             self._await_method(ChannelOpenOk)
             self._channel_open = True
 
@@ -208,63 +216,44 @@ class Wire:
     def _read_event(self, deadline: float) -> SessionEvent:
         while (event := self._next_event()) is None:
             self.flush()
-            left = deadline - time.monotonic()
-            if left <= 0:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
                 raise BrokerError(f"{self.address} did not answer in time")
-            self._session.receive_data(self._receive(left))
+            kept_bytes = self._transport.received_bytes - self._heard_bytes
+            if kept_bytes > KEPT_BYTES_MAX:
+                raise BrokerError(f"{self.address} sent {kept_bytes} bytes and no answer")
+            self._receive(left_s)
         return event
 
     def _next_event(self) -> SessionEvent | None:
         try:
-            event = self._session.next_event()
-            while isinstance(event, Heartbeat):
-                event = self._session.next_event()
+            return self._transport.next_event()
         except ClosedByBrokerError as closed:
             self._channel_open = False
             with contextlib.suppress(BrokerError):
                 self.flush()  # close-ok
             if not closed.channel:
-                self._socket.close()
+                self.abandon()
             raise
-        except ProtocolViolation as violation:
-            raise BrokerError(f"{self.address} does not keep to AMQP: {violation}") from violation
-        return event
 
-    def _receive(self, timeout_s: float) -> bytes:
-        """What the socket has; nothing: it had nothing in that time."""
-        try:
-            data = self._socket.recv(self.receive_bytes)
-        except NOTHING_YET:
-            if timeout_s <= 0 or not select.select((self._socket,), (), (), timeout_s)[0]:
-                return b""
-            return self._receive(0.0)
-        except (OSError, ValueError) as error:
-            raise BrokerError(f"the connection to {self.address} was lost: {error}") from error
-        if not data:
-            raise BrokerError(f"the connection to {self.address} was lost: it closed the socket")
-        self._received_at = time.monotonic()
-        return data
+    def _receive(self, timeout_s: float) -> None:
+        """Read the socket once, after waiting for at most `timeout_s` seconds until it has
+        something."""
+        self._transport.listen(True)
+        if not self._transport.receive() and timeout_s > 0:
+            self._poller.poll(int(timeout_s * NS))
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        deadline = time.monotonic() + self.timeout_s
-        while view:
-            try:
-                sent = self._socket.send(view)
-            except NOTHING_YET:
-                self._wait_writable(deadline)
-                continue
-            except (OSError, ValueError) as error:
-                raise BrokerError(f"the connection to {self.address} was lost: {error}") from error
-            view = view[sent:]
-            deadline = time.monotonic() + self.timeout_s
-        self._sent_at = time.monotonic()
-
-    def _wait_writable(self, deadline: float) -> None:
-        """Until the socket takes bytes again. A broker that blocks publishers (an alarm) does not
-        read; it sends heartbeats all the same, so only silence counts against the deadline."""
-        readable, _, _ = select.select((self._socket,), (self._socket,), (), 1.0)
-        if readable:
-            self._session.receive_data(self._receive(0.0))
-        elif time.monotonic() > max(deadline, self._received_at + self.timeout_s):
-            raise BrokerError(f"{self.address} takes nothing more since {self.timeout_s:g} s")
+    def _await_written(self) -> None:
+        """Return when everything is written. A broker that blocks publishers (an alarm) does not
+        read; it sends heartbeats all the same, so only silence counts as a failure."""
+        transport = self._transport
+        timeout_ns = int(self.timeout_s * NS)
+        left_bytes, since_ns = transport.unsent_bytes, time.monotonic_ns()
+        while transport.unsent_bytes:
+            transport.listen(transport.session.held_bytes < READ_AHEAD_BYTES_MAX)
+            self._poller.poll(LOOK_NS)
+            now_ns = time.monotonic_ns()
+            if transport.unsent_bytes != left_bytes:
+                left_bytes, since_ns = transport.unsent_bytes, now_ns
+            elif now_ns > max(since_ns, transport.received_ns) + timeout_ns:
+                raise BrokerError(f"{self.address} takes nothing more since {self.timeout_s:g} s")

@@ -19,7 +19,7 @@ from sluicemq.amqp.methods import (
     BasicQosOk,
     ChannelOpenOk,
 )
-from sluicemq.client.session import BrokerError, Opened
+from sluicemq.client.session import BrokerError, Opened, SessionEvent
 from sluicemq.lab.consumer import Consumer
 from sluicemq.lab.link import Link
 from sluicemq.lab.messages import Arrived, Report
@@ -51,13 +51,13 @@ class ConsumerLink(Link):
         self._contents: list[bytes] = []
         self._offsets: list[int] = []
         self._redelivered: list[int] = []
-        targets = worker.targets
-        super().__init__(targets[number % len(targets)], worker.poller, f"lab consumer {number}")
+        routes = worker.routes
+        super().__init__(routes[number % len(routes)], worker.poller, f"lab consumer {number}")
 
     def on_opened(self, opened: Opened) -> None:
         self.session.open_channel(self.CHANNEL)
 
-    def on_event(self, event: object, now_ns: int) -> None:
+    def on_event(self, event: SessionEvent, now_ns: int) -> None:
         if isinstance(event, Deliveries):
             contents = event.contents
             self._contents += contents

@@ -31,7 +31,7 @@ from sluicemq.amqp.methods import (
     ConnectionUnblocked,
 )
 from sluicemq.amqp.properties import BasicProperties, header_frame
-from sluicemq.client.session import Opened
+from sluicemq.client.session import Opened, SessionEvent
 from sluicemq.lab.link import Link
 from sluicemq.lab.messages import Report, Settled, StepTotals
 from sluicemq.lab.plan import NS, Plan, Step
@@ -92,8 +92,8 @@ class PublisherLink(Link):
         self.number = number
         self.blocked_since_ns: int | None = None
         self.settled = False
-        targets = worker.targets
-        super().__init__(targets[number % len(targets)], worker.poller, f"lab publisher {number}")
+        routes = worker.routes
+        super().__init__(routes[number % len(routes)], worker.poller, f"lab publisher {number}")
 
     def on_opened(self, opened: Opened) -> None:
         plan = self._worker.plan
@@ -111,7 +111,7 @@ class PublisherLink(Link):
         self._batch_max = max(1, min(BATCH_BYTES, buffer_bytes // 3) // envelope.size)
         self.session.open_channel(self.CHANNEL)
 
-    def on_event(self, event: object, now_ns: int) -> None:
+    def on_event(self, event: SessionEvent, now_ns: int) -> None:
         if isinstance(event, Acks):
             self.publisher.confirm_each(event.tags, now_ns - self._worker.origin_ns)
         elif isinstance(event, MethodFrame):
@@ -137,9 +137,9 @@ class PublisherLink(Link):
             self.settled = True
 
     def on_input_end(self, now_ns: int) -> None:
-        self.on_writable()
+        self.on_room()
 
-    def on_writable(self) -> None:
+    def on_room(self) -> None:
         if self._worker.is_loading:
             self.pump()
 
@@ -161,7 +161,7 @@ class PublisherLink(Link):
         answer to channel.close says so."""
         if self._worker.plan.confirms:
             self.settled = not self.publisher.unconfirmed
-        elif not self._asked and not self.unsent:
+        elif not self._asked and not self.unsent_bytes:
             self._asked = True
             self.session.send(self.CHANNEL, ChannelClose(200, "Goodbye"))
             self.flush()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient, connect
+from sluicemq.client.route import Route
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.plan import NS, Plan
@@ -18,22 +18,13 @@ ADMIN_TIMEOUT_S: Final = 30.0
 """For an answer of an idle broker, with a margin for one that has to elect leaders first."""
 
 
-class Target:
-    """One node's address, resolved once."""
-
-    __slots__ = ("address", "context", "family", "socket_address")
-
-    def __init__(self, url: str) -> None:
-        self.address = Address.parse(url)
-        try:
-            found = socket.getaddrinfo(
-                self.address.host, self.address.port, type=socket.SOCK_STREAM
-            )
-        except OSError as error:
-            raise Refused(f"cannot resolve {self.address.host!r}: {error}") from error
-        self.context = self.address.tls.context() if self.address.secure else None
-        self.family: socket.AddressFamily = found[0][0]
-        self.socket_address: tuple[Any, ...] = found[0][4]
+def route_to(url: str) -> Route:
+    """The way to one node, resolved once; `Refused` when its host has no address."""
+    address = Address.parse(url)
+    try:
+        return Route(address)
+    except OSError as error:
+        raise Refused(f"cannot resolve {address.host!r}: {error}") from error
 
 
 class Queues:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from sluicemq.client.poller import Poller
 from sluicemq.errors import SluiceError
-from sluicemq.lab.link import Link, Poller, open_all
+from sluicemq.lab.link import Link, open_all
 from sluicemq.lab.measurements import STEP_OUTSIDE
 from sluicemq.lab.messages import Ask, Clock, Failed, Finish, Ready, Report, Second, Start, Stop
 from sluicemq.lab.plan import NS, Plan, Step
 from sluicemq.lab.recorder import Recorder, RecorderError
-from sluicemq.lab.target import Target
+from sluicemq.lab.target import route_to
 
 TICK_NS: Final = NS // 10
 """How often a worker does what is not urgent, a part of its links each time."""
@@ -51,7 +52,7 @@ class Worker(Generic[LinkType]):
         self.poller = Poller()
         self.links: Sequence[LinkType] = ()
         self.steps: Sequence[Step] = plan.steps
-        self.targets = [Target(url) for url in plan.targets]
+        self.routes = [route_to(url) for url in plan.targets]
         self.hand_over: Callable[[], None] = nothing
         """What is to be done with the files when they are written."""
         self.origin_ns = 0
@@ -146,7 +147,7 @@ class Worker(Generic[LinkType]):
         for link in self.links:
             link.close()
         deadline_ns = time.monotonic_ns() + CLOSING_NS
-        while self.poller.has_links and time.monotonic_ns() < deadline_ns:
+        while self.poller.has_members and time.monotonic_ns() < deadline_ns:
             self.poller.poll(NS // 10)
 
     def _on_command(self) -> None:

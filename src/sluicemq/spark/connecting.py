@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from sluicemq.client.poller import Poller
 from sluicemq.client.session import HEARTBEAT_S, BrokerError, ClosedByBrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
@@ -64,11 +65,18 @@ def is_overdue(error: BrokerError) -> bool:
     )
 
 
-def connect(options: Options, name: str, attempt: int = 0, heartbeat_s: int = HEARTBEAT_S) -> Wire:
-    """One try to connect, with the address whose turn it is."""
+def connect(
+    options: Options,
+    name: str,
+    attempt: int = 0,
+    heartbeat_s: int = HEARTBEAT_S,
+    poller: Poller | None = None,
+) -> Wire:
+    """One try to connect, with the address whose turn it is; `poller` as `Wire` has it."""
     addresses = options.addresses
     address = addresses[attempt % len(addresses)]
-    return Wire(address, options.timeout_ms / 1000, name, options.tls, heartbeat_s, RECEIVE_BYTES)
+    timeout_s = options.timeout_ms / 1000
+    return Wire(address, timeout_s, name, options.tls, heartbeat_s, RECEIVE_BYTES, poller)
 
 
 def backoff_s(options: Options, attempt: int) -> float:

@@ -19,16 +19,14 @@ The queue of a pattern may be deleted: its lane is then gone, and what it handed
 from __future__ import annotations
 
 import logging
-import os
-import select
 import threading
 import time
 from collections import deque
 from typing import Final
 
 from sluicemq.client.consuming import Subscription
+from sluicemq.client.poller import NS, Poller, Waker
 from sluicemq.client.session import BrokerError
-from sluicemq.client.wire import Wire
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, Outage, connect, is_missing, is_overdue
@@ -105,7 +103,9 @@ class Lane:
         self._is_checked = False
         """Its first delivery was seen to be a queue's."""
         self._stopping = False
-        self._awake, self._wake = os.pipe()
+        self._poller = Poller()
+        """Of the lane's thread: it waits here for the broker and for `_waker`."""
+        self._waker = Waker(self._poller)
         self._thread = threading.Thread(target=self._run, name=f"amqp {name}", daemon=True)
         self._thread.start()
 
@@ -140,7 +140,7 @@ class Lane:
                 self._taken_at = time.monotonic()
                 taken.append(chunk)
             if taken and self._full:
-                os.write(self._wake, b"\0")
+                self._waker.wake()
         return taken
 
     def resume(self, rows_max: int) -> None:
@@ -149,13 +149,13 @@ class Lane:
         if self.is_parked:
             self.tried.clear()
             self.is_parked = False
-            os.write(self._wake, b"\0")
+            self._waker.wake()
 
     def bound(self, bytes_max: int) -> None:
         """Stop reading there from now on."""
         with self._news:
             self._bytes_max = bytes_max
-        os.write(self._wake, b"\0")
+        self._waker.wake()
 
     def peek(self) -> list[Chunk]:
         """Copies of what could be taken."""
@@ -174,7 +174,7 @@ class Lane:
                 self.quiet.clear()
                 self._unwritten = True
         if released:
-            os.write(self._wake, b"\0")
+            self._waker.wake()
         return released
 
     def await_written(self, deadline: float) -> None:
@@ -187,19 +187,18 @@ class Lane:
     def stop(self) -> None:
         """Acknowledge what is safe, close the connection; the broker takes back the rest."""
         self._stopping = True
-        os.write(self._wake, b"\0")
+        self._waker.wake()
         self.await_written(time.monotonic() + WRITTEN_S)
         self._thread.join(STOP_S)
         if not self._thread.is_alive():
-            os.close(self._awake)
-            os.close(self._wake)
+            self._poller.close()
 
     def abandon(self) -> None:
         """Close the socket at once, from any thread."""
         self._stopping = True
         subscription = self._subscription
         if subscription is not None:
-            subscription.wire.abandon()
+            subscription.wire.sever()
 
     def _run(self) -> None:
         try:
@@ -226,6 +225,8 @@ class Lane:
                 self._serve()
         except BrokerError as error:
             out = self._on_lost()
+            if self._stopping:
+                return
             if is_overdue(error):
                 self._on_overdue(error, out)
                 self._park()
@@ -255,7 +256,8 @@ class Lane:
             self._sleep(POLL_S)
 
     def _open(self, failures: int) -> None:
-        wire = connect(self._options, f"sluicemq spark source {self.name}", failures)
+        name = f"sluicemq spark source {self.name}"
+        wire = connect(self._options, name, failures, poller=self._poller)
         try:
             subscription = Subscription(wire, self.queue, self._options.prefetch)
         except BaseException:
@@ -282,16 +284,14 @@ class Lane:
                 self._on_lost()
                 self._park()
             else:
+                wire.pause()
                 self._sleep(POLL_S)
             return
         if self._read(subscription):
             return
-        timeout_s = min(self._options.poll_timeout_ms / 1000, POLL_S)
-        awaited: tuple[Wire | int, ...] = (wire, self._awake)
-        readable, _, _ = select.select(awaited, (), (), timeout_s)
-        if self._awake in readable:
-            os.read(self._awake, 4096)
-        elif not readable and not self._waiting_rows:
+        received_bytes = wire.received_bytes
+        is_woken = self._sleep(min(self._options.poll_timeout_ms / 1000, POLL_S))
+        if not is_woken and wire.received_bytes == received_bytes and not self._waiting_rows:
             self._tell_quiet()
 
     def _read(self, subscription: Subscription) -> bool:
@@ -377,10 +377,14 @@ class Lane:
         with self._news:
             self._news.notify_all()
 
-    def _sleep(self, seconds: float) -> None:
-        """Unless there is a reason to wake up."""
-        if select.select((self._awake,), (), (), seconds)[0] and not self._stopping:
-            os.read(self._awake, 4096)
+    def _sleep(self, seconds: float) -> bool:
+        """Wait at most so long for the broker, if there is a connection, and for the planner;
+        whether it was the planner."""
+        waker = self._waker
+        if not waker.woken:
+            self._poller.poll(int(seconds * NS))
+        is_woken, waker.woken = waker.woken, False
+        return is_woken
 
     def _close(self) -> None:
         subscription, self._subscription = self._subscription, None

@@ -1,0 +1,35 @@
+"""The way to a broker: its address resolved, and how to make sure that it is the one."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from sluicemq.client.address import NO_FILES, Address
+from sluicemq.client.tls import TlsFiles, TlsStream
+
+
+class Route:
+    """An address, resolved once, for any number of connections.
+
+    Raises OSError when the host's name cannot be resolved and `Refused` when a file of TLS cannot
+    be used. `tls` goes before the files of the address itself.
+    """
+
+    __slots__ = ("_context", "address", "socket_addresses")
+
+    def __init__(self, address: Address, tls: TlsFiles = NO_FILES) -> None:
+        self.address = address
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        self.socket_addresses: list[tuple[socket.AddressFamily, tuple[Any, ...]]] = [
+            (each[0], each[4]) for each in found
+        ]
+        """All that the name stands for, in the order in which they are to be tried."""
+        files = address.tls if tls == NO_FILES else tls
+        self._context = files.context() if address.secure else None
+
+    def tls_stream(self) -> TlsStream | None:
+        """The TLS of one connection; None: the broker is talked to in the clear."""
+        if self._context is None:
+            return None
+        return TlsStream(self._context, self.address.server_name or self.address.host)

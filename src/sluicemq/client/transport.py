@@ -1,0 +1,342 @@
+"""A client's session on a socket that never blocks: the one place where its bytes go in and out.
+
+    receive()     one read of the socket, into the session; events come from `next_event`
+    transmit()    one write; what the socket does not take goes when a poller says that it has room
+
+Both ways have a bound. Nothing is read unless somebody calls, RECEIVE_BYTES at a time, and a
+transport that does not listen (`listen`) is not even looked at. Of what the broker does not take,
+one write may be as large as its maker likes, and another is refused from UNSENT_BYTES_MAX on.
+
+Every method may raise `BrokerError`: `ClosedByBrokerError` with the broker's own words, wherever it
+said any before the connection was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import ssl
+import time
+from collections import deque
+from typing import Final
+
+from sluicemq.amqp.events import Heartbeat
+from sluicemq.amqp.frames import HEARTBEAT_FRAME
+from sluicemq.client.poller import NS, Pollable, Poller
+from sluicemq.client.route import Route
+from sluicemq.client.session import (
+    HEARTBEAT_S,
+    BrokerError,
+    ClientSession,
+    ClosedByBrokerError,
+    Opened,
+    SessionEvent,
+)
+from sluicemq.client.tls import TlsStream
+from sluicemq.errors import ProtocolViolation
+
+RECEIVE_BYTES: Final = 65_536
+"""Below the allocator's first threshold for mapping fresh pages on each read. Who reads in bulk has
+it go up soon, and gains by reading more at a time."""
+
+UNSENT_BYTES_MAX: Final = 16 * 1024 * 1024
+"""More than acknowledgements of all that is in flight: a broker that leaves so much lying listens
+no more."""
+
+LAST_WORDS_BYTES_MAX: Final = 16 * 1024 * 1024
+"""How much of a lost connection is searched for the reason that the broker gave."""
+
+TLS_WRITE_BYTES: Final = 32_768
+"""Encrypted at a time: it stays in the cache, and a write of any size is never in memory twice."""
+
+SILENT_HEARTBEATS_MAX: Final = 3
+"""A broker that sent nothing for so many heartbeat intervals is gone."""
+
+
+class Transport(Pollable):
+    """See above; for one thread, but for `sever`. It connects by itself, to each address of the
+    route in turn, and is a member of the poller until it is abandoned."""
+
+    __slots__ = (
+        "_encrypted",
+        "_heartbeat_ns",
+        "_is_listening",
+        "_poller",
+        "_receive_bytes",
+        "_sent_ns",
+        "_tls",
+        "_unsent",
+        "_untried",
+        "address",
+        "is_connecting",
+        "is_full",
+        "received_bytes",
+        "received_ns",
+        "session",
+        "socket",
+        "unsent_bytes",
+    )
+
+    def __init__(
+        self,
+        route: Route,
+        poller: Poller,
+        name: str = "",
+        heartbeat_s: int = HEARTBEAT_S,
+        receive_bytes: int = RECEIVE_BYTES,
+    ) -> None:
+        self.address = route.address
+        self.session = ClientSession(route.address, name, heartbeat_s)
+        self.is_full = False
+        """`on_writable` comes when the socket has room; who asks writes nothing new before."""
+        self.unsent_bytes = 0
+        """Given to `transmit` and not yet to the socket."""
+        self.received_bytes = 0
+        """All that was read so far."""
+        self.received_ns = self._sent_ns = time.monotonic_ns()
+        """When something was last read (monotonic)."""
+        self.is_connecting = True
+        self._poller = poller
+        self._receive_bytes = receive_bytes
+        self._is_listening = True
+        self._heartbeat_ns = 0
+        self._unsent: deque[memoryview] = deque()
+        self._encrypted = b""
+        """With TLS: of `_unsent`, what is ready for the socket."""
+        self._tls = route.tls_stream()
+        self._untried = list(reversed(route.socket_addresses))
+        self._connect()
+
+    # For subclasses
+
+    def on_connected(self) -> None:
+        """Called once, when the socket is connected and nothing was written."""
+        self.flush()
+
+    def on_readable(self) -> None:
+        """Called by the poller when the socket has something to read."""
+        self.receive()
+
+    def on_writable(self) -> None:
+        """Called when the socket takes bytes again, with all written that waited."""
+
+    # Reading
+
+    def receive(self) -> bool:
+        """Read the socket once, into the session; False: it has nothing now."""
+        try:
+            data = self.socket.recv(self._receive_bytes)
+        except BlockingIOError:
+            return False
+        except (OSError, ValueError) as error:
+            raise self._lost(error) from error
+        if not data:
+            raise self._lost("it closed the socket")
+        self.received_ns = time.monotonic_ns()
+        self.received_bytes += len(data)
+        if self._tls is not None:
+            data = self._decrypt(data)
+        if data:
+            self.session.receive_data(data)
+        return True
+
+    def next_event(self) -> SessionEvent | None:
+        """The next of what was read; None: there is no more of it. Heartbeats are none."""
+        try:
+            event = self.session.next_event()
+            while isinstance(event, Heartbeat):
+                event = self.session.next_event()
+        except ProtocolViolation as violation:
+            raise BrokerError(f"{self.address} does not keep to AMQP: {violation}") from violation
+        if isinstance(event, Opened):
+            self._heartbeat_ns = event.heartbeat_s * NS
+        return event
+
+    def listen(self, wanted: bool) -> None:
+        """Whether the poller is to tell it when there is something to read. While it does not
+        listen it is told only that the connection was lost, and `receive` reads all the same."""
+        if wanted != self._is_listening:
+            self._is_listening = wanted
+            self._tell_poller()
+
+    # Writing
+
+    def flush(self) -> None:
+        """Write what the session has to say."""
+        data = self.session.data_to_send()
+        if data:
+            self.transmit(data)
+
+    def transmit(self, data: bytes) -> None:
+        """Write; what does not fit into the socket now goes later."""
+        if self.unsent_bytes:
+            if self.unsent_bytes > UNSENT_BYTES_MAX:
+                raise BrokerError(f"{self.address} has left {self.unsent_bytes} bytes lying")
+            self._unsent.append(memoryview(data))
+            self.unsent_bytes += len(data)
+            return
+        self._sent_ns = time.monotonic_ns()
+        self._unsent.append(memoryview(data))
+        self.unsent_bytes = len(data)
+        self._write_on()
+
+    def await_room(self) -> None:
+        """`on_writable` is called when the socket has room in the kernel's judgement. `send` takes
+        more than that: what is appended to a segment that has not gone yet is never refused."""
+        if not self.is_full:
+            self.is_full = True
+            self._tell_poller()
+
+    def keep_alive(self, now_ns: int, listening: bool = True) -> None:
+        """Send a heartbeat when one is due; `BrokerError` when the broker owes too many. To be
+        called often enough, every second or so. `listening` is False while nobody reads: what the
+        broker owes is not known then."""
+        if not self._heartbeat_ns:
+            return
+        if not self.unsent_bytes and now_ns - self._sent_ns > self._heartbeat_ns // 2:
+            self.transmit(HEARTBEAT_FRAME)
+        if not listening:
+            self.received_ns = now_ns
+        silent_ns = now_ns - self.received_ns
+        if silent_ns > SILENT_HEARTBEATS_MAX * self._heartbeat_ns:
+            raise BrokerError(f"{self.address} was silent for {silent_ns // NS} s")
+
+    # Its end
+
+    def abandon(self) -> None:
+        """Close the socket without ceremony; the broker takes back what is not acknowledged."""
+        self.session.is_open = False
+        if self.socket.fileno() >= 0:
+            self._poller.remove(self)
+            self.socket.close()
+
+    def sever(self) -> None:
+        """End the connection from any thread; its own notices, as when the broker ended it."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def give_up_address(self, error: OSError) -> None:
+        """Try the next address, for this one cannot be connected to; `BrokerError` when there is
+        no other."""
+        self._poller.remove(self)
+        self.socket.close()
+        self._connect(error)
+
+    # For the poller
+
+    def on_can_read(self) -> None:
+        if not self.is_connecting:
+            self.on_readable()
+
+    def on_can_write(self) -> None:
+        if self.is_connecting:
+            code = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self.give_up_address(OSError(code, os.strerror(code)))
+                return
+            self.is_connecting = False
+            self._tell_poller()
+            self.on_connected()
+            return
+        self.is_full = False
+        self._write_on()
+        if not self.is_full:
+            self._tell_poller()
+            self.flush()
+            self.on_writable()
+
+    # Within
+
+    def _connect(self, error: OSError | None = None) -> None:
+        while self._untried:
+            family, where = self._untried.pop()
+            made = socket.socket(family, socket.SOCK_STREAM)
+            made.setblocking(False)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            code = made.connect_ex(where)
+            if code in (0, errno.EINPROGRESS):
+                self.socket = made
+                self.fd = made.fileno()
+                self._poller.add(self, writable=True)
+                return
+            made.close()
+            error = OSError(code, os.strerror(code))
+        raise BrokerError(f"cannot connect to {self.address}: {error}") from error
+
+    def _decrypt(self, data: bytes) -> bytes:
+        """What TLS makes of it; its own answers are written."""
+        assert self._tls is not None
+        try:
+            said = self._tls.receive(data)
+        except ssl.SSLError as error:
+            with contextlib.suppress(OSError):  # the alert that tells the broker why
+                self.socket.send(self._tls.to_write())
+            raise BrokerError(f"no TLS with {self.address}: {error}") from error
+        self._encrypted += (answer := self._tls.to_write())
+        self.unsent_bytes += len(answer)
+        if answer and not self.is_full:
+            self._write_on()
+        return said
+
+    def _write_on(self) -> None:
+        """Write what waits as far as the socket takes it; the poller says when it takes more."""
+        while self._unsent or self._encrypted:
+            if self._tls is None:
+                plain = self._unsent.popleft()
+                size, sent = len(plain), self._send(plain)
+                if sent < size:
+                    self._unsent.appendleft(plain[sent:])
+            else:
+                coded = self._encrypted or self._encrypt(self._tls)
+                size, sent = len(coded), self._send(coded)
+                self._encrypted = coded[sent:]
+            self.unsent_bytes -= sent
+            if sent < size:
+                self.await_room()
+                return
+
+    def _encrypt(self, tls: TlsStream) -> bytes:
+        """The next piece of what waits; nothing before the handshake is done: TLS keeps it then."""
+        plain = self._unsent.popleft()
+        if len(plain) > TLS_WRITE_BYTES:
+            self._unsent.appendleft(plain[TLS_WRITE_BYTES:])
+            plain = plain[:TLS_WRITE_BYTES]
+        made = tls.send(plain)
+        self.unsent_bytes += len(made) - len(plain)
+        return made
+
+    def _send(self, data: memoryview | bytes) -> int:
+        """How many bytes of it the socket took."""
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+        except (OSError, ValueError) as error:
+            raise self._lost(error) from error
+
+    def _tell_poller(self) -> None:
+        self._poller.want(self, readable=self._is_listening, writable=self.is_full)
+
+    def _lost(self, why: object) -> BrokerError:
+        """Why the connection ended: in the broker's words if it said any, else in the socket's."""
+        self._read_last_words()
+        while True:
+            try:
+                if self.next_event() is None:
+                    return BrokerError(f"the connection to {self.address} was lost: {why}")
+            except ClosedByBrokerError as closed:
+                if not closed.channel:
+                    return closed
+            except BrokerError as nonsense:
+                return nonsense
+
+    def _read_last_words(self) -> None:
+        """Take what the broker had said before the connection was lost."""
+        budget = LAST_WORDS_BYTES_MAX
+        with contextlib.suppress(OSError, ValueError):  # the loss is reported already
+            while budget > 0 and (data := self.socket.recv(self._receive_bytes)):
+                budget -= len(data)
+                self.session.receive_data(data if self._tls is None else self._tls.receive(data))
