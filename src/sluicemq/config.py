@@ -319,7 +319,8 @@ class MemoryConfig(Section):
     )
 
     def limit_bytes(self, system_total: int) -> int:
-        """The limit, when the system says this process may use `system_total` bytes."""
+        """Return the limit in bytes, when the system says this process may use `system_total`
+        bytes."""
         total = self.total_memory_available_override_value or system_total
         if self.vm_memory_high_watermark_absolute is not None:
             return min(self.vm_memory_high_watermark_absolute, total)
@@ -439,7 +440,8 @@ class StorageConfig(Section):
             raise Refused(f"queue_index_segment_entry_count = {count}: must be a power of two")
 
     def disk_free_limit_bytes(self, memory_total: int) -> int:
-        """Below this the disk alarm is raised; `memory_total` is what this process may use."""
+        """Return the free bytes below which the disk alarm is raised; `memory_total` is how many
+        bytes this process may use."""
         if self.disk_free_limit_absolute is not None:
             return self.disk_free_limit_absolute
         if self.disk_free_limit_relative is not None:
@@ -449,7 +451,7 @@ class StorageConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelConfig(Section):
-    """What channels are allowed."""
+    """What a channel may do before the broker closes it."""
 
     consumer_timeout: int = declared(
         1_800_000,
@@ -586,7 +588,7 @@ class WatchdogConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """All of it. Made once, never changed."""
+    """All settings of a broker. Made once, never changed."""
 
     net: NetConfig = field(default_factory=NetConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
@@ -600,7 +602,8 @@ class Config:
 
     @classmethod
     def tiny(cls) -> Config:
-        """Sizes for tests and simulation: every edge is reached after a few messages."""
+        """Return a configuration for tests and simulation: every edge is reached after a few
+        messages."""
         return cls(
             net=NetConfig(frame_max=4096, channel_max=7, max_message_size=64 * KIB),
             flow=FlowConfig(

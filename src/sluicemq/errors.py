@@ -67,16 +67,17 @@ class ProtocolViolation(SluiceError):
         super().__init__(f"{code} {self.reply_text}")
 
     def short_text(self) -> str:
-        """The reply text as far as a short string (255 bytes) holds it."""
+        """Return the reply text as far as a short string (255 bytes) holds it."""
         return cut(self.reply_text, 255)
 
 
 class ChannelViolation(ProtocolViolation):
-    """Closes the channel; the connection and its other channels live on."""
+    """The peer has asked for what the broker refuses in a way that closes its channel; the
+    connection and its other channels live on."""
 
 
 class ConnectionViolation(ProtocolViolation):
-    """Closes the connection."""
+    """The peer has broken the protocol in a way that closes its connection."""
 
 
 class HandshakeFailed(SluiceError):
@@ -94,9 +95,9 @@ class DiskFailed(SluiceError):
 
     @property
     def is_full(self) -> bool:
-        """There is no space: it may come back, and what failed may be tried again."""
+        """Tell whether there was no space: it may come back, and what failed may be tried again."""
         return self.code in ("ENOSPC", "EDQUOT")
 
 
 class Corrupt(SluiceError):
-    """A file of ours does not say what was written to it."""
+    """A file of the broker does not hold what was written to it."""

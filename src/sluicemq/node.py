@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 def in_memory(_: str) -> MessageIndex:
-    """The message store's index, whatever its kind."""
+    """Return an index of the message store that is kept in RAM, whatever its kind."""
     return DictIndex()
 
 
 class Node:
-    """One broker. `make_index` gives the message store's index for each of its kinds;
-    `accept_loss`: what must be in the data directory and is not is done without."""
+    """One broker in one World. `make_index` gives the message store's index for each of its kinds.
+    With `accept_loss` it starts though something that must be in the data directory is missing."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Node:
             self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
 
     def witness(self, actor: Actor, error: Exception) -> None:
-        """A fault is in the log, whatever becomes of it."""
+        """Log a fault of an actor and count it."""
         self.broker.counters.faults += 1
         title = getattr(actor, "title", "") or getattr(actor, "name", "")
         where = f"{type(actor).__name__.lower()} {title}".rstrip()
@@ -91,7 +91,7 @@ class Node:
         self.world.log.write("error", text)
 
     def broke(self, actor: Actor, error: Exception) -> None:
-        """A fault that cannot be contained."""
+        """End the node, for a fault cannot be contained."""
         where = type(actor).__name__.lower()
         text = f"cannot go on after a fault in {where} ({type(error).__name__}), ending at once:"
         text += " what was confirmed is on the disk"
@@ -99,20 +99,21 @@ class Node:
         self.broken()
 
     def begin(self, definitions: DurableDefinitions) -> None:
-        """The first user and virtual host of a node that has none, and is told of none."""
+        """Create the first user and virtual host of a node that has none, unless `definitions`
+        bring some."""
         if self.config.definitions.load is None:
             begin(definitions, self.config.auth, self.hashed)
 
     def hashed(self, password: str) -> str:
-        """As it is kept."""
+        """Hash a password with a new salt, as it is stored for a user."""
         return hash_password(password, self.world.dice.token(SALT_BYTES))
 
     def file_id(self) -> bytes:
-        """16 random bytes."""
+        """Return 16 random bytes that identify a file."""
         return self.world.dice.token(16)
 
     def say_recovered(self, duration_ms: int, clean: bool) -> None:
-        """One line about what was found."""
+        """Log one line about what the start has found on the disk."""
         queues = [queue for queue in self.broker.all_with_messages() if queue.is_durable]
         messages = sum(queue.machine.depth.ready for queue in queues)
         how = "stopped in order" if clean else "was stopped in the middle of its work"
@@ -123,7 +124,8 @@ class Node:
         )
 
     def admits(self, address: str) -> bool:
-        """May one more client connect from there? If so `accept` or `gave_up` must follow."""
+        """Tell whether one more client may connect from `address`. If so `accept` or `gave_up` must
+        follow."""
         admission = self.broker.admission
         net = self.world.net
         is_full = net.is_full()
@@ -139,22 +141,23 @@ class Node:
         return False
 
     def gave_up(self, address: str) -> None:
-        """A client that was admitted has gone before it could be accepted."""
+        """Note that an admitted client has gone before it could be accepted."""
         self.broker.admission.leave(address)
 
     def reconfigure(self, config: Config) -> None:
-        """New connections go by this; nothing else changes."""
+        """Use this configuration for new connections; nothing else changes."""
         self.config = self.broker.config = config
         self.broker.admission.bound(config.net, self.world.net.sockets_max)
 
     def accept(self, connection: int, peer: Peer) -> Reader:
-        """A client has connected. Its bytes go to the reader, `Writable` to the reader's writer."""
+        """Make the reader of a client that has connected. Its bytes go to the reader, `Writable` to
+        the reader's writer."""
         reader = Reader(self.broker, connection, peer)
         self.broker.connections[connection] = reader
         return reader
 
     def run(self, turns_max: int, until_us: int = NEVER_US) -> bool:
-        """Run actors; True when work is left. See `Scheduler.run`."""
+        """Run actors as `Scheduler.run` does; True when work is left."""
         return self.scheduler.run(turns_max, until_us)
 
     def shut_down(self) -> None:
@@ -164,8 +167,8 @@ class Node:
             reader.schedule()
 
     def close_storage(self) -> None:
-        """When all clients are gone: write what makes the next start a clean one. It takes a while;
-        `storage_closed` says when it is done."""
+        """Write what makes the next start a clean one; call it when all clients are gone. It takes
+        a while; `storage_closed` says when it is done."""
         self.broker.store.checkpoints.close()
 
     @property

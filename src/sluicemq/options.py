@@ -49,7 +49,7 @@ class Option:
     """Never shown in an error, a log or a repr."""
 
     def allowed(self) -> str:
-        """What a value may be, in words that end an error message."""
+        """Return what a value may be, in words that end an error message."""
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
         if self.kind == "switch":
@@ -72,7 +72,7 @@ class Option:
         return f"a whole number{unit} from {self.low} to {self.high}{zero}{sizes}"
 
     def accepts(self, value: object) -> bool:
-        """Whether a value of the field's type is within the bounds."""
+        """Tell whether a value of the field's type is within the bounds."""
         if value is None:
             return self.optional
         if self.kind == "choice":
@@ -117,19 +117,19 @@ class Section:
 
 
 def options_of(section: type[Section]) -> Iterator[tuple[Field[Any], Option]]:
-    """The fields of a section, each with its declaration."""
+    """Return the fields of a section, each with its declaration."""
     for each in fields(cast(Any, section)):
         yield each, each.metadata["option"]
 
 
 def names_of(section: str, field_name: str, option: Option) -> Sequence[str]:
-    """Every name a user may write for an option, ours last."""
+    """Return every name a user may write for an option, ours last."""
     ours = f"{section}.{field_name}"
     return (*option.keys, ours)
 
 
 def size_of(text: str) -> int:
-    """A size in bytes, such as 100MB or 1GiB; ValueError when it is none."""
+    """Parse a size such as 100MB or 1GiB into bytes. Raises ValueError when it is none."""
     found = SIZE.fullmatch(text)
     if not found or found[2].lower() not in UNITS:
         raise ValueError(text)

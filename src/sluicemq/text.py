@@ -21,18 +21,19 @@ CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 1
 
 
 def octets(text: str) -> bytes:
-    """The octets `text` stands for. UnicodeEncodeError: it is none of ours, see `is_text`."""
+    """Return the octets `text` stands for. Raises UnicodeEncodeError when it stands for none, see
+    `is_text`."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(raw: bytes) -> str:
-    """Octets as text: what `octets` makes these of again."""
+    """Return octets as text that `octets` turns into the same octets again."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def readable(text: str) -> str:
-    """`text` with each octet that is no UTF-8 written as `\\xff`. Proper text stays as it is, with
-    its control characters."""
+    """Return `text` with each octet that is no UTF-8 written as `\\xff`. Proper text, with its
+    control characters, stays as it is."""
     if text.isascii():
         return text
     raw = octets(text) if is_text(text) else text.encode("utf-8", "backslashreplace")
@@ -40,19 +41,20 @@ def readable(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` as one line of ASCII that cannot steer a terminal: escapes for all else."""
+    """Return `text` as one line of ASCII that cannot steer a terminal: escapes for all else."""
     line = readable(text).translate(CONTROLS)
     return line.encode("ascii", "backslashreplace").decode()
 
 
 def cut(text: str, octets_max: int) -> str:
-    """The beginning of `text` that takes at most so many octets; no character is cut in two."""
+    """Return the beginning of `text` that takes at most so many octets; no character is cut in
+    two."""
     raw = octets(text)[:octets_max]
     return raw.decode(errors="ignore") if is_utf8(text) else text_of(raw)
 
 
 def is_utf8(text: str) -> bool:
-    """Does `text` stand for octets that are UTF-8?"""
+    """Tell whether `text` stands for octets that are UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -61,8 +63,8 @@ def is_utf8(text: str) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Does `text` stand for octets, so that it may come in? Not if it has a lone surrogate of the
-    kind that JSON can write and UTF-8 cannot."""
+    """Tell whether `text` stands for octets, so that it may come in. It does not if it has a lone
+    surrogate of the kind that JSON can write and UTF-8 cannot."""
     try:
         octets(text)
     except UnicodeEncodeError:

@@ -136,7 +136,7 @@ class _Content:
         """What of it was counted."""
 
     def size(self) -> int:
-        """What it takes in memory, with the room that its body has to grow."""
+        """Return the bytes it takes in memory, with the room that its body has to grow."""
         return CONTENT_BYTES + len(self.raw_method) + len(self.header) + self.body.__alloc__()
 
 
@@ -149,7 +149,7 @@ class AmqpConnection:
     open_channels     if given, methods of channels not in it come as MethodFrame, with no content
     fast              False: frame by frame always (the events say the same, in more pieces)
     wants_content     False: ContentDue comes, again and again, in place of the first publish or
-                      part of a content; what is behind it waits
+                      part of a content; what is behind it waits.
     """
 
     def __init__(self, role: int) -> None:
@@ -178,29 +178,30 @@ class AmqpConnection:
         self._delivers: dict[bytes, DeliverStencil] = {}
 
     def receive_data(self, data: bytes) -> None:
-        """Take what came from the socket."""
+        """Take bytes that came from the socket; `next_event` makes events of them."""
         if data and self._state != DEAF:
             self._chunks.append(data)
             self._chunk_bytes += len(data)
 
     @property
     def held_bytes(self) -> int:
-        """What is in memory of the stream: octets not parsed, or not all of the piece they
-        came in; and contents of which not all has come."""
+        """Return how many bytes of the peer's stream are in memory: what is not parsed, with the
+        rest of the piece it came in, and contents of which not all has come."""
         return self._content_bytes + self._chunk_bytes + len(self._partial) + len(self._buf)
 
     @property
     def content_bytes(self) -> int:
-        """The part of it that is contents of which not all has come."""
+        """Return the part of `held_bytes` that is contents of which not all has come."""
         return self._content_bytes
 
     def close(self) -> None:
-        """The socket is gone: what was read and not parsed counts no more, nor does what comes."""
+        """Drop what was read and not parsed, and whatever comes: the socket is closed."""
         self.ignore_all()
         self._deafen()
 
     def next_event(self) -> Event | None:
-        """The next event, or None: more data is needed."""
+        """Return the next event, or None when more data is needed. Raises ProtocolViolation when
+        the peer's bytes are no AMQP."""
         while True:
             try:
                 event = self._parse()
@@ -231,7 +232,7 @@ class AmqpConnection:
     # -- the buffer
 
     def _fill(self) -> bool:
-        """Have at least `_need` octets at `_pos`. False: they have not come yet."""
+        """Have at least `_need` octets at `_pos`. Returns False when they have not come yet."""
         partial = self._partial
         chunks = self._chunks
         if self._pos < len(self._buf):
@@ -272,7 +273,7 @@ class AmqpConnection:
     # -- frames
 
     def _parse(self) -> Event | None:
-        """The next event in the buffer. None: `_need` octets are not there."""
+        """Return the next event in the buffer, or None when fewer than `_need` octets are there."""
         if self._state == GREETING:
             greeting = self._greeting()
             if greeting is not None or self._state == GREETING:
@@ -303,8 +304,8 @@ class AmqpConnection:
         return None
 
     def _is_content(self, kind: int, channel: int, pos: int, size: int) -> bool:
-        """Is the frame at `pos`, of which perhaps no more than the head has come, a publish or a
-        part of a content that is not swallowed?"""
+        """Tell whether the frame at `pos` is a publish or a part of a content that is not
+        swallowed. Perhaps no more than its head has come."""
         content = self._contents.get(channel)
         begun = content is not None and not content.swallowed
         if kind != METHOD:
@@ -316,13 +317,14 @@ class AmqpConnection:
         return known and key == PUBLISH
 
     def _payload_max(self) -> int:
-        """Largest payload of a frame. Without frame_max a frame must still fit into memory. Some
-        clients forget what a frame needs around its payload: RabbitMQ forgives as much, and so do
-        we, though such a body is cut anew."""
+        """Return the largest payload of a frame. Without frame_max a frame must still fit into
+        memory. Some clients forget what a frame needs around its payload: RabbitMQ forgives as
+        much, and so do we, though such a body is cut anew."""
         return self.frame_max - OVERHEAD if self.frame_max else self.max_message_size
 
     def _greeting(self) -> Event | None:
-        """The protocol header: always what a server hears first, and a client when refused."""
+        """Read the protocol header: always what a server receives first, and a client when it is
+        refused."""
         have = len(self._buf) - self._pos
         wanted = PROTOCOL_NAME if self.role == SERVER else PROTOCOL_NAME[:1]
         if have < len(wanted):
@@ -346,7 +348,8 @@ class AmqpConnection:
         return ProtocolHeader(data)
 
     def _break_off(self, error: ConnectionViolation) -> None:
-        """The stream cannot be followed any further."""
+        """Drop the stream, which cannot be followed any further, and raise `error` unless the
+        connection is closing already."""
         closing = self._state == CLOSING
         self._deafen()
         if not closing:
@@ -378,7 +381,7 @@ class AmqpConnection:
         raise violations.unknown_frame(kind, buf[pos + FRAME_HEAD_SIZE : end - 1])
 
     def _last_words(self, kind: int, channel: int, pos: int, end: int) -> Event | None:
-        """A frame while the connection closes: nothing but the closing itself is looked at."""
+        """Handle a frame while the connection closes: only connection.close and close-ok count."""
         if kind != METHOD or channel or end - pos < OVERHEAD + METHOD_IDS.size:
             return None
         key = METHOD_IDS.unpack_from(self._buf, pos + FRAME_HEAD_SIZE)[0]
@@ -504,7 +507,7 @@ class AmqpConnection:
     def _varied(
         self, channel: int, raw: bytes, method: BasicPublish, contents: list[bytes]
     ) -> Event:
-        """A run that is short, together with what is behind it and alike but for the routing
+        """Join a short run with the messages behind it that are alike but for their routing
         keys."""
         methods = self._methods
         if len(methods) >= VARIED_METHODS_MAX:
@@ -570,7 +573,7 @@ class AmqpConnection:
         self._count(content)
 
     def _count(self, content: _Content) -> None:
-        """It has grown."""
+        """Add to `_content_bytes` what `content` has grown by since the last call."""
         size = content.size()
         self._content_bytes += size - content.held_bytes
         content.held_bytes = size
@@ -631,7 +634,7 @@ class AmqpConnection:
         return self._complete(channel, content) if content.left == 0 else None
 
     def _complete(self, channel: int, content: _Content) -> Event:
-        """The content is whole."""
+        """Make the event of a content whose last body frame has come, and forget its parts."""
         self._forget_content(channel)
         frames = body_frames(channel, content.body, self.frame_max)
         raw = b"".join([content.header, *frames])

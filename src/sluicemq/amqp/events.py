@@ -13,7 +13,7 @@ from sluicemq.amqp.methods import BasicDeliver, BasicPublish
 
 
 class Event:
-    """Base of all events."""
+    """Base class of everything that `AmqpConnection.next_event` returns."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class ProtocolHeader(Event):
 
 
 class Heartbeat(Event):
-    """A heartbeat frame."""
+    """The peer has sent a heartbeat frame."""
 
     __slots__ = ()
 
@@ -161,14 +161,15 @@ class Deliveries(Event):
 
     @property
     def contents(self) -> list[bytes]:
-        """All of them."""
+        """All contents of the run, in the order of the wire; a run with a stride is cut on the
+        first call."""
         if not self._contents:
             cutter = struct.Struct(f"{self.skip}x{self.stride - self.skip}s")
             self._contents = [found for (found,) in cutter.iter_unpack(self.messages)]
         return self._contents
 
     def content(self, index: int) -> bytes:
-        """One of them, from 0; from -1 backwards."""
+        """Return the content of one delivery, counted from 0, or from -1 backwards."""
         if self._contents:
             return self._contents[index]
         start = range(len(self.tags))[index] * self.stride

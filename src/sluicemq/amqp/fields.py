@@ -32,7 +32,7 @@ name_of = itemgetter(0)
 
 
 def fields_of(table: bytes) -> list[Field]:
-    """Of a table without its length. `Malformed` when it is none."""
+    """Return the fields of a table given without its length. Raises Malformed when it is none."""
     fields: list[Field] = []
     pos, end = 0, len(table)
     while pos < end:
@@ -44,7 +44,7 @@ def fields_of(table: bytes) -> list[Field]:
 
 
 def fields_before_flaw(table: bytes) -> list[Field]:
-    """As far as it is a table."""
+    """Return the fields of a table given without its length, up to the first one that is broken."""
     fields: list[Field] = []
     pos, end = 0, len(table)
     with suppress(Malformed):
@@ -57,12 +57,13 @@ def fields_before_flaw(table: bytes) -> list[Field]:
 
 
 def table_of(fields: Sequence[Field]) -> bytes:
-    """A table without its length."""
+    """Return a table of these fields, without its length."""
     return b"".join(bytes((len(name),)) + name + value for name, value in fields)
 
 
 def items_of(array: bytes) -> list[bytes]:
-    """The raw values of an array without its length. `Malformed` when it is none."""
+    """Return the raw values of an array given without its length. Raises Malformed when it is
+    none."""
     items: list[bytes] = []
     pos, end = 0, len(array)
     while pos < end:
@@ -73,7 +74,7 @@ def items_of(array: bytes) -> list[bytes]:
 
 
 def items_in(value: bytes | None) -> list[bytes] | None:
-    """The raw values of an array; None when it is none, or broken."""
+    """Return the raw values of a field value that is an array; None when it is none, or broken."""
     if value is None or value[:1] != b"A":
         return None
     try:
@@ -83,12 +84,12 @@ def items_in(value: bytes | None) -> list[bytes] | None:
 
 
 def value_of(fields: Sequence[Field], name: bytes) -> bytes | None:
-    """The raw value of the first field of that name."""
+    """Return the raw value of the first field of that name; None when there is no such field."""
     return next((value for key, value in fields if key == name), None)
 
 
 def replaced(fields: Sequence[Field], name: bytes, value: bytes) -> list[Field]:
-    """With that value under that name, in order of the names."""
+    """Return the fields with `value` under `name`, in order of the names."""
     found = False
     result: list[Field] = []
     for key, old in fields:
@@ -112,7 +113,7 @@ def nested(fields: Sequence[Field]) -> bytes:
 
 
 def long(value: int) -> bytes:
-    """Beyond 64 bits it goes round, as Erlang's do."""
+    """Return a whole number as a raw field value. Beyond 64 bits it goes round, as Erlang's do."""
     return b"l" + LONGLONG.pack(value & UINT64_MAX)
 
 
@@ -121,12 +122,12 @@ def time(seconds: int) -> bytes:
 
 
 def text_in(value: bytes | None) -> bytes | None:
-    """What a long string says; None when it is none."""
+    """Return the octets of a raw value that is a long string; None when it is none."""
     return value[5:] if value is not None and value[:1] == b"S" else None
 
 
 def number_in(value: bytes | None) -> int | None:
-    """What a whole number says; None when it is none."""
+    """Return the number in a raw value that is a whole number; None when it is none."""
     if value is None or NUMBERS.get(value[0]) != len(value) - 1:
         return None
     return int.from_bytes(value[1:], signed=True)

@@ -33,7 +33,7 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 def frame_end(buf: bytes, pos: int) -> int:
-    """Where the frame at `pos` ends."""
+    """Return where the frame at `pos` ends, frame end octet included."""
     size: int = SIZE.unpack_from(buf, pos + 3)[0]
     return pos + OVERHEAD + size
 
@@ -54,18 +54,19 @@ def body_frames(
 
 
 def content_frames(channel: int, properties_payload: bytes, body: bytes, frame_max: int) -> bytes:
-    """A content; `properties_payload` are raw flags and fields."""
+    """Return the header and body frames of a content; `properties_payload` are raw flags and
+    fields."""
     header = header_frame(channel, len(body), properties_payload)
     return b"".join([header, *body_frames(channel, body, frame_max)])
 
 
 def content_header(content: bytes) -> Header:
-    """What the content's header frame says."""
+    """Return what the content's header frame says."""
     return parse_header(content[7 : frame_end(content, 0) - 1])
 
 
 def content_body(content: bytes) -> bytes:
-    """The body, without its frames."""
+    """Return the body of a content, without its frames."""
     pos = frame_end(content, 0)
     if pos == len(content):
         return b""
@@ -81,7 +82,7 @@ def content_body(content: bytes) -> bytes:
 
 
 def readdress(content: bytes, channel: int) -> bytes:
-    """The same content with another channel number in all its frames."""
+    """Return the same content with another channel number in all its frames."""
     number = CHANNEL.pack(channel)
     if content[1:3] == number:
         return content
@@ -97,7 +98,8 @@ def readdress(content: bytes, channel: int) -> bytes:
 
 
 def fit(content: bytes, frame_max: int) -> bytes:
-    """The same content, its body cut anew if a frame is larger than `frame_max` (0: no limit)."""
+    """Return the same content, its body cut anew if a frame is larger than `frame_max` bytes (0: no
+    limit)."""
     if not frame_max or len(content) <= frame_max:
         return content
     pos = header_end = frame_end(content, 0)

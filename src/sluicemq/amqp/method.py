@@ -25,17 +25,18 @@ class Method:
     has_content: ClassVar[bool] = False
 
     def encode_args(self) -> bytes:
-        """The arguments, as they stand after the class and method ids."""
+        """Encode the arguments, as they stand after the class and method ids."""
         return b""
 
     @classmethod
     def decode_args(cls, buf: bytes, pos: int, end: int) -> Self:  # noqa: ARG003 - none to read
-        """The method whose arguments fill `buf` from `pos` to `end` exactly, or `Malformed`."""
+        """Decode the method whose arguments fill `buf` from `pos` to `end` exactly. Raises
+        Malformed when they do not."""
         check_end(pos, end)
         return cls()
 
     def frame(self, channel: int) -> bytes:
-        """The whole method frame."""
+        """Encode the method as a whole frame of `channel`, frame end octet included."""
         args = self.encode_args()
         head = FRAME_HEAD.pack(1, channel, 4 + len(args), self.class_id, self.method_id)
         return b"".join((head, args, b"\xce"))
@@ -54,6 +55,6 @@ class Method:
 
 
 def check_end(pos: int, end: int) -> None:
-    """Refuse bytes after the last argument."""
+    """Raise Malformed when there are bytes after the last argument."""
     if pos != end:
         raise Malformed(f"{end - pos} bytes after the last argument")

@@ -99,7 +99,8 @@ class BasicProperties:
     cluster_id: str | None = None
 
     def encode(self) -> bytes:
-        """Flags and fields."""
+        """Encode as the flags and fields of a content header; properties that are None are left
+        out."""
         flags = 0
         parts: list[bytes] = [b""]
         for name, flag in PROPERTIES:
@@ -112,7 +113,7 @@ class BasicProperties:
 
     @classmethod
     def decode(cls, raw: bytes) -> BasicProperties:
-        """From flags and fields that fill `raw`, or `Malformed`."""
+        """Decode flags and fields that fill `raw`. Raises Malformed when they do not."""
         check_properties(raw, 0, len(raw))
         properties = cls()
         flags = raw[0] << 8 | raw[1]
@@ -251,7 +252,7 @@ def priority_of(raw: bytes) -> int:
 
 
 def parse_header(payload: bytes) -> Header:
-    """From the payload of a header frame. The properties are not checked."""
+    """Return what the payload of a header frame says. The properties are not checked."""
     if len(payload) < HEADER.size:
         raise Malformed("a content header is cut")
     class_id, _, body_size = HEADER.unpack_from(payload)
@@ -259,14 +260,15 @@ def parse_header(payload: bytes) -> Header:
 
 
 def header_frame(channel: int, body_size: int, properties: BasicProperties | bytes) -> bytes:
-    """The whole frame; `properties` may be raw flags and fields."""
+    """Return a whole header frame; `properties` may be raw flags and fields."""
     raw = properties if isinstance(properties, bytes) else properties.encode()
     head = HEADER_FRAME.pack(2, channel, HEADER.size + len(raw), BASIC_CLASS, 0, body_size)
     return b"".join((head, raw, b"\xce"))
 
 
 def text_property(raw: bytes, flag: int) -> bytes | None:
-    """A short string property out of checked properties, without decoding the others."""
+    """Return a short string property of checked properties, without decoding the others; None when
+    it is not set."""
     if not (raw[0] << 8 | raw[1]) & flag:
         return None
     pos = _start(raw, flag)

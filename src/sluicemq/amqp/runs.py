@@ -113,7 +113,7 @@ def cut_contents(
 
 
 def read_publish(raw: bytes) -> BasicPublish | None:
-    """The method in a frame of basic.publish. None: something is wrong with it."""
+    """Return the method in a frame of basic.publish; None when something is wrong with it."""
     key_at = EXCHANGE_AT + 1 + raw[EXCHANGE_AT] if len(raw) >= SMALLEST_PUBLISH else 0
     if not key_at < len(raw) - 2 or key_at + raw[key_at] + 3 != len(raw):
         return None
@@ -165,7 +165,7 @@ def cut_varied(
 
 
 def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
-    """Keep the method of a frame, if it is a good basic.publish."""
+    """Keep the method of a frame in `methods`. Returns False when it is no good basic.publish."""
     method = None
     if raw[-1] == END and raw.startswith(PUBLISH_IDS, IDS_AT):
         method = read_publish(raw)
@@ -198,11 +198,13 @@ class Stencil:
         self.heads: struct.Struct | None = None
 
     def knows(self, buf: bytes, pos: int, body_max: int) -> bool:
-        """Does a message stand at `pos` whose first octets are known to be good?"""
+        """Tell whether the message at `pos` begins with the octets that are known to be good, and
+        these announce a body of at most `body_max` bytes."""
         return self.prefix != b"" and self.body_size <= body_max and self.fits(buf, pos)
 
     def fits(self, buf: bytes, pos: int) -> bool:
-        """Do the first octets of a message at `pos` look like those of the one known?"""
+        """Tell whether the first octets of the message at `pos` equal those of the one known, but
+        for the spans that vary."""
         if not self.varying:
             return buf.startswith(self.prefix, pos)
         return all(buf.startswith(piece, pos + at) for at, piece in self.fixed)
@@ -216,7 +218,7 @@ class Stencil:
         self.vary(self.always)
 
     def vary(self, spans: frozenset[tuple[int, int]]) -> None:
-        """These parts of the first octets are not compared."""
+        """Exclude `spans` of the first octets from comparison."""
         self.varying = spans
         self.fixed = []
         at = 0
@@ -226,7 +228,8 @@ class Stencil:
         self.heads = None
 
     def loosen(self, buf: bytes, pos: int) -> bool:
-        """Does the message at `pos` look like the one known in all but what is free to change?"""
+        """Tell whether the message at `pos` differs from the one known only in octets that are free
+        to change; those that do differ are not compared from then on."""
         known, before = self.prefix, self.varying
         properties = self.size + PROPERTIES_AT
         for at, piece in self.fixed:

@@ -26,7 +26,8 @@ PROPERTIES_AT: Final = 19
 
 
 def with_offsets(contents: list[bytes], first: int) -> list[bytes]:
-    """The same contents, each with its offset; that of the first is `first`."""
+    """Return the contents, each with its offset in the header x-stream-offset; that of the first is
+    `first`."""
     stamped: list[bytes] = []
     known = b"\xff"
     size = 0
@@ -69,7 +70,8 @@ def around_offset(frame: bytes) -> tuple[bytes, bytes]:
 
 
 def without_offset(table: bytes) -> bytes:
-    """The fields of a raw table, less an offset. A table that cannot be read goes as it is."""
+    """Return the fields of a raw table without the header x-stream-offset. A table that cannot be
+    read stays as it is."""
     if FIELD[:-1] in table:
         with suppress(Malformed):
             table = drop_field(table, NAME)

@@ -142,7 +142,8 @@ def skip_value(buf: bytes, pos: int, end: int) -> int:
 
 
 def decode_shortstr(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """A short string of a method: must be UTF-8."""
+    """Decode a short string of a method, which must be UTF-8, and return where it ends. Raises
+    MalformedText."""
     after = skip_shortstr(buf, pos, end)
     try:
         return buf[pos + 1 : after].decode(), after
@@ -151,7 +152,8 @@ def decode_shortstr(buf: bytes, pos: int, end: int) -> tuple[str, int]:
 
 
 def decode_label(buf: bytes, pos: int, end: int) -> tuple[str, int]:
-    """A short string of a table or of the properties: any bytes."""
+    """Decode a short string of a table or of properties, which may be any bytes, and return where
+    it ends."""
     after = skip_shortstr(buf, pos, end)
     return text_of(buf[pos + 1 : after]), after
 
@@ -162,21 +164,22 @@ def decode_longstr(buf: bytes, pos: int, end: int) -> tuple[bytes, int]:
 
 
 def decode_table(buf: bytes, pos: int = 0, end: int | None = None) -> tuple[Table, int]:
-    """A table with its length before it."""
+    """Decode a table with its length before it, and return where it ends."""
     decoder = _TableDecoder(buf)
     table = decoder.table(pos, len(buf) if end is None else end, TABLE_DEPTH_MAX)
     return table, decoder.pos
 
 
 def decode_kept_table(raw: bytes) -> Table:
-    """A table the broker has encoded itself, with its length before it: it may have a value more
-    than a peer may send, for the broker adds some."""
+    """Decode a table that the broker has encoded itself, with its length before it. It may have a
+    value more than a peer may send, for the broker adds some."""
     decoder = _TableDecoder(raw, len(raw))
     return decoder.table(0, len(raw), TABLE_DEPTH_MAX)
 
 
 def drop_field(buf: bytes, name: str) -> bytes:
-    """A raw table, length first, without the field of that name; the others as they came."""
+    """Return a raw table, length first, without the field of that name; the others stay as they
+    came."""
     decoder = _TableDecoder(buf)
     end = skip_longstr(buf, 0, len(buf))
     parts: list[bytes] = []
@@ -259,7 +262,7 @@ class _TableDecoder:
         return self.other(tag, pos, end)
 
     def other(self, tag: int, pos: int, end: int) -> FieldValue:
-        """The types that are neither text nor a plain number nor nested."""
+        """Decode a field value that is neither text nor a plain number nor nested."""
         if tag == ord("V"):
             self.pos = pos
             return None
@@ -293,12 +296,12 @@ def encode_longlong(value: int) -> bytes:
 
 
 def encode_bits(*bits: bool) -> bytes:
-    """Neighbouring bit arguments share an octet, the first is its lowest bit."""
+    """Encode neighbouring bit arguments, which share an octet; the first is its lowest bit."""
     return bytes((sum([bit << n for n, bit in enumerate(bits)]),))
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8; surrogate escapes become the bytes they stand for."""
+    """Encode as UTF-8; surrogate escapes become the bytes they stand for."""
     try:
         return octets(text)
     except UnicodeEncodeError as error:
@@ -317,7 +320,7 @@ def encode_longstr(raw: bytes) -> bytes:
 
 
 def encode_table(table: Mapping[str, FieldValue], depth: int = TABLE_DEPTH_MAX) -> bytes:
-    """`table` with its length before it."""
+    """Encode `table` with its length before it. Raises Malformed for a value AMQP cannot carry."""
     parts: list[bytes] = []
     for key, value in table.items():
         parts.append(encode_shortstr(key))
@@ -326,7 +329,7 @@ def encode_table(table: Mapping[str, FieldValue], depth: int = TABLE_DEPTH_MAX) 
 
 
 def encode_value(value: FieldValue, depth: int = TABLE_DEPTH_MAX) -> bytes:
-    """A field value: a letter for its type, then the value."""
+    """Encode a field value: a letter for its type, then the value."""
     if isinstance(value, str):
         return b"S" + encode_longstr(encode_text(value))
     if isinstance(value, bool):

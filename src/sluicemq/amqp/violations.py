@@ -21,7 +21,7 @@ PRINTABLE: Final = frozenset(range(32, 127))
 
 
 def violation(code: int, text: str, class_id: int = 0, method_id: int = 0) -> ConnectionViolation:
-    """The error, its reply text cut to what a short string holds."""
+    """Return the error with its reply text cut to what a short string holds."""
     room = SHORTSTR_MAX - len(f"{REPLY_NAMES[code]} - ")
     if len(text) > room:
         text = text[: room - 3] + "..."
@@ -29,7 +29,7 @@ def violation(code: int, text: str, class_id: int = 0, method_id: int = 0) -> Co
 
 
 def show(raw: bytes) -> str:
-    """A binary as Erlang prints it."""
+    """Return a binary as Erlang prints it."""
     if raw and PRINTABLE.issuperset(raw):
         text = raw.decode("ascii").replace("\\", "\\\\").replace('"', '\\"')
         return f'<<"{text}">>'
@@ -38,7 +38,7 @@ def show(raw: bytes) -> str:
 
 
 def describe(kind: int, payload: bytes) -> str:
-    """A frame by its type and its first octets."""
+    """Return a frame's type and first octets in RabbitMQ's words."""
     which = "all" if len(payload) <= SHOWN_OCTETS else f"first {SHOWN_OCTETS}"
     return f"type {kind}, {which} octets = {show(payload[:SHOWN_OCTETS])}"
 
@@ -64,7 +64,8 @@ def frame_too_large(kind: int, size: int, limit: int) -> ConnectionViolation:
 
 
 def unknown_method(class_id: int, method_id: int) -> ConnectionViolation:
-    """RabbitMQ hangs up without a word."""
+    """Return the error for a method that there is not; RabbitMQ closes the socket without
+    connection.close then."""
     return violation(COMMAND_INVALID, f"unknown method {class_id}.{method_id}", class_id, method_id)
 
 
@@ -110,7 +111,8 @@ def body_expected(method: Method) -> ConnectionViolation:
 
 
 def body_too_long(method: Method, size: int, left: int) -> ConnectionViolation:
-    """RabbitMQ goes on waiting for a body that can no longer end."""
+    """Return the error for body frames that hold more than announced; RabbitMQ waits for ever
+    then."""
     return violation(
         FRAME_ERROR,
         f"content body of {size} bytes where {left} were left to come",

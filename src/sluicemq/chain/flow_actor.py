@@ -27,12 +27,12 @@ class ActorKeeper(GateKeeper):
             self.owner.flow_resumed()
 
     def release(self) -> None:
-        """The owner has come to its end: nothing here refers to it any more."""
+        """Drop every reference to the owner: it has come to its end."""
         self.owner = None
 
 
 class FlowActor(Actor):
-    """An actor of the chain. `kind` is its stage in the picture."""
+    """An actor of the chain. `kind` is the stage that the picture of the chain shows it in."""
 
     kind = ""
     keeper: GateKeeper
@@ -42,16 +42,16 @@ class FlowActor(Actor):
         self.keeper = GateKeeper(clock)
 
     def receive(self, message: object) -> None:
-        """Grants are the same for all; anything else here is a bug of ours."""
+        """Take a grant, which is the same for all; anything else here is a mistake of ours."""
         if isinstance(message, Grant):
             message.outflow.refill(message.amount)
         else:
             raise AssertionError(f"{type(self).__name__} got {message!r}")
 
     def flow_resumed(self) -> None:
-        """The last shut gate of an ActorKeeper of it has opened, the deferred grants are on their
-        way."""
+        """Called when the last shut gate of one of its ActorKeepers has opened and the deferred
+        grants are on their way."""
 
     def flow_state(self, now_ns: int) -> str:
-        """`flow` or `running`, as RabbitMQ shows channels and queues."""
+        """Return `flow` or `running`, as RabbitMQ shows channels and queues."""
         return "flow" if self.keeper.in_flow(now_ns, CHANNEL_FLOW_STICKY_NS) else "running"

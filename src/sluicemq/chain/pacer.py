@@ -42,7 +42,8 @@ EPOCH_NS: Final = 1_000_000_000
 
 
 class Pace:
-    """How one queue keeps up: messages it has taken in and dealt out, in all and in this epoch."""
+    """How one queue keeps up: messages it has taken in and delivered, in total and in this
+    epoch."""
 
     __slots__ = ("dealt", "dealt_before", "epoch", "is_eager", "lag", "taken", "taken_before")
 
@@ -67,7 +68,8 @@ class Pace:
 
 
 class Pacer(Actor):
-    """Holds publishers while queues lag behind. The queues tell it at the end of their turns."""
+    """Holds publishers back while queues lag behind. The queues report at the end of their
+    turns."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         super().__init__(scheduler)
@@ -89,8 +91,8 @@ class Pacer(Actor):
         self._held_ns = 0
 
     def note(self, pace: Pace, taken: int, dealt: int, waiting: int) -> None:
-        """A queue has had a turn: `taken` and `dealt` are its totals, `waiting` the ready messages
-        for which it has consumers."""
+        """Note a queue's turn: `taken` and `dealt` are its totals of messages, `waiting` the ready
+        messages for which it has consumers."""
         if pace.epoch != self.epoch:
             pace.begin_epoch(self.epoch)
         more, less = taken - pace.taken, dealt - pace.dealt
@@ -101,7 +103,8 @@ class Pacer(Actor):
             self.set_lag(pace, lag)
 
     def set_lag(self, pace: Pace, lag: int) -> None:
-        """The lag of one queue has changed; it may be time to hold publishers, or to let go."""
+        """Set the lag of one queue in messages; hold publishers, or let them go, if it is time
+        to."""
         self.lag += lag - pace.lag
         pace.lag = lag
         if lag:
@@ -115,7 +118,7 @@ class Pacer(Actor):
             self.hold()
 
     def hold(self) -> None:
-        """From now on publishers get a little of each HELD_MS."""
+        """Let publishers have only a little of each HELD_MS from now on."""
         self.is_held = True
         self.held_count += 1
         self.held_since_ns = self.clock.now_ns()
@@ -124,17 +127,18 @@ class Pacer(Actor):
         self.clock.call_after(HELD_MS, self, self.held_count)
 
     def let_go(self) -> None:
-        """Publishers come last, but no later."""
+        """Let publishers have turns as usual, after all others."""
         self.is_held = False
         self._held_ns += self.clock.now_ns() - self.held_since_ns
         self.scheduler.hold(False)
 
     def held_ns(self, now_ns: int) -> int:
-        """How long publishers have been held, in sum."""
+        """Return how long publishers have been held, in total, in nanoseconds."""
         return self._held_ns + (now_ns - self.held_since_ns if self.is_held else 0)
 
     def receive(self, message: object) -> None:
-        """HELD_MS have passed since the hold of this number began or had its last tick."""
+        """Let publishers have a little: HELD_MS have passed since the hold of this number began or
+        had its last tick."""
         if not self.is_held or message != self.held_count:
             return
         self.look(self.clock.now_ns())

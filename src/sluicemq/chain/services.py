@@ -74,7 +74,7 @@ class Counters:
 
 
 class Services:
-    """Of one node. `recovery` says which numbers were given before."""
+    """What every actor of one node shares. `recovery` says which numbers were given before."""
 
     def __init__(
         self, world: World, config: Config, scheduler: Scheduler, recovery: Recovery
@@ -112,13 +112,13 @@ class Services:
     def credit_link(
         self, sender: FlowActor, receiver: FlowActor, name: str
     ) -> tuple[Outflow, Inflow]:
-        """For batches: from a reader to a channel, from a channel or republisher to a queue. `name`
-        says what the sender waits for."""
+        """Make a link for batches: from a reader to a channel, from a channel or republisher to a
+        queue. `name` says what the sender waits for."""
         spec = self.profile.credit_flow_default_credit
         return link(sender.keeper, sender, receiver.keeper, spec, name, self.budget)
 
     def store_link(self, queue: FlowActor, store: FlowActor) -> tuple[Outflow, Inflow]:
-        """From a queue to the message store."""
+        """Make a link from a queue to the message store."""
         spec = self.profile.msg_store_credit_disc_bound
         return link(queue.keeper, queue, store.keeper, spec, "message store")
 
@@ -129,9 +129,9 @@ class Services:
         receiver: str,
         shared: ConnectionWindow | None = None,
     ) -> tuple[Outflow, Inflow]:
-        """From a queue to who takes its deliveries, within the window `shared` of the connection,
-        if there is one. `keepers` are the two ends' own for deliveries: no gate of theirs holds up
-        who publishes."""
+        """Make a link from a queue to who takes its deliveries, within the window `shared` of the
+        connection, if there is one. `keepers` are the two ends' own for deliveries: no gate of
+        theirs holds up who publishes."""
         sender, taker = keepers
         name = f"deliveries to {receiver}"
         if shared is None:
@@ -139,35 +139,35 @@ class Services:
         return link_deliveries(sender, queue, taker, self.delivery_window, name, shared)
 
     def connection_window(self) -> int:
-        """What may be on its way to one socket, in units of delivery cost: less while memory is
-        short, for those who do not read must not be what keeps an alarm up."""
+        """Return how much may be on its way to one socket, in units of delivery cost: less while
+        memory is short, for those who do not read must not be what keeps an alarm up."""
         if self.memory_pressure >= TIGHT_RATIO:
             return max(1, self.connection_window_max // CONNECTION_WINDOW_TIGHT)
         return self.connection_window_max
 
     def file_id(self) -> bytes:
-        """16 random bytes: no two files have the same."""
+        """Return 16 random bytes that identify a file."""
         return self.world.dice.token(16)
 
     def queue_id(self) -> int:
-        """One that no queue has had."""
+        """Return a number that no queue has had."""
         queue_id = self.next_queue_id
         self.next_queue_id += 1
         return queue_id
 
     def message_ids(self, count: int) -> int:
-        """The first of so many ids in the message store."""
+        """Return the first of `count` new ids in the message store."""
         first = self.next_message_id
         self.next_message_id = first + count
         return first
 
     def no_space_for(self, job: DiskJob) -> None:
-        """The disk is too full for this job, which will be tried again."""
+        """Note that the disk is too full for this job, which will be tried again."""
         self.no_space[job] = None
         self.disk_full(True)
 
     def has_space(self, job: DiskJob) -> None:
-        """This job is done: something has been written."""
+        """Note that this job is done, so that there is space again."""
         self.disk_written()
         if job in self.no_space:
             del self.no_space[job]
@@ -175,8 +175,8 @@ class Services:
                 self.disk_full(False)
 
     def memory_used(self, change_bytes: int) -> None:
-        """A queue's messages take more or less RAM now. The alarm does not wait for its next
-        regular look when much has changed."""
+        """Account that a queue's messages take `change_bytes` more RAM (less when negative). The
+        alarm does not wait for its next regular look when much has changed."""
         self.accounted_bytes += change_bytes
         self.unseen_bytes += change_bytes
         if abs(self.unseen_bytes) > ACCOUNT_STEP_BYTES:
@@ -185,4 +185,4 @@ class Services:
 
 
 def ignore(*_: object) -> None:
-    """The monitor of a broker that has none."""
+    """Do nothing: a broker without a monitor has nobody to tell."""

@@ -7,7 +7,7 @@ from sluicemq.model.batch import size_of
 
 
 def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
-    """The first `count` contents of a run, and the rest."""
+    """Return the first `count` contents of a run, and the rest."""
     if isinstance(run, VariedPublishes):
         return split_varied(run, count)
     assert isinstance(run, Publishes)
@@ -23,7 +23,7 @@ def split(run: AnyPublishes, count: int) -> tuple[AnyPublishes, AnyPublishes]:
 
 
 def split_varied(run: VariedPublishes, count: int) -> tuple[VariedPublishes, VariedPublishes]:
-    """The same for one with many methods."""
+    """Split a run of publishes with different methods, as `split` does."""
     channel, raws, methods, contents = run.channel, run.raw_methods, run.methods, run.contents
     return (
         VariedPublishes(channel, raws[:count], methods[:count], contents[:count]),

@@ -29,21 +29,23 @@ FRAMES_BYTES: Final = 150
 
 
 def ignore(_: int) -> None:
-    """Who counts for a writer that stands alone."""
+    """Ignore the change: a writer that stands alone is not counted."""
 
 
 def nobody() -> None:
-    """Hears of a fault when the connection has ended."""
+    """Do nothing when the connection has ended."""
 
 
 class WriterClient(FlowActor):
-    """A channel, as the writer sees it. `gone`: it has ended, so nothing is kept back from it."""
+    """A channel, as the writer sees it. When `gone` is set it has ended, so nothing is kept back
+    from it."""
 
     gone: bool
 
 
 class Frames:
-    """Bytes to write. `cost` is what they take of delivery windows; `channel` hears `Flushed`."""
+    """Bytes to write. `cost` is what they take of delivery windows; `channel` is posted a
+    `Flushed`."""
 
     __slots__ = ("channel", "cost", "data")
 
@@ -54,7 +56,7 @@ class Frames:
 
 
 class Flushed:
-    """To a channel: deliveries worth `cost` have been handed to the socket."""
+    """Posted to a channel: deliveries worth `cost` have been handed to the socket."""
 
     __slots__ = ("cost",)
 
@@ -63,7 +65,8 @@ class Flushed:
 
 
 class HangUp:
-    """Hand everything to the socket, then close it; the net gives up after `linger_ms`."""
+    """Tells the writer to hand everything to the socket, then close it; the net gives up after
+    `linger_ms` milliseconds."""
 
     __slots__ = ("linger_ms",)
 
@@ -115,7 +118,7 @@ class Writer(Actor):
         self.sent_writes = 0
 
     def receive(self, message: object) -> None:
-        """Frames from channels and reader; Writable from the net."""
+        """Handle frames from channels and reader, and Writable from the net."""
         if isinstance(message, Frames):
             if not (self.closed or (self.has_failed and not is_farewell(message.data))):
                 self.pending.append(message)
@@ -128,7 +131,7 @@ class Writer(Actor):
             raise AssertionError(f"a writer got {message!r}")
 
     def turn_ended(self) -> None:
-        """Write what the socket takes."""
+        """Write as much as the socket takes."""
         while self.pending and not (self.choked and self.hang_up is None):
             self.write_some()
         if self.pending_bytes > self.backlog_bytes_max:
@@ -142,20 +145,20 @@ class Writer(Actor):
         self.account()
 
     def taken_bytes(self) -> int:
-        """How much of all that was sent the system has taken: it grows while the client reads,
-        also when a single large write keeps the socket busy for long."""
+        """Return how many bytes of all that was sent the system has taken. It grows while the
+        client reads, also when a single large write keeps the socket busy for long."""
         return self.sent_bytes - self.net.unsent_bytes(self.connection)
 
     def account(self) -> None:
-        """What the client has not taken counts as memory in use."""
+        """Count what the client has not taken as memory in use."""
         held = self.pending_bytes + FRAMES_BYTES * len(self.pending) + self.unsent_bytes
         if held != self.accounted:
             change, self.accounted = held - self.accounted, held
             self.memory_used(change)
 
     def write_some(self) -> None:
-        """One write of at most about WRITE_BYTES, then word to the channels for which enough has
-        been written that it is worth a turn of theirs, and to those that are gone: the last."""
+        """Write at most about WRITE_BYTES at once. Then notify channels for which enough has been
+        written to be worth a turn, and those that are gone, for the last time."""
         pending = self.pending
         parts: list[bytes] = []
         flushed = self.flushed
@@ -178,8 +181,8 @@ class Writer(Actor):
             channel.post(Flushed(flushed.pop(channel)))
 
     def faulted(self, error: Exception) -> None:
-        """The connection is closed. What has not been written is not any more: parts of it may be
-        missing. So nothing of any channel is, only what says that the connection ends."""
+        """Close the connection after a fault. What was to be written may have lost parts, so
+        nothing of any channel is written any more, only what says that the connection ends."""
         self.has_failed = True
         if isinstance(self.struck, Writable):
             self.choked = False  # it comes once
@@ -190,18 +193,18 @@ class Writer(Actor):
             self.broken()
 
     def connection_lost(self) -> None:
-        """The socket is gone; nothing waits any more."""
+        """Drop what waits to be written: the socket is gone."""
         self.closed = True
         self.choked = False
         self.unsent_bytes = 0
         self.forget()
 
     def release(self) -> None:
-        """The connection has ended: nothing here refers to its reader any more."""
+        """Drop every reference to the reader: the connection has ended."""
         self.broken = nobody
 
     def forget(self) -> None:
-        """There is nothing to be written."""
+        """Drop everything that is to be written."""
         self.pending.clear()
         self.flushed.clear()
         self.pending_bytes = 0
@@ -209,5 +212,6 @@ class Writer(Actor):
 
 
 def is_farewell(frame: bytes) -> bool:
-    """Is it connection.close or close-ok? Anything else may refer to what was lost by a fault."""
+    """Tell whether a frame is connection.close or close-ok. Anything else may refer to what was
+    lost by a fault."""
     return frame[1:3] == CHANNEL_0 and frame[7:11] in FAREWELLS

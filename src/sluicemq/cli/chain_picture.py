@@ -39,12 +39,13 @@ WORTH_TELLING_MS: Final = 100
 
 
 def most_held_up_first(stage: Stage) -> tuple[int, int, int, str]:
-    """Sort key of the rows of a stage."""
+    """Sort key of a stage's rows: who has waited longest comes first."""
     return -stage["blocked_ms"], -stage["blocked_total_ms"], -stage["inbox"], stage["name"]
 
 
 class Chain:
-    """The rows, and what follows from them: who is held up, and the links by their sender."""
+    """Stages and links, and what follows from them: who is held up, and the links by their
+    sender."""
 
     def __init__(self, stages: Sequence[Stage], links: Sequence[Link]) -> None:
         self.by_id = {stage["id"]: stage for stage in stages}
@@ -59,8 +60,8 @@ class Chain:
             rows.sort(key=most_held_up_first)
 
     def holding(self, stage_id: str) -> list[Link]:
-        """The links a stage waits for, longest first; if none does now but one has a moment ago,
-        that one."""
+        """Return the links a stage waits for, longest first; if none does now but one did a moment
+        ago, that one."""
         out = self.out.get(stage_id, [])
         shut = [link for link in out if link["shut"]]
         if shut:
@@ -72,7 +73,8 @@ class Chain:
 
 
 def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max: int) -> list[str]:
-    """All lines; none is longer than `width`, except the sentences about who holds up whom."""
+    """Return all lines; none is longer than `width`, except the sentences about who holds up
+    whom."""
     chain = Chain(stages, links)
     columns = [column_of(chain, kind, rows_max) for kind, _ in COLUMNS]
     counts = [summary(chain.by_kind.get(kind, [])) for kind, _ in COLUMNS]
@@ -86,7 +88,8 @@ def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max
 
 
 def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> list[str]:
-    """Stages beside the chain: how many there are, and a line for each that is not just running."""
+    """Return the stages beside the chain: how many there are, and a line for each that is not just
+    running."""
     rows = chain.by_kind.get(kind, [])
     if not rows:
         return []
@@ -96,7 +99,7 @@ def aside(chain: Chain, kind: str, title: str, width: int, rows_max: int) -> lis
 
 
 def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """The width of each column: what it needs; when that is too much the widest give way."""
+    """Return the width of each column: what it needs; when that is too much the widest give way."""
     widths = [
         max(len(title) + 4, *map(len, column), 0)
         for (_, title), column in zip(COLUMNS, columns, strict=True)
@@ -108,7 +111,7 @@ def shared_out(columns: Sequence[Sequence[str]], width: int) -> list[int]:
 
 
 def arrows(widths: Sequence[int]) -> str:
-    """The titles of the four stages, joined."""
+    """Return the titles of the four stages, joined by arrows."""
     line = ""
     for (_, title), cell in zip(COLUMNS[:-1], widths[:-1], strict=True):
         shaft = max(cell + GAP - len(title) - 3, 0)
@@ -117,14 +120,14 @@ def arrows(widths: Sequence[int]) -> str:
 
 
 def summary(rows: Sequence[Stage]) -> str:
-    """`3: 2 flow, 1 running`; a single one is only its state."""
+    """Return text such as `3: 2 flow, 1 running`; for a single row only its state."""
     if not rows:
         return "none"
     return rows[0]["state"] if len(rows) == 1 else f"{len(rows)}: {states_of(rows)}"
 
 
 def states_of(rows: Sequence[Stage]) -> str:
-    """`2 flow, 1 running`; only the state when all are in the same."""
+    """Return text such as `2 flow, 1 running`; only the state when all are in the same."""
     states = Counter(stage["state"] for stage in rows)
     if len(states) == 1:
         return rows[0]["state"]
@@ -133,7 +136,7 @@ def states_of(rows: Sequence[Stage]) -> str:
 
 
 def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
-    """The lines of one stage's rows."""
+    """Return the lines of one stage's rows."""
     rows = chain.by_kind.get(kind, [])
     lines = [line for stage in rows[:rows_max] for line in stage_lines(chain, stage)]
     if len(rows) > rows_max:
@@ -142,7 +145,8 @@ def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
 
 
 def stage_lines(chain: Chain, stage: Stage) -> list[str]:
-    """A row: its name; its inbox; how it is; its tightest link; what it owes and holds back."""
+    """Return the lines of a row: its name, its inbox, its state, its tightest link, and what it
+    owes and holds back."""
     held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] >= WORTH_TELLING_MS else ""
     lines = [stage["name"], f" inbox {stage['inbox']}", f" {stage['state']}{held}"]
     if stage["blocked_total_ms"] >= WORTH_TELLING_MS:
@@ -158,7 +162,7 @@ def stage_lines(chain: Chain, stage: Stage) -> list[str]:
 
 
 def beside(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Columns beside each other, each line cut to its column's width."""
+    """Join columns line by line, each cut to its width."""
     lines = []
     for cells in zip_longest(*columns, fillvalue=""):
         fitted = [
@@ -169,14 +173,14 @@ def beside(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]
 
 
 def credit_words(links: Sequence[Link]) -> str:
-    """The credit left on the tightest of a stage's links, and how many links there are."""
+    """Return the credit left on the tightest of a stage's links, and how many links there are."""
     tightest = min(links, key=lambda link: (link["credit"] / link["initial"], link["receiver"]))
     several = f" ({len(links)})" if len(links) > 1 else ""
     return f"credit {tightest['credit']}/{tightest['initial']}{several} >"
 
 
 def listed(rows: Sequence[Stage], width: int, rows_max: int) -> list[str]:
-    """Stages beside the chain, a line each."""
+    """Return stages beside the chain, a line each."""
     lines = []
     for stage in rows[:rows_max]:
         held = f", {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] else ""
@@ -195,7 +199,7 @@ class Hold(NamedTuple):
 
 
 def held_up(chain: Chain, rows_max: int) -> list[str]:
-    """One line for each holder (or chain of holders), with everybody it holds."""
+    """Return one line for each holder (or chain of holders), with everybody it holds."""
     holds = list(all_holds(chain))
     if not holds:
         return ["Nobody is held up."]
@@ -210,13 +214,13 @@ def held_up(chain: Chain, rows_max: int) -> list[str]:
 
 
 def holders_of(chain: Chain, hold: Hold) -> tuple[str, ...]:
-    """What to group by: who holds; everybody's own channel counts as one."""
+    """Return the key to group by: who holds; everybody's own channel counts as one."""
     receivers = (link["receiver"] for link in hold.links)
     return tuple("" if chain.by_id[each]["kind"] == "channel" else each for each in receivers)
 
 
 def all_holds(chain: Chain) -> Iterable[Hold]:
-    """The paths along shut links, from everybody whom nobody before waits for."""
+    """Yield the paths along shut links, from everybody for whom nobody else waits."""
     waited_for = {link["receiver"] for sender in chain.out for link in chain.holding(sender)}
     for stage_id, stage in chain.by_id.items():
         if stage_id not in waited_for:
@@ -225,7 +229,8 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
 
 
 def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tuple[Link, ...]]:
-    """Every way along shut links to where it ends. Stages have an order, so there are no rings."""
+    """Yield every way along shut links to where it ends. Stages have an order, so there are no
+    circles."""
     holding = chain.holding(stage_id)
     if not holding and so_far:
         yield so_far
@@ -234,24 +239,26 @@ def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tup
 
 
 def told(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """A channel that is itself held up only passes that on: it is left out."""
+    """Return the links worth naming: a channel that is itself held up only passes that on, so it is
+    left out."""
     passes_on = len(links) > 1 and chain.by_id[links[0]["receiver"]]["kind"] == "channel"
     return links[1:] if passes_on else links
 
 
 def longest(group: Sequence[Hold]) -> tuple[int, int]:
-    """How long the one that waits longest has waited."""
+    """Return how long the one that waits longest has waited, as `waited` does."""
     return max(waited(hold) for hold in group)
 
 
 def waited(hold: Hold) -> tuple[int, int]:
-    """Now, and in sum, in milliseconds."""
+    """Return how long a stage has waited, this time and in total, in milliseconds."""
     nearest = hold.links[0]
     return nearest["blocked_ms"], nearest["blocked_total_ms"]
 
 
 def sentence(chain: Chain, group: Sequence[Hold]) -> str:
-    """`connection A is held up by queue B (credit 0/200, 1.2 s), which is held up by ...`."""
+    """Return a sentence such as `connection A is held up by queue B (credit 0/200, 1.2 s), which is
+    held up by ...`."""
     first = max(group, key=waited)
     now = first.links[0]["shut"]
     if len(group) == 1:
@@ -265,14 +272,14 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
 
 
 def holder(stage: Stage, link: Link, held: int) -> str:
-    """Who holds, with the credit left and for how long; an alarm has no credit."""
+    """Return who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
     return f"{who} ({credit}{how_long(link)})"
 
 
 def how_long(link: Link) -> str:
-    """How long this time; in sum, when this time says little."""
+    """Return how long a link has been shut this time, or in total when this time says little."""
     now, total = link["blocked_ms"], link["blocked_total_ms"]
     if link["shut"] and (now >= WORTH_TELLING_MS or now >= total):
         return lasting(now)
@@ -280,19 +287,20 @@ def how_long(link: Link) -> str:
 
 
 def named(stage: Stage) -> str:
-    """`queue orders`, `the message store`."""
+    """Return a stage in words, such as `queue orders` or `the message store`."""
     return f"{NOUNS[stage['kind']]} {stage['name']}"
 
 
 def lasting(milliseconds: int) -> str:
-    """`40 ms`, `1.2 s`, `12 s`."""
+    """Return a time in words, such as `40 ms`, `1.2 s` or `12 s`."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 10_000 else f"{milliseconds // 1000} s"
 
 
 def shortened(text: str, width: int) -> str:
-    """`text` in `width` characters; what is cut is cut in the middle, where names differ least."""
+    """Return `text` in `width` characters; it is cut in the middle, for names differ least
+    there."""
     if len(text) <= width:
         return text
     head = (width - 1) // 2
@@ -300,7 +308,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width`, broken at spaces."""
+    """Return `text` in lines of at most `width` characters, broken at spaces."""
     lines = [""]
     for word in text.split(" "):
         if len(lines[-1]) + 1 + len(word) > width:

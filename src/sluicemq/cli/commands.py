@@ -28,8 +28,8 @@ OWN_OPTIONS = ("port", "timeout", "quiet", "silent", "bare", "formatter")
 
 
 class Ctl(click.Group):
-    """The group: commands of its own, and those of the table, which are made when they are asked
-    for. A wrong command line exits with 64, as rabbitmqctl does."""
+    """The command group: commands of its own, and those of the table, which are made when they are
+    asked for. A wrong command line exits with 64, as rabbitmqctl does."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*self.commands, *COMMANDS})
@@ -48,7 +48,7 @@ class Ctl(click.Group):
 
 
 def reach(command: Callable[..., None]) -> Callable[..., None]:
-    """The options every command has: which broker, and for how long to wait."""
+    """Add the options every command has: which broker, and how long to wait."""
     command = click.option(
         "-t",
         "--timeout",
@@ -71,7 +71,7 @@ def reach(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def output(command: Callable[..., None]) -> Callable[..., None]:
-    """How rows are written."""
+    """Add the options that say how rows are written."""
     command = click.option(
         "-s", "--silent", is_flag=True, help="No header line and no word about an empty list."
     )(command)
@@ -90,13 +90,13 @@ def output(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def still(command: Callable[..., None]) -> Callable[..., None]:
-    """For commands that change something."""
+    """Add the option of commands that change something: to print nothing on success."""
     command = click.option("-s", "--silent", is_flag=True, help="The same.")(command)
     return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
 
 
 def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
-    """-p."""
+    """Add the option -p, which names the virtual host."""
     return click.option(
         "-p",
         "--vhost",
@@ -108,7 +108,7 @@ def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def made(spec: Command) -> click.Command:
-    """One command of the table."""
+    """Make click's command for one command of the table."""
 
     def run(**given: Any) -> None:
         own = {name: given.pop(name, None) for name in OWN_OPTIONS}
@@ -129,14 +129,14 @@ def made(spec: Command) -> click.Command:
 
 
 def help_of(spec: Command) -> str:
-    """What --help says."""
+    """Return what --help shows of a command: its help and the columns it has."""
     if spec.columns is None:
         return spec.help
     return f"{spec.help}\n\nColumns: {', '.join(spec.columns)}."
 
 
 def argument_of(argument: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A positional argument for click."""
+    """Make an argument of the table into click's decorator for it."""
     return click.argument(
         argument.name,
         nargs=-1 if argument.many else 1,
@@ -145,7 +145,7 @@ def argument_of(argument: Argument) -> Callable[[Callable[..., None]], Callable[
 
 
 def option_of(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """An option for click."""
+    """Make an option of the table into click's decorator for it."""
     flags = option.flags or (f"--{option.name.replace('_', '-')}",)
     if isinstance(option.default, bool):
         return click.option(*flags, option.name, is_flag=True, help=option.help)
@@ -163,7 +163,7 @@ def option_of(option: Option) -> Callable[[Callable[..., None]], Callable[..., N
 
 
 def secret_from_stdin(name: str) -> str:
-    """A line of standard input, or typed without an echo."""
+    """Return a line of standard input; on a terminal it is typed without an echo."""
     if sys.stdin.isatty():
         return str(click.prompt(name, hide_input=True))
     line = sys.stdin.readline().rstrip("\n")
@@ -173,7 +173,7 @@ def secret_from_stdin(name: str) -> str:
 
 
 def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> None:
-    """Ask, and print what there is to print."""
+    """Ask the broker, and print what there is to print."""
     outputs = {each.name: given[each.name] for each in spec.arguments if each.file == "out"}
     if spec.says and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
         click.echo(escaped(said(spec, given)))
@@ -193,13 +193,13 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
 
 
 def said(spec: Command, given: Mapping[str, Any]) -> str:
-    """What a command says before it begins; what was not given leaves no gap."""
+    """Return what a command says before it begins; an argument that was not given leaves no gap."""
     words = {key: "" if value is None else value for key, value in given.items()}
     return spec.says.format_map(words).replace("  ", " ")
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, Any]) -> None:
-    """As the options of `output` say."""
+    """Print rows as the options of `output` say."""
     formatter = own["formatter"] or ("table" if sys.stdout.isatty() else "tsv")
     write(rows, columns, formatter, not (own["silent"] or own["bare"]), sys.stdout)
     if not rows and sys.stdout.isatty() and not (own["quiet"] or own["silent"]):
@@ -207,7 +207,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, An
 
 
 def content_of(path: str) -> str:
-    """What is in a file, or comes from standard input."""
+    """Return what is in a file, or comes from standard input for "-"."""
     try:
         if path == "-":
             return sys.stdin.read()
@@ -217,7 +217,7 @@ def content_of(path: str) -> str:
 
 
 def write_file(path: str, text: str) -> None:
-    """Into a file, or to standard output."""
+    """Write text into a file, or to standard output for "-"."""
     try:
         if path == "-":
             sys.stdout.write(text)
@@ -228,7 +228,8 @@ def write_file(path: str, text: str) -> None:
 
 
 def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
-    """Those that were named, or those that are shown when none are."""
+    """Return the columns that were named, or those shown when none are. Raises Refused for one that
+    there is not."""
     assert spec.columns is not None
     named = split_columns(named or ())
     for column in named:
@@ -239,5 +240,5 @@ def columns_asked(spec: Command, named: list[str] | None) -> list[str]:
 
 
 def split_columns(named: Iterable[str]) -> list[str]:
-    """rabbitmqctl takes commas between them, too."""
+    """Split column names at commas, which rabbitmqctl allows between them, too."""
     return [column for each in named for column in each.split(",") if column]

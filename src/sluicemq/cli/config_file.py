@@ -32,7 +32,7 @@ DIGITS: Final = re.compile("[0-9]{1,18}")
 
 
 class Entry(NamedTuple):
-    """One thing somebody wrote, and where."""
+    """One setting that somebody wrote, and where it stands."""
 
     origin: str
     key: str
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The field an entry is about."""
+    """The section and field that an entry sets."""
 
     section: str
     field: str
@@ -48,12 +48,14 @@ class Target(NamedTuple):
 
 
 def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Config:
-    """The configuration: `sets` over `env` over `file` over the defaults."""
+    """Return the configuration: `sets` over `env` over `file` over the defaults. Raises Refused,
+    which names the place at fault."""
     return config_of([*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)])
 
 
 def config_of(entries: Iterable[Entry]) -> Config:
-    """The configuration that these make; of two about one option the later counts."""
+    """Return the configuration that these entries make; of two about one option the later
+    counts."""
     targets = _targets()
     chosen: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     for entry in entries:
@@ -66,7 +68,7 @@ def config_of(entries: Iterable[Entry]) -> Config:
 
 
 def read_sets(sets: Sequence[str]) -> Iterator[Entry]:
-    """`key=value` from the command line."""
+    """Read `key=value` settings from the command line."""
     for text in sets:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
@@ -75,7 +77,8 @@ def read_sets(sets: Sequence[str]) -> Iterator[Entry]:
 
 
 def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
-    """SLUICEMQ_HEARTBEAT=30, SLUICEMQ_FLOW_PROFILE=adaptive: a key in capitals, _ for every dot."""
+    """Read variables such as SLUICEMQ_HEARTBEAT=30 and SLUICEMQ_FLOW_PROFILE=adaptive: a key in
+    capitals, _ for every dot."""
     names = {environment_name(key): key for key in _targets()}
     for variable in sorted(env):
         if variable.startswith(ENVIRONMENT_PREFIX) and not variable.startswith(NOT_OPTIONS):
@@ -87,12 +90,13 @@ def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
 
 
 def environment_name(key: str) -> str:
-    """The variable for a key."""
+    """Return the environment variable for a key."""
     return ENVIRONMENT_PREFIX + key.replace(".", "_").upper()
 
 
 def read_file(path: Path) -> Iterator[Entry]:
-    """The entries of a configuration file, TOML or rabbitmq.conf by its name or its content."""
+    """Read a configuration file, TOML or rabbitmq.conf by its name or its content. Raises Refused
+    when it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -101,7 +105,7 @@ def read_file(path: Path) -> Iterator[Entry]:
 
 
 def read_text(path: Path, text: str) -> Iterator[Entry]:
-    """The same of a file that has been read."""
+    """Read the entries of a configuration file's text; `path` names it in errors."""
     if path.suffix == ".toml" or (path.suffix != ".conf" and _looks_like_toml(text)):
         return _read_toml(path, text)
     return _read_conf(path, text)
@@ -116,7 +120,7 @@ def _looks_like_toml(text: str) -> bool:
 
 
 def _toml_tree(text: str) -> dict[str, object]:
-    """ValueError when it is none, or nested more deeply than anyone means it."""
+    """Parse TOML. Raises ValueError when it is none, or nested more deeply than anyone means it."""
     import tomllib  # noqa: PLC0415 (only for those who have a file: start-up time)
 
     try:
@@ -155,7 +159,8 @@ def _read_conf(path: Path, text: str) -> Iterator[Entry]:
 
 
 def _without_comment(line: str) -> str:
-    """A # begins a comment, except in single quotes or after a backslash (RabbitMQ's rules)."""
+    """Return a line without its comment: a # begins one, except in single quotes or after a
+    backslash (RabbitMQ's rules)."""
     kept: list[str] = []
     quoted = False
     for position, char in enumerate(line):
@@ -175,7 +180,7 @@ def _unquoted(value: str) -> str:
 
 
 def _targets() -> dict[str, Target]:
-    """Every name a user may write; a RabbitMQ name may also stand in its section's table."""
+    """Return every name a user may write; a RabbitMQ name may also stand in its section's table."""
     targets: dict[str, Target] = {}
     for section, declared in SECTIONS.items():
         for each, option in options_of(declared):
@@ -205,7 +210,7 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 def _values(
     entry: Entry, target: Target, so_far: Mapping[str, Any]
 ) -> Iterator[tuple[str, object]]:
-    """The fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
+    """Yield the fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
     value = entry.value
     if entry.key.startswith(LISTENERS) and isinstance(value, str) and ":" in value:
         host, _, value = value.rpartition(":")
@@ -227,7 +232,8 @@ def _values(
 
 
 def _with_name(entry: Entry, name: str, names: Sequence[str]) -> list[str]:
-    """`loopback_users.guest = false`, the form in most rabbitmq.conf files."""
+    """Add or remove a name in a list, as `loopback_users.guest = false` does in most rabbitmq.conf
+    files."""
     written = str(entry.value).lower()
     if written not in ("true", "false"):
         raise Refused(f"{entry.origin}: {entry.key} = {entry.value}: must be true or false")

@@ -24,13 +24,13 @@ Row = dict[str, Any]
 
 
 class Unavailable(Refused):
-    """No broker answers."""
+    """No broker listens on the control socket, or it cannot be reached."""
 
     exit_code = UNAVAILABLE
 
 
 class TimedOut(Refused):
-    """The broker did not answer in time; it may do what was asked for yet."""
+    """The broker did not answer in time; it may still do what was asked for."""
 
     exit_code = LATER
 
@@ -42,8 +42,9 @@ def ask(
     timeout_s: float,
     of_health: bool = False,
 ) -> list[Row]:
-    """The rows the broker on `port` answers with, or Refused with the broker's own words. Every
-    answer has been through the broker's scheduler; `of_health`: one that is late is none."""
+    """Return the rows the broker on `port` answers with. Raises Refused with the broker's own
+    words, Unavailable or TimedOut. Every answer has been through the broker's scheduler. With
+    `of_health` a broker that answers too late counts as one that does not answer."""
     request = json.dumps({"command": command, "arguments": arguments}).encode() + b"\n"
     with _connected(port, timeout_s) as connection:
         try:

@@ -54,7 +54,7 @@ def _checked(command: str, named: Sequence[str]) -> Sequence[str]:
 
 
 def _list_command(name: str, help_line: str) -> click.Command:
-    """One list_* command; they differ by name and columns only."""
+    """Make one list_* command; they differ by name and columns only."""
 
     def run(columns: tuple[str, ...], offline: bool = False, **given: Any) -> None:
         own = {key: given.pop(key) for key in OWN_OPTIONS}
@@ -74,7 +74,8 @@ def _list_command(name: str, help_line: str) -> click.Command:
 
 
 def _states(command: Callable[..., None]) -> Callable[..., None]:
-    """For scripts that were made for clusters: there is one node, and all its queues are there."""
+    """Add the options --online, --offline and --local, for scripts that were made for clusters:
+    there is one node, and all its queues are there."""
     for flag in ("--online", "--local"):
         command = click.option(
             flag, is_flag=True, expose_value=False, help="All queues: there is one node."

@@ -35,7 +35,7 @@ READY = "ready "
 
 @contextmanager
 def embedded_broker() -> Iterator[tuple[str, int]]:
-    """A broker on a free loopback port, for as long as the context lasts: (URL, pid)."""
+    """Run a broker on a free loopback port while inside; yields its URL and pid."""
     command = [sys.executable, "-m", "sluicemq", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -50,7 +50,7 @@ def embedded_broker() -> Iterator[tuple[str, int]]:
 
 
 def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> list[RunResult]:
-    """Scenario 1 without and with confirms."""
+    """Run scenario 1 without and with confirms."""
     results = []
     scenario = scenario_named("1")
     with embedded_broker() as (url, pid):

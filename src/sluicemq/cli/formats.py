@@ -16,8 +16,8 @@ Row = Mapping[str, Any]
 
 
 def plain(value: object) -> str:
-    """A value in a cell: true/false, nothing for none, [a, b] for texts, Erlang's terms for what
-    else has structure."""
+    """Return a value as text for a cell: true/false, nothing for None, [a, b] for lists of texts,
+    Erlang's terms for what else has structure."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -30,7 +30,8 @@ def plain(value: object) -> str:
 
 
 def term(value: object) -> str:
-    """A value with structure as rabbitmqctl prints it, which tools parse: `[{"key","text"}]`."""
+    """Return a value with structure as rabbitmqctl prints it, which tools parse:
+    `[{"key","text"}]`."""
     if isinstance(value, dict):
         return f"[{','.join(f'{{{term(key)},{term(each)}}}' for key, each in value.items())}]"
     if isinstance(value, list):
@@ -43,7 +44,7 @@ def term(value: object) -> str:
 
 
 def escaped(text: str) -> str:
-    """`text` with what cannot be printed as escapes: \\t, \\x1b, \\u202e."""
+    """Return `text` with what cannot be printed as escapes: \\t, \\x1b, \\u202e."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -52,7 +53,7 @@ def escaped(text: str) -> str:
 def write(
     rows: Sequence[Row], columns: Sequence[str], formatter: str, header: bool, out: TextIO
 ) -> None:
-    """All rows in one of FORMATTERS."""
+    """Write all rows in one of FORMATTERS."""
     if formatter == "json":
         picked = [{column: row[column] for column in columns} for row in rows]
         out.write("[" + "\n,".join(json.dumps(row) for row in picked) + "]\n")
@@ -65,7 +66,7 @@ def write(
 
 
 def write_tsv(rows: Sequence[Row], columns: Sequence[str], header: bool, out: TextIO) -> None:
-    """rabbitmqctl's own form."""
+    """Write rows separated by tabs, as rabbitmqctl does."""
     if header:
         out.write("\t".join(columns) + "\n")
     for row in rows:
@@ -73,7 +74,7 @@ def write_tsv(rows: Sequence[Row], columns: Sequence[str], header: bool, out: Te
 
 
 def write_csv(rows: Sequence[Row], columns: Sequence[str], header: bool, out: TextIO) -> None:
-    """With quotes where they are needed."""
+    """Write rows as CSV, with quotes where they are needed."""
     import csv  # noqa: PLC0415 (start-up time)
 
     writer = csv.writer(out, lineterminator="\n")
@@ -83,7 +84,7 @@ def write_csv(rows: Sequence[Row], columns: Sequence[str], header: bool, out: Te
 
 
 def draw(rows: Sequence[Row], columns: Sequence[str], header: bool, out: TextIO) -> None:
-    """A table with lines, as wide as the terminal."""
+    """Draw a table with lines, as wide as the terminal."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 (start-up time: only people wait for rich)
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -56,7 +56,7 @@ def fsck(directory: Path, formatter: str, repair: bool) -> None:
 
 
 def mend(directory: Path) -> None:
-    """What --repair does; each step is told on standard error."""
+    """Repair a data directory; each step is reported on standard error."""
     from sluicemq.host.clock import HostDice  # noqa: PLC0415
     from sluicemq.host.data_dir import held, unheld  # noqa: PLC0415
     from sluicemq.host.files import HostFiles  # noqa: PLC0415
@@ -78,7 +78,7 @@ def mend(directory: Path) -> None:
 
 
 def as_json(verdict: Verdict) -> dict[str, object]:
-    """One object."""
+    """Return the verdict as one JSON object."""
     return {
         "checked": verdict.counted,
         "losses": [loss._asdict() for loss in verdict.losses],
@@ -88,7 +88,8 @@ def as_json(verdict: Verdict) -> dict[str, object]:
 
 
 def lines_of(verdict: Verdict) -> Iterator[str]:
-    """The same for people."""
+    """Return the verdict as lines of text: what was checked, notes, losses, damage, and the
+    result."""
     counted = (f"{number} {what.replace('_', ' ')}" for what, number in verdict.counted.items())
     yield f"checked: {', '.join(counted)}"
     for note in verdict.notes:
@@ -102,5 +103,6 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
 
 
 def line_of(finding: Finding) -> str:
-    """Names of queues come from whoever declared them."""
+    """Return a finding as one line. Control characters are escaped, for names of queues come from
+    whoever declared them."""
     return escaped(f"{finding.path}: {finding.text}")

@@ -51,7 +51,7 @@ def inspect(file: Path, formatter: str) -> None:
 
 
 def as_json(found: Inspection) -> Description:
-    """One object; a range of bytes is [first, behind the last]."""
+    """Return what was found as one JSON object; a range of bytes is [first, behind the last]."""
     header = found.header
     return {
         "kind": header and header.kind,
@@ -68,7 +68,7 @@ def as_json(found: Inspection) -> Description:
 
 
 def lines_of(found: Inspection) -> Iterator[str]:
-    """The same for people."""
+    """Return what was found in a file as lines of text."""
     header = found.header
     if header is not None:
         queue = f" of queue {header.queue}" if header.queue else ""
@@ -87,7 +87,7 @@ def lines_of(found: Inspection) -> Iterator[str]:
 
 
 def record_lines(record: Described) -> Iterator[str]:
-    """A record; one with a single entry is one line."""
+    """Yield the lines of a record; one with a single entry is one line."""
     head = f"{record.offset:>12}  {record.type} {record.sequence}, {record.size} bytes"
     if record.type in ONE_LINE:
         yield f"{head}: {', '.join(map(description_text, record.contents))}"
@@ -98,13 +98,13 @@ def record_lines(record: Described) -> Iterator[str]:
 
 
 def description_text(description: Description) -> str:
-    """`run queue=3 positions=1-200 …`"""
+    """Return a record's entry as one line, such as `run queue=3 positions=1-200`."""
     pairs = [f"{name}={shown(value)}" for name, value in description.items() if name != "entry"]
     return " ".join([description["entry"], *pairs])
 
 
 def shown(value: object) -> str:
-    """A value on a line."""
+    """Return a value as it stands on a line."""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         more = f",… ({len(value)} ranges)" if len(value) > RANGES_SHOWN else ""
         return ",".join(value[:RANGES_SHOWN]) + more

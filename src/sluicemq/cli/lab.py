@@ -207,7 +207,8 @@ def run(
 
 
 def make_engine(name: str, master: str) -> Engine | None:
-    """None: the usual one."""
+    """Return the engine of that name. None stands for processes on this machine. Raises Refused
+    when Spark is asked for and pyspark is not installed."""
     if name != "spark":
         return None
     require("pyspark", "spark")
@@ -217,7 +218,7 @@ def make_engine(name: str, master: str) -> Engine | None:
 
 
 def run_plan(plan: Plan, console: Console, engine: str, master: str) -> int:
-    """Run, show, and say how it went."""
+    """Run a plan, print its result, and return the exit code."""
     from sluicemq.lab.conductor import run_scenario  # noqa: PLC0415 (imports pyarrow)
     from sluicemq.lab.display import print_result  # noqa: PLC0415
     from sluicemq.lab.progress import progress_for  # noqa: PLC0415
@@ -309,18 +310,18 @@ def report(
 
 
 def require(package: str, extra: str) -> None:
-    """Refuse, with the cure, when an optional package is not installed."""
+    """Raise Refused, with the command that installs it, when an optional package is missing."""
     if importlib.util.find_spec(package) is None:
         raise Refused(f"this needs {package}: pip install 'sluicemq[{extra}]'")
 
 
 def default_directory(scenario: Scenario) -> Path:
-    """A new one for each run."""
+    """Return a new directory name for a run of this scenario."""
     return Path("out") / f"lab-{scenario.number}-{datetime.now():%Y%m%d-%H%M%S}"
 
 
 def parse_arguments(pairs: Sequence[str]) -> Table:
-    """Arguments of queue.declare from KEY=VALUE."""
+    """Parse KEY=VALUE pairs into arguments of queue.declare. Raises Refused."""
     arguments: Table = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")

@@ -14,7 +14,7 @@ import click
 
 
 class Later(NamedTuple):
-    """Where a command is, and its line in the list of commands."""
+    """Where a command's module is, and its line in the list of commands."""
 
     module: str
     attribute: str

@@ -34,7 +34,7 @@ def sluicemq() -> None:
 
 
 def main() -> None:
-    """The entry point. A Refused is the user's to mend: one message, no traceback."""
+    """Run the command line. A Refused is the user's to mend: one message, no traceback."""
     try:
         sluicemq(prog_name="sluicemq")
     except Refused as refused:

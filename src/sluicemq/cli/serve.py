@@ -79,7 +79,7 @@ def serve(
 
 
 def end(code: int) -> None:
-    """End the process without Python's own end, which frees what is there one by one: seconds with
+    """End the process without Python's own clean-up, which frees objects one by one: seconds with
     tens of thousands of queues, when all is on the disk already."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -87,5 +87,6 @@ def end(code: int) -> None:
 
 
 def at(directory: Path, config: Config) -> Config:
-    """With the data directory that was chosen, so that status can tell."""
+    """Return the configuration with the data directory that was chosen, so that status can show
+    it."""
     return replace(config, storage=replace(config.storage, data_dir=str(directory)))

@@ -70,7 +70,7 @@ def sim(
 
 
 def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
-    """A line a seed, and their sum; returns how many failed."""
+    """Run several seeds, print a line for each and their sum; returns how many failed."""
     failed = 0
     for seed in seeds:
         report = simulate(seed, steps, profile, plain=plain)
@@ -81,7 +81,7 @@ def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
 
 
 def one_line(report: Report) -> str:
-    """A run among others."""
+    """Return the line of one run in the table of several."""
     figures = report.figures
     verdict = f"FAILED in {report.phase}: {report.failure}" if report.failure else "passed"
     return (

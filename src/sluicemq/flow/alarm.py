@@ -33,10 +33,8 @@ def _mib(size_bytes: int) -> str:
 
 
 class MemoryAlarm:
-    """Raised when either figure reaches the limit, cleared when both are well below it.
-
-    The figures may change at every call, and so may `limit_bytes`.
-    """
+    """The memory alarm: raised when either figure reaches the limit, cleared when both are well
+    below it. The figures may change at every call, and so may `limit_bytes`."""
 
     __slots__ = ("clear_ratio", "limit_bytes", "raised", "reason")
 
@@ -49,12 +47,10 @@ class MemoryAlarm:
         self.reason = ""
 
     def update(self, accounted_bytes: int, resident_bytes: int, waiting_bytes: int = 0) -> Change:
-        """Look at the two figures. Only a transition is reported.
-
-        Of what is in use `waiting_bytes` are the beginnings of what publishers send, which only
-        they can finish: those do not keep an alarm up, or nobody could ever go on; nor do they
-        raise it, as long as they are few.
-        """
+        """Compare the two figures with the limit, and report a transition, if there is one. Of what
+        is in use `waiting_bytes` are the beginnings of what publishers send, which only they can
+        finish: those do not keep an alarm up, or nobody could ever go on; nor do they raise it, as
+        long as they are few."""
         used_bytes = max(accounted_bytes, resident_bytes)
         few_bytes = min(waiting_bytes, self.limit_bytes // WAITING_PART)
         if not self.raised and used_bytes - few_bytes >= self.limit_bytes:
@@ -73,11 +69,9 @@ class MemoryAlarm:
 
 
 class DiskAlarm:
-    """Raised when less than the limit is free or writes are refused; cleared when they are not,
-    and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free.
-
-    `full` is set by whoever writes, while the system says that there is no space.
-    """
+    """The disk alarm: raised when less than the limit is free or writes are refused; cleared when
+    they are not, and a tenth more than the limit (at most DISK_CLEAR_BYTES more) is free. `full` is
+    set by whoever writes, while the system says that there is no space."""
 
     __slots__ = ("full", "limit_bytes", "raised", "reason")
 
@@ -89,11 +83,11 @@ class DiskAlarm:
 
     @property
     def clear_bytes(self) -> int:
-        """With so much free the alarm clears."""
+        """Return how many bytes have to be free for the alarm to clear."""
         return self.limit_bytes + min((self.limit_bytes + 9) // 10, DISK_CLEAR_BYTES)
 
     def update(self, free_bytes: int) -> Change:
-        """Look at what is free. Only a transition is reported."""
+        """Compare the free bytes with the limit, and report a transition, if there is one."""
         if self.full or free_bytes < self.limit_bytes:
             if self.raised:
                 return None
@@ -111,7 +105,8 @@ class DiskAlarm:
 
 
 class AlarmsChanged:
-    """Posted to all who registered. `reason` names every alarm there is; "" means none is left."""
+    """Posted to all registered actors. `reason` names every alarm that is raised; "" means none is
+    left."""
 
     __slots__ = ("reason",)
 
@@ -120,7 +115,7 @@ class AlarmsChanged:
 
 
 class AlarmBoard:
-    """The alarms of the node, by source, and the actors which hear of every change."""
+    """The alarms of the node, by source, and the actors that are told of every change."""
 
     __slots__ = ("listeners", "reasons")
 
@@ -130,11 +125,12 @@ class AlarmBoard:
 
     @property
     def reason(self) -> str:
-        """As RabbitMQ joins them: "low on memory (...) & low on disk (...)"."""
+        """Return the reasons of all alarms as RabbitMQ joins them: "low on memory (...) & low on
+        disk (...)"."""
         return " & ".join(self.reasons.values())
 
     def register(self, listener: Actor) -> str:
-        """Tell `listener` of changes from now on. What holds already is the answer."""
+        """Tell `listener` of changes from now on; returns the reason that holds already."""
         self.listeners[listener] = None
         return self.reason
 
@@ -142,7 +138,7 @@ class AlarmBoard:
         self.listeners.pop(listener, None)
 
     def raise_alarm(self, source: str, reason: str) -> None:
-        """An alarm that is raised already changes nothing."""
+        """Raise an alarm; one that is raised already changes nothing."""
         if source not in self.reasons:
             self.reasons[source] = reason
             self._tell()

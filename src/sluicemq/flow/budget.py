@@ -65,11 +65,12 @@ class Budget:
         self._epoch_since_ns = 0
 
     def window(self, average_bytes: int) -> int:
-        """What one active link may have in circulation."""
+        """Return how many messages one active link may have in circulation."""
         return self._share(average_bytes, self.active)
 
     def first_window(self) -> int:
-        """What a new link starts with: as if all links were active, for all may be soon."""
+        """Return the window of a new link in messages, as if all links were active, for all may be
+        soon."""
         return self._share(1, self.links)
 
     def _share(self, average_bytes: int, sharers: int) -> int:
@@ -77,7 +78,8 @@ class Budget:
         return max(self.floor, min(messages // max(1, sharers), self.ceiling))
 
     def mark(self, last_epoch: int) -> None:
-        """A link, last marked in `last_epoch`, has settled its first messages of this epoch."""
+        """Note that a link, last marked in `last_epoch`, has settled its first messages of this
+        epoch."""
         self._marked += 1
         if last_epoch != self.epoch - 1:
             self.active += 1
@@ -101,7 +103,7 @@ class Budget:
 
 
 class AdaptiveInflow(Inflow):
-    """A receiver's half whose window follows the budget."""
+    """A receiver's half of a link whose window follows the budget."""
 
     __slots__ = ("average_bytes", "budget", "epoch", "sharers", "spec", "window")
 
@@ -152,7 +154,8 @@ class AdaptiveInflow(Inflow):
             self.budget.shrunk.pop(self, None)
 
     def _weigh(self, size_bytes: int) -> bool:
-        """Follow the size of messages, upward at once, downward slowly. True: it changed."""
+        """Follow the size of messages, upward at once, downward slowly. Returns True when it
+        changed."""
         average = self.average_bytes
         if size_bytes == average:
             return False
@@ -162,7 +165,7 @@ class AdaptiveInflow(Inflow):
         return size_bytes != average
 
     def _set_window(self, window: int) -> None:
-        """The unit of granting keeps its proportion to the window, as in the specification."""
+        """Set the window; the unit of granting keeps its proportion to it."""
         spec = self.spec
         self.window = min(window, spec.initial)
         self.more_after = max(1, self.window * spec.more_after // spec.initial)

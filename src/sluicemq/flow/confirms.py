@@ -56,7 +56,7 @@ class Unconfirmed:
 
     @property
     def has_answers(self) -> bool:
-        """Is there something to say?"""
+        """Tell whether there are confirms or rejections that `drain` has not returned yet."""
         return bool(self._confirmed or self._rejected)
 
     @property

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class ConnectionWindow:
-    """How much is on its way to one socket, in units of delivery cost. `bound` says how much may be
-    now; one delivery of each window may be above it."""
+    """How much is on its way to one socket, in units of delivery cost. `bound` is how much may be;
+    one delivery of each window may be above it."""
 
     __slots__ = ("bound", "spent", "waiting")
 
@@ -32,7 +32,7 @@ class ConnectionWindow:
         """The windows that are held up, each with the queue whose it is."""
 
     def give_back(self, cost: int) -> None:
-        """So much has been handed to the socket, or will never be."""
+        """Free `cost` units, which have been handed to the socket or will never be."""
         self.spent -= cost
         if self.waiting and self.spent * 2 <= self.bound():
             waiting = self.waiting
@@ -42,7 +42,7 @@ class ConnectionWindow:
 
 
 class DeliveryOutflow(Outflow):
-    """A queue's window to one channel."""
+    """A queue's window of deliveries to one channel."""
 
     __slots__ = ("queue", "shared")
 
@@ -60,7 +60,7 @@ class DeliveryOutflow(Outflow):
 
     @property
     def is_waiting(self) -> bool:
-        """Is it shut because of the others?"""
+        """Tell whether it is shut because the window of the whole connection is used up."""
         return self in self.shared.waiting
 
     def waits(self) -> bool:

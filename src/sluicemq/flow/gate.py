@@ -66,7 +66,8 @@ class GateKeeper:
         """For owners that must act at once when the last gate opens; they override this."""
 
     def in_flow(self, now_ns: int, sticky_ns: int) -> bool:
-        """Is the owner shown as `flow`: held up now, or since less than `sticky_ns` ago?"""
+        """Tell whether the owner is shown as `flow`: it is held up at `now_ns`, or was less than
+        `sticky_ns` (nanoseconds) before."""
         if self.gates_shut:
             return True
         return self.shut_since_ns is not None and now_ns - self.shut_since_ns < sticky_ns

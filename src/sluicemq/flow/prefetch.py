@@ -10,7 +10,7 @@ from sluicemq.kernel.actor import Actor
 
 
 class Prefetch:
-    """One consumer's (basic.qos with global false)."""
+    """The limit of one consumer (basic.qos with global false)."""
 
     __slots__ = ("held", "limit")
 
@@ -23,14 +23,15 @@ class Prefetch:
         return 0 < self.limit <= self.held
 
     def take(self, n: int) -> int:
-        """How many of `n` messages it may have now; these it holds from now on."""
+        """Return how many of `n` messages the consumer may have now; it holds these from now on."""
         if self.limit:
             n = min(n, self.limit - self.held)
         self.held += n
         return n
 
     def give(self, n: int) -> bool:
-        """`n` were acked, rejected or requeued. True: it was exhausted and no longer is."""
+        """Give back `n` messages that were acked, rejected or requeued. Returns True when the limit
+        was exhausted and no longer is."""
         assert n <= self.held
         was_exhausted = self.exhausted
         self.held -= n
@@ -48,12 +49,10 @@ class Resume:
 
 
 class Limiter:
-    """One channel's (basic.qos with global true): shared by its consumers on all queues.
-
+    """The limit of one channel (basic.qos with global true), shared by its consumers on all queues.
     Queues that are refused wait in line. Who stands first is invited as soon as there is room, and
-    until it has had its turn nobody else gets any: a queue whose acknowledgements make the room
-    is no nearer to it than the others.
-    """
+    until it has had its turn nobody else gets any: a queue whose acknowledgements make the room is
+    no nearer to it than the others."""
 
     __slots__ = ("held", "invited", "limit", "waiting")
 
@@ -65,7 +64,8 @@ class Limiter:
         self.invited: Actor | None = None
 
     def permits(self, queue: Actor) -> bool:
-        """May `queue` deliver one message to the channel now? If not, it waits in line."""
+        """Tell whether `queue` may deliver one message to the channel now. If not, it waits in
+        line."""
         if not self.limit:
             return True
         if self.held < self.limit and self.invited in (None, queue):
@@ -74,28 +74,30 @@ class Limiter:
         return False
 
     def take(self, n: int) -> None:
-        """`n` messages were delivered."""
+        """Count `n` messages that were just delivered on the channel."""
         self.held += n
 
     def give(self, n: int) -> None:
-        """`n` were acked, rejected or requeued by the channel."""
+        """Give back `n` messages that were acked, rejected or requeued by the channel."""
         assert n <= self.held
         self.held -= n
         self._invite()
 
     def set_limit(self, limit: int) -> None:
-        """basic.qos."""
+        """Set the limit that basic.qos asks for, in messages; 0 lifts it. A queue that waits is
+        invited if there is room now."""
         self.limit = limit
         self._invite()
 
     def had_turn(self, queue: Actor) -> None:
-        """`queue` has answered its Resume; the next one may be invited."""
+        """Note that `queue` has answered its Resume, so that the next one may be invited."""
         if self.invited is queue:
             self.invited = None
             self._invite()
 
     def _invite(self) -> None:
-        """Call up the first in line, if there is room and nobody else is being waited for."""
+        """Call up the first in line, if there is room and no other invited queue has yet to
+        answer."""
         if not self.waiting or self.invited is not None:
             return
         if not self.limit or self.held < self.limit:

@@ -22,7 +22,7 @@ ADAPTIVE: Final = "adaptive"
 
 
 class FlowProfile:
-    """One set of numbers."""
+    """The numbers of one flow control profile, by RabbitMQ's names of the settings."""
 
     __slots__ = (
         "credit_flow_default_credit",
@@ -58,7 +58,7 @@ PROFILES: Final = {
 
 
 def flow_profile(config: FlowConfig) -> FlowProfile:
-    """The profile `config` names, with the numbers that it sets by themselves."""
+    """Return the profile that `config` names, with the numbers that it sets by themselves."""
     base = PROFILES[config.profile]
     if config.credit_flow_default_credit is not None:
         credit = LinkSpec(*config.credit_flow_default_credit)
@@ -73,7 +73,8 @@ def flow_profile(config: FlowConfig) -> FlowProfile:
 
 
 def flow_budget(config: FlowConfig) -> Budget | None:
-    """The node's one budget, for its links of `credit_flow_default_credit`; fixed credit: None."""
+    """Return the node's one budget, for its links of `credit_flow_default_credit`; None for fixed
+    credit."""
     if config.profile != ADAPTIVE:
         return None
     return Budget(

@@ -89,7 +89,8 @@ SEND_UNBLOCKED: Final = 2
 
 
 class Throttle:
-    """One connection's. Every input returns what to send to the client."""
+    """The state of one connection as a publisher. Every input returns what to send to the
+    client."""
 
     __slots__ = ("alarm_gate", "flow_since_ns", "keeper", "notify", "reason", "state")
 
@@ -104,20 +105,21 @@ class Throttle:
 
     @property
     def stopped(self) -> bool:
-        """Not read now; the heartbeats of the client must not be missed."""
+        """Tell whether the connection is not read now, so that missing heartbeats do not count."""
         return self.state >= FLOW
 
     def publish_seen(self) -> int:
-        """In `blocking` only: the next frame is a publish, or belongs to one that has begun."""
+        """Note, in `blocking` only, that the next frame is a publish, or belongs to one that has
+        begun."""
         return self._move(_PUBLISH)
 
     def alarms_changed(self, reason: str) -> int:
-        """`reason` names the alarms there are; "" when there is none."""
+        """Note which alarms there are; `reason` names them, "" when there is none."""
         self.reason = reason
         return self._move(_ALARM if reason else _ALL_CLEAR)
 
     def credit_changed(self) -> int:
-        """Credit was spent or granted, or a channel is gone: look at the credit gates."""
+        """Look at the credit gates, for credit was spent or granted, or a channel is gone."""
         spent = self.keeper.gates_shut > self.alarm_gate.is_shut
         state = self.state
         if spent == (state in (FLOW, BLOCKED_FLOW)):
@@ -127,7 +129,7 @@ class Throttle:
         return self._move(_CREDIT_SPENT if spent else _CREDIT_GRANTED)
 
     def shown(self, now_ns: int) -> str:
-        """The state as users know it: running, flow, blocking or blocked."""
+        """Return the state as users know it: running, flow, blocking or blocked."""
         state = self.state
         if state == RUNNING:
             since_ns = self.flow_since_ns

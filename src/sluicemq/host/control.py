@@ -33,7 +33,8 @@ TEXT_BYTES: Final = 128
 
 
 def parts(answer: Answer) -> Iterator[bytes]:
-    """The answer as a line of JSON. A long one is made part by part: others wait meanwhile."""
+    """Return the answer as a line of JSON, in parts, so that a long one does not hold up other
+    work."""
     gathered: list[str] = []
     size = 0
     for text in texts(answer.as_json()):
@@ -47,8 +48,8 @@ def parts(answer: Answer) -> Iterator[bytes]:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """A value as JSON, in pieces that are short unless something deep within it is long: of an
-    object each value, of an array each item, of a text so many characters."""
+    """Write a value as JSON, in pieces that are short unless something deep within it is long: of
+    an object each value, of an array each item, of a text so many characters."""
     if isinstance(value, dict):
         before = "{"
         for key, item in value.items():
@@ -76,14 +77,15 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def is_long(row: object) -> bool:
-    """Is there something in it that takes long to be written?"""
+    """Tell whether a row has a cell that takes long to write as JSON."""
     return isinstance(row, dict) and any(
         isinstance(cell, list | str) and len(cell) > LONG for cell in row.values()
     )
 
 
 async def answers(path: Path) -> bool:
-    """Does anybody listen there? A file that a killed broker has left does not."""
+    """Tell whether a broker listens on the socket file; one that a killed broker has left does not
+    answer."""
     try:
         _, writer = await asyncio.open_unix_connection(path)
     except OSError:
@@ -93,7 +95,8 @@ async def answers(path: Path) -> bool:
 
 
 class ControlServer:
-    """Answers one question a line. Whoever can reach the socket is its owner (see control_path)."""
+    """Answers one question a line on the control socket. Only its owner can reach it (see
+    control_path)."""
 
     def __init__(self, node: Node, port: int) -> None:
         self.node = node
@@ -104,8 +107,8 @@ class ControlServer:
         """Commands that have not been answered."""
 
     async def start(self) -> None:
-        """Listen; a socket file left by a broker that was killed is replaced. Refused while another
-        broker answers there: it has the same port, at another address."""
+        """Listen; a socket file left by a broker that was killed is replaced. Raises Refused while
+        another broker answers there: it has the same port, at another address."""
         path = socket_to_bind(self.port, os.environ, os.getuid())
         if await answers(path):
             raise Refused(
@@ -127,7 +130,7 @@ class ControlServer:
             self.path.unlink()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client of the control socket."""
+        """Serve one client of the control socket until it hangs up."""
         with suppress(ConnectionError):
             while line := await self.line(reader):
                 answer = await self.answer(line, reader)
@@ -138,17 +141,16 @@ class ControlServer:
         writer.close()
 
     async def line(self, reader: asyncio.StreamReader) -> bytes:
-        """The next request; of one that is too long, something that is none."""
+        """Return the next request; for one that is too long, a line that is no request."""
         try:
             return await reader.readline()
         except ValueError:
             return b"too long"
 
     async def answer(self, line: bytes, reader: asyncio.StreamReader) -> Answer:
-        """What is asked for, or why not; of a change, when it is durable.
-
-        On a full disk that is when there is space again. Who has gone by then is not waited for.
-        """
+        """Carry out a request and return its answer. A change is answered when it is durable: on a
+        full disk, when there is space again. A client that has hung up by then is not waited
+        for."""
         if self.tasks >= CONTROL_TASKS_MAX:
             return Answer((), "too many commands wait for the disk already", LATER)
         answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()

@@ -20,7 +20,8 @@ PATH_BYTES_MAX: Final = 107
 
 
 def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:
-    """The places, best first. The first two depend on the environment, the last never does."""
+    """Return the directories for the socket, best first. The first two depend on the environment,
+    the last never does."""
     own = f"sluicemq-{uid}"
     places = [Path("/tmp") / own]
     if env.get("TMPDIR"):
@@ -31,17 +32,19 @@ def runtime_dirs(env: Mapping[str, str], uid: int) -> list[Path]:
 
 
 def socket_name(port: int) -> str:
-    """The socket's name within the directory."""
+    """Return the socket's name within its directory."""
     return f"sluicemq-{port}.sock"
 
 
 def sockets_to_try(port: int, env: Mapping[str, str], uid: int) -> list[Path]:
-    """For the client: where the socket may be, leaving out directories that are not ours alone."""
+    """Return, for the client, where the socket may be, leaving out directories that others can
+    enter."""
     return [place / socket_name(port) for place in runtime_dirs(env, uid) if is_private(place, uid)]
 
 
 def socket_to_bind(port: int, env: Mapping[str, str], uid: int) -> Path:
-    """For the broker: where to put the socket. Makes the directory when it is missing."""
+    """Return, for the broker, where to put the socket. Makes the directory when it is missing.
+    Raises Refused when no directory is usable."""
     for place in runtime_dirs(env, uid):
         path = place / socket_name(port)
         if len(os.fsencode(path)) <= PATH_BYTES_MAX and _made(place) and is_private(place, uid):
@@ -51,7 +54,7 @@ def socket_to_bind(port: int, env: Mapping[str, str], uid: int) -> Path:
 
 
 def is_private(place: Path, uid: int) -> bool:
-    """A real directory that `uid` owns and nobody else can enter."""
+    """Tell whether `place` is a real directory that `uid` owns and nobody else can enter."""
     try:
         status = place.lstat()
     except OSError:

@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path]:
-    """The directory of a broker with this configuration, held while inside.
-
-    Without a word about it the port names it, so that two brokers of a user do not meet. A port the
-    system chooses names nothing: such a broker gets a directory that goes when it ends.
-    """
+    """Yield the data directory of a broker with this configuration, held while inside. Without one
+    configured the port names it, so that two brokers of a user do not meet. A port the system
+    chooses names nothing: such a broker gets a directory that is deleted when it ends."""
     if config.storage.data_dir is not None:
         path = Path(config.storage.data_dir).absolute()
     elif config.net.port:
@@ -36,7 +34,8 @@ def chosen(config: Config, env: Mapping[str, str]) -> Iterator[Path]:
 
 
 def user_data(env: Mapping[str, str]) -> Path:
-    """Where programs keep a user's data: the XDG base directory (a relative one does not count)."""
+    """Return where programs keep a user's data: the XDG base directory (a relative one does not
+    count)."""
     place = Path(env.get("XDG_DATA_HOME", ""))
     return place if place.is_absolute() else Path(env.get("HOME", "/")) / ".local" / "share"
 
@@ -58,7 +57,8 @@ def held(path: Path) -> Iterator[None]:
 
 
 def make(path: Path) -> None:
-    """The directory, with those above it that are missing, durably. OSError."""
+    """Make the directory, with those above it that are missing, durably. Raises OSError when that
+    fails."""
     if path.is_dir():
         return
     if not path.parent.is_dir():
@@ -73,7 +73,8 @@ def make(path: Path) -> None:
 
 @contextmanager
 def unheld(path: Path) -> Iterator[None]:
-    """No broker has the directory, and none takes it while inside. Nothing is written."""
+    """Make sure that no broker has the directory, and that none takes it while inside. Nothing is
+    written."""
     if not path.is_dir():
         raise Refused(f"{path}: there is no such directory")
     try:

@@ -20,26 +20,27 @@ SOCKETS_MIN: Final = 8
 
 
 class Shares(NamedTuple):
-    """Descriptors for clients, and for files that are kept open."""
+    """How many descriptors clients may have, and how many files may be kept open."""
 
     sockets: int
     handles: int
 
 
 def shares(limit: int, handles_max: int, backlog: int) -> Shares:
-    """Of `limit` descriptors in all; `backlog` clients may be accepted in one go."""
+    """Divide `limit` descriptors between clients and files; `backlog` clients may be accepted in
+    one go."""
     handles = min(handles_max, max(1, limit // 4))
     reserve = handles + min(OWN, limit // 4) + min(backlog, limit // 8)
     return Shares(max(SOCKETS_MIN, limit - reserve), handles)
 
 
 def raise_limit() -> None:
-    """As many as the system lets us have, not only as many as it starts with."""
+    """Raise the process's limit of descriptors to the highest value the system allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def limit() -> int:
-    """How many this process may have."""
+    """Return how many descriptors this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return PLENTY if soft == resource.RLIM_INFINITY else min(soft, PLENTY)

@@ -29,11 +29,9 @@ Jobs = SimpleQueue[tuple[DiskJob, "Actor"] | None]
 
 
 class HostDisk(disk.Disk):
-    """Jobs come from the event loop's thread, `submit`, and go back to it.
-
+    """Runs jobs on threads: they come from the event loop's thread by `submit`, and go back to it.
     `crashed` is called there with what a job raised that is no DiskFailed: a mistake of ours. No
-    job is run after that one, for those behind it may build on what it did not do.
-    """
+    job is run after that one, for those behind it may build on what it did not do."""
 
     files: HostFiles
 
@@ -60,13 +58,15 @@ class HostDisk(disk.Disk):
         self.threads += [self._thread(f"disk-{n}", jobs) for n, jobs in enumerate(self.pool)]
 
     def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
-        """After `stop` nothing is run any more, as if the broker had been killed then."""
+        """Queue a job on its lane. After `stop` nothing is run any more, as if the broker had been
+        killed then."""
         if not self.is_stopped:
             jobs = self.sync_queue if lane == SYNC_LANE else self.pool[lane % len(self.pool)]
             jobs.put((job, actor))
 
     def counters(self) -> dict[str, int]:
-        """And how many file handles are open now, of how many."""
+        """Return the totals of file I/O, how many file handles are open now, and how many may
+        be."""
         handles = self.files.handles
         return self.files.counters.totals() | {
             "file_handles_open": len(handles.table),
@@ -74,8 +74,9 @@ class HostDisk(disk.Disk):
         }
 
     def post_done(self) -> None:
-        """Called by the loop when it was woken, and by a busy one whenever it likes. `woken` goes
-        first: who sees it still set has appended before."""
+        """Post finished jobs to their actors. Called by the loop when it was woken, and by a busy
+        one whenever it likes. `woken` is cleared first: who sees it still set has appended
+        before."""
         self.woken = False
         done = self.done
         while done:
@@ -94,13 +95,14 @@ class HostDisk(disk.Disk):
         self.files.close()
 
     def _thread(self, name: str, jobs: Jobs) -> threading.Thread:
-        """A daemon: it must not keep a process that has failed from ending."""
+        """Start a daemon thread: it must not keep a process that has failed from ending."""
         thread = threading.Thread(target=self._work, args=(jobs,), name=name, daemon=True)
         thread.start()
         return thread
 
     def _work(self, jobs: Jobs) -> None:
-        """A thread's life."""
+        """Run the jobs of one queue in order until None comes or a job has crashed; this is what a
+        thread does."""
         while (item := jobs.get()) is not None and not self.is_broken:
             job = item[0]
             try:
@@ -118,6 +120,7 @@ class HostDisk(disk.Disk):
                 self._wake(self.post_done)
 
     def _wake(self, callback: Callable[..., None], *arguments: object) -> None:
-        """Have the loop call it; a loop that is closed belongs to a process about to end."""
+        """Have the loop call `callback`; a loop that is closed belongs to a process about to
+        end."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(callback, *arguments)

@@ -35,7 +35,7 @@ WAIT_SECONDS: Final = 0.05
 
 
 def no_word(_: str) -> None:
-    """For files of which nobody is told anything."""
+    """Report nothing: for files whose troubles nobody follows."""
 
 
 CLOSED_PATHS_MAX: Final = 65_536
@@ -44,7 +44,8 @@ each. Beyond it a few reopens are not counted as such."""
 
 
 def errno_name(error: OSError) -> str:
-    """Such as EIO; EIO also for the error without a number that nobody has seen yet."""
+    """Return the name of an OSError's number, such as EIO; EIO also for an error without a
+    number."""
     return errorcode.get(error.errno or 0, "EIO")
 
 
@@ -92,13 +93,14 @@ class FileHandles:
         """Counts renames and deletions: what was opened meanwhile may be another file."""
 
     def take(self, path: str, create: bool = False) -> Handle:
-        """The path's handle, opened if need be. OSError when that cannot be."""
+        """Return the path's handle for use, opened if need be. Raises OSError when it cannot be
+        opened."""
         with self.lock:
             handle = self._find(path)
         return handle or self._open(path, create)
 
     def give(self, handle: Handle) -> None:
-        """The taker needs it no longer."""
+        """Give back a handle that `take` returned."""
         with self.lock:
             handle.users -= 1
             over = handle.gone and not handle.users
@@ -106,7 +108,8 @@ class FileHandles:
             os.close(handle.descriptor)
 
     def sync(self, handle: Handle) -> None:
-        """DiskFailed when this sync, or one before of the same path, did not succeed."""
+        """Make a file durable. Raises DiskFailed when this sync, or an earlier one of the same
+        path, did not succeed."""
         with handle.syncing:
             code = self.failed.get(handle.path)
             if code is not None:
@@ -126,7 +129,8 @@ class FileHandles:
             here[SYNC_NS] += now_ns() - started
 
     def renamed(self, old: str, new: str) -> None:
-        """A file, or a directory with all in it, has another name; what had that is gone."""
+        """Note that a file, or a directory with all in it, has another name; what had that name is
+        gone."""
         with self.lock:
             idle = self._drop(new)
             for path in _within(old, self.table):
@@ -138,14 +142,14 @@ class FileHandles:
         _close(idle)
 
     def deleted(self, path: str) -> None:
-        """A file, or a directory with all in it, is gone: its handles close, so that the system
-        frees the space."""
+        """Note that a file, or a directory with all in it, is gone: its handles close, so that the
+        system frees the space."""
         with self.lock:
             idle = self._drop(path)
         _close(idle)
 
     def close(self) -> None:
-        """All of them; one in use when it is given back."""
+        """Close all handles; one in use is closed when it is given back."""
         self.deleted("")
 
     def _find(self, path: str) -> Handle | None:
@@ -156,7 +160,8 @@ class FileHandles:
         return handle
 
     def _open(self, path: str, create: bool) -> Handle:
-        """Open it without the lock; see then whether it is still what the path means."""
+        """Open a file without holding the lock; check then whether it is still what the path
+        means."""
         while True:
             names_changed = self.names_changed
             descriptor = self._descriptor(path, create)
@@ -205,14 +210,15 @@ class FileHandles:
                 return result
 
     def _wait(self, error: OSError) -> None:
-        """There may be one soon."""
+        """Wait a moment for a descriptor to become free, and log once that there is none."""
         if not self.is_short:
             self.is_short = True
             self.say(f"no descriptor left for a file ({errno_name(error)}): waiting for one")
         time.sleep(WAIT_SECONDS)
 
     def _close_one(self) -> bool:
-        """The least recently used, a clean one if there is one. False: all are in use."""
+        """Close the least recently used handle, a clean one if there is one. Returns False when all
+        are in use."""
         with self.lock:
             idle = [handle for handle in self.table.values() if not handle.users]
             if not idle:
@@ -248,7 +254,7 @@ class FileHandles:
 
 
 def _within(top: str, paths: Iterable[str]) -> list[str]:
-    """Those that are `top` or below it; all below the empty one."""
+    """Return those of `paths` that are `top` or below it; everything is below the empty path."""
     below = f"{top}/" if top else ""
     return [path for path in paths if path == top or path.startswith(below)]
 

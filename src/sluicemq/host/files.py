@@ -42,7 +42,8 @@ UNSUPPORTED: Final = (EINVAL, ENOSYS, EOPNOTSUPP)
 
 
 class HostFiles(Files):
-    """`root` exists and is ours; at most `handles_max` files are open (in use: any number)."""
+    """Files below `root`, which exists and is ours. At most `handles_max` are open, but any number
+    in use."""
 
     def __init__(
         self, root: Path, handles_max: int, say: Callable[[str], object] = no_word
@@ -53,7 +54,7 @@ class HostFiles(Files):
         self.handles = FileHandles(self.root, handles_max, self.counters, say)
 
     def close(self) -> None:
-        """Close every handle. The files can be used again: they are opened again."""
+        """Close every handle. The files can be used afterwards: they are opened again."""
         self.handles.close()
 
     def names(self, directory: str) -> list[str]:
@@ -171,7 +172,7 @@ class HostFiles(Files):
 
     @contextmanager
     def _open(self, action: str, path: str, create: bool = False) -> Iterator[Handle]:
-        """The handle of a path, as long as one is inside."""
+        """Yield the handle of a path for use inside the block."""
         _assert_inside(path)
         with told(action, path):
             handle = self.handles.take(path, create)
@@ -195,7 +196,7 @@ class HostFiles(Files):
 
 @contextmanager
 def told(action: str, path: str) -> Iterator[None]:
-    """What the system refuses, in our words."""
+    """Turn OSError into DiskFailed, with the action and the path in its text."""
     try:
         yield
     except OSError as error:

@@ -43,12 +43,12 @@ the same nothing."""
 
 
 def leave_old_ones() -> None:
-    """From now on Python looks through young objects only."""
+    """Let Python's own collections look through young objects only from now on."""
     gc.set_threshold(YOUNG, YOUNG_LOOKS, NEVER)
 
 
 class Collector:
-    """Decides when all objects are looked through. Times are seconds."""
+    """Decides when all objects are searched for garbage. Times are in seconds."""
 
     def __init__(
         self,
@@ -71,17 +71,17 @@ class Collector:
         """How often some have become old since."""
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on it is decided here."""
+        """Take over from Python the decision when to collect."""
         gc.callbacks.append(self.noticed)
         self.again(loop)
 
     def again(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Look, now and at regular times."""
+        """Look now, and again at regular times."""
         self.look()
         loop.call_later(LOOK_SECONDS, self.again, loop)
 
     def noticed(self, phase: Literal["start", "stop"], info: Mapping[str, int]) -> None:
-        """Python begins to look through a generation, or has done so."""
+        """Note that Python begins a collection or has ended one; this is a callback of `gc`."""
         generation = info["generation"]
         if phase == "start":
             self.began = self.now()
@@ -94,7 +94,7 @@ class Collector:
             self.times = 0
 
     def look(self) -> None:
-        """Look through all of them if it is time."""
+        """Collect garbage among all objects if it is time to."""
         is_idle = self.rounds <= IDLE_ROUNDS
         self.rounds = 0
         if self.times >= DUE and (self.is_cheap or is_idle or self.is_wanted):
@@ -102,10 +102,12 @@ class Collector:
 
     @property
     def is_cheap(self) -> bool:
-        """Would it take so little that nobody minds? What has gone meanwhile is counted too."""
+        """Tell whether a collection would be too short to matter. What has gone meanwhile is
+        counted too."""
         return self.whole + self.grown <= CHEAP_SECONDS
 
     @property
     def is_wanted(self) -> bool:
-        """Is memory short, and would it be for something?"""
+        """Tell whether memory is short and enough objects have come since the last collection to
+        make another one worth its time."""
         return self.is_short() and self.grown * GROWN >= self.whole

@@ -45,10 +45,8 @@ now_ns = perf_counter_ns
 
 
 class IoCounters(threading.local):
-    """`counters.here[READ] += 1` counts in the thread that says it.
-
-    `SEEK_NS` stays 0: reads and writes name their offset, so moving costs no call of its own.
-    """
+    """Counts file I/O by thread: `counters.here[READ] += 1` counts in the thread that says it.
+    `SEEK_NS` stays 0: reads and writes name their offset, so moving costs no call of its own."""
 
     tables: list[list[int]]
     """Of all threads, those that ended too. (Made in `IoCounters.made`, shared by all.)"""
@@ -60,7 +58,8 @@ class IoCounters(threading.local):
         tables.append(self.here)
 
     def totals(self) -> dict[str, int]:
-        """By name, over all threads; another thread may be in the middle of counting."""
+        """Return the counters by name, summed over all threads; another thread may be in the middle
+        of counting."""
         sums = [sum(column) for column in zip(*self.tables, strict=True)]
         return {
             name: value // 1000 if name.endswith("_time") else value

@@ -32,13 +32,14 @@ ENTRY_BYTES: Final = 16
 
 
 def open_lmdb_index(data_directory: Path, log: Log, kind: str) -> LmdbIndex:
-    """An empty index for the messages of one kind, in `messages/index.lmdb/<kind>` of the data
-    directory; what is there is deleted. Refused without the package lmdb."""
+    """Return an empty index for the messages of one kind, in `messages/index.lmdb/<kind>` of the
+    data directory; what is there is deleted. Raises Refused without the package lmdb."""
     return LmdbIndex(data_directory / "messages" / "index.lmdb" / kind, log)
 
 
 class LmdbIndex(MessageIndex):
-    """See MessageIndex. Keys are big-endian, so that ids, which grow, fill page after page."""
+    """A message index in an LMDB environment. Keys are big-endian, so that ids, which grow, fill
+    page after page."""
 
     def __init__(self, directory: Path, log: Log, changes_max: int = CHANGES_MAX) -> None:
         self.directory = directory
@@ -72,7 +73,8 @@ class LmdbIndex(MessageIndex):
         self.error = lmdb.Error
 
     def get(self, message_id: int) -> int:
-        """One microsecond, when it is not among the changes."""
+        """Return the place of a message, 0 when there is none; about a microsecond when it is not
+        among the changes."""
         entry = self.changes.get(message_id)
         if entry is not None:
             return entry
@@ -103,7 +105,8 @@ class LmdbIndex(MessageIndex):
         self._open()
 
     def count(self) -> int:
-        """What is only among the changes is looked up one by one: rarely asked."""
+        """Count the entries. What is only among the changes is looked up one by one: it is rarely
+        asked."""
         stored: int = self.environment.stat()["entries"]
         for message_id, entry in self.changes.items():
             known = self.reader.get(message_id.to_bytes(KEY_BYTES, "big")) is not None

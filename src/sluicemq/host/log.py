@@ -11,16 +11,17 @@ from sluicemq.text import printable
 
 
 def line_of(level: str, text: str) -> str:
-    """An event as it is written, without the line's end."""
+    """Return an event as it is written, without the line's end."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return f"{now} [{level}] {printable(text)}"
 
 
 class HostLog(Log):
-    """`2026-11-21T08:00:00.123Z [warning] memory alarm raised: ...`"""
+    """Writes a line such as `2026-11-21T08:00:00.123Z [warning] memory alarm raised: ...` to
+    standard error."""
 
     def write(self, level: str, text: str) -> None:
-        """When nobody takes it (standard error is closed, its disk is full) it is not heard: that
+        """Write one line. When standard error is closed or its disk is full the line is lost: that
         is no reason to fail where the event happened."""
         with suppress(OSError, ValueError):
             print(line_of(level, text), file=sys.stderr, flush=True)

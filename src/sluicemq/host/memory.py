@@ -20,11 +20,9 @@ LARGE_BYTES = 4 << 20
 
 
 def tune_allocator() -> None:
-    """Keep glibc from giving each socket buffer back to the system and faulting it in again.
-
-    Its defaults map anything above 128 KiB anew; a broker takes and frees a quarter of a mebibyte
-    a read. What is kept is given back by `HostMemory.trim`.
-    """
+    """Keep glibc from giving each socket buffer back to the system and faulting it in again. Its
+    defaults map anything above 128 KiB anew; a broker takes and frees a quarter of a mebibyte a
+    read. What is kept is given back by `HostMemory.trim`."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
@@ -32,7 +30,7 @@ def tune_allocator() -> None:
 
 
 class HostMemory(Memory):
-    """RSS from /proc/self/statm, the total from the control group or the machine."""
+    """Reads RSS from /proc/self/statm, and the total from the control group or the machine."""
 
     def __init__(self) -> None:
         self.trimmer = None
@@ -55,7 +53,7 @@ class HostMemory(Memory):
 
 
 def machine_total() -> int:
-    """MemTotal, or 0."""
+    """Return the machine's RAM in bytes, or 0 when the system does not tell."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
     except (ValueError, OSError):
@@ -63,7 +61,8 @@ def machine_total() -> int:
 
 
 def group_limit() -> int:
-    """The control group's memory limit (cgroup v2, then v1), or 0."""
+    """Return the control group's memory limit in bytes (cgroup v2, then v1), or 0 when there is
+    none."""
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
             text = Path("/sys/fs/cgroup", name).read_text().strip()

@@ -38,7 +38,7 @@ READ_BYTES_MAX = 1 << 18
 
 
 class Connection(asyncio.BufferedProtocol):
-    """asyncio's callbacks, turned into messages for the owner and its writer."""
+    """Turns asyncio's callbacks for one socket into messages for its owner and writer."""
 
     __slots__ = (
         "address",
@@ -102,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def begin(self) -> None:
-        """The socket is there."""
+        """Let the node accept the connection, which is ready for AMQP."""
         raise NotImplementedError
 
     def unclaimed(self) -> None:
@@ -110,17 +110,18 @@ class Connection(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def peer(self) -> Peer:
-        """Both ends."""
+        """Return the addresses and ports of both ends."""
         there = self.transport.get_extra_info("peername")
         here = self.transport.get_extra_info("sockname")
         return Peer(self.address, int(there[1]), str(here[0]), int(here[1]))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """One for all sockets: what is in it is copied before anything else is read."""
+        """Return the one buffer of all sockets: what is in it is copied before anything else is
+        read."""
         return self.net.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were read into the buffer."""
+        """Take the `nbytes` bytes that were read into the buffer."""
         self.unparsed += nbytes
         if self.unparsed >= self.net.unparsed_max and not self.rests:
             self.rests = True
@@ -132,12 +133,13 @@ class Connection(asyncio.BufferedProtocol):
             self.owner.post(Received(data))
 
     def decoded(self, data: bytes) -> bytes:
-        """What is in it for the owner, which is there when the socket's own matters are settled."""
+        """Return what is in `data` for the owner; with TLS nothing until its handshake is over."""
         return data
 
     def clamp(self) -> None:
-        """Its owner is behind. With many others on this node the system shall not take much more
-        from the peer than one read: what waits in its buffer waits the longer the more it is."""
+        """Shrink the socket's receive buffer, for its owner is behind. With many others on this
+        node the system shall not take much more from the peer than one read: what waits in its
+        buffer waits the longer the more it is."""
         size = self.net.unparsed_max
         if size < UNPARSED_BYTES_MAX and size != self.clamped:
             self.clamped = size
@@ -146,15 +148,16 @@ class Connection(asyncio.BufferedProtocol):
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, linux_doubles_it)
 
     def taken(self, pulls: bool) -> bool:
-        """The owner has done with what was read; does it pull more?"""
+        """Note that the owner has handled all that was read. Returns whether the socket rests, so
+        that the owner has to pull more; with `pulls` False it does not rest any longer."""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rest_no_more()
         return self.rests
 
     def pull(self) -> bytes:
-        """Read what is there, as the event loop does not while the socket rests. It does again
-        when there was nothing: then it sees the end or the error, too."""
+        """Read what is there, as the event loop does not while the socket rests. When there was
+        nothing the event loop reads again: then it sees the end or the error, too."""
         if not self.rests or self.held or self.transport.is_closing():
             return b""
         try:
@@ -167,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.decoded(bytes(self.net.buffer[:nbytes]))
 
     def rest_no_more(self) -> None:
-        """What comes is read by the event loop again."""
+        """Let the event loop read the socket again."""
         self.rests = False
         if not self.held and not self.transport.is_closing():
             self.transport.resume_reading()
@@ -187,7 +190,8 @@ class Connection(asyncio.BufferedProtocol):
         self.gone(str(exc) if exc else "closed")
 
     def gone(self, reason: str) -> None:
-        """Whoever has to know hears it, once."""
+        """Tell the reader, or the node if there is no reader yet, that the socket is closed; only
+        the first call counts."""
         if not self.is_open:
             return
         self.is_open = False
@@ -198,16 +202,17 @@ class Connection(asyncio.BufferedProtocol):
             self.unclaimed()
 
     def faulted(self) -> None:
-        """A callback of this connection has had a fault: it ends."""
+        """End the connection, for one of its callbacks has had a fault."""
         self.transport.abort()
         self.gone("a fault of the broker's own")
 
     def send(self, data: bytes) -> None:
-        """To the peer."""
+        """Write bytes to the socket, or through TLS if there is TLS."""
         self.transport.write(data)
 
     def finish(self, linger_ms: int) -> None:
-        """Nothing more will be sent."""
+        """Close once everything is written. With `linger_ms` above 0 the peer has so many
+        milliseconds to close first."""
         transport = self.transport
         if linger_ms and transport.can_write_eof() and not transport.is_closing():
             self.rests = False
@@ -219,7 +224,8 @@ class Connection(asyncio.BufferedProtocol):
             self.end_after(linger_ms or LINGER_DEFAULT_MS)
 
     def end_after(self, delay_ms: int) -> None:
-        """So long the peer may take."""
+        """Abort the connection after `delay_ms` milliseconds if the peer has not closed it by
+        then."""
         if self.goodbye is not None:
             self.goodbye.cancel()
         self.goodbye = self.net.loop.call_later(delay_ms / 1000, self.transport.abort)
@@ -335,7 +341,7 @@ class TlsIncoming(Incoming):
 
 
 class HostNet(Net):
-    """The open connections by number."""
+    """The network of this machine: the open connections by number."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, config: NetConfig, log: Log, sockets_max: int
@@ -395,12 +401,12 @@ class HostNet(Net):
         return number
 
     def new_number(self) -> int:
-        """The next connection's."""
+        """Return the number of the next connection."""
         self.last_number += 1
         return self.last_number
 
     def add(self, connection: Connection) -> None:
-        """A socket is there."""
+        """Keep a connection, which gets a number if it has none."""
         connection.number = connection.number or self.new_number()
         self.connections[connection.number] = connection
 
@@ -408,7 +414,7 @@ class HostNet(Net):
         return len(self.connections) >= self.sockets_max
 
     def remove(self, connection: Connection) -> None:
-        """The socket is gone."""
+        """Forget a connection whose socket is closed."""
         self.connections.pop(connection.number, None)
 
     def write(self, connection: int, data: bytes) -> bool:
@@ -423,7 +429,7 @@ class HostNet(Net):
         return 0 if found is None else found.transport.get_write_buffer_size()
 
     def set_options(self, plain: socket.socket) -> None:
-        """What the configuration says of every socket."""
+        """Set the options that the configuration names for every socket."""
         config = self.config
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, config.nodelay)
         if config.keepalive:
@@ -456,7 +462,7 @@ class HostNet(Net):
         return b"" if found is None else found.pull()
 
     def next_round(self) -> None:
-        """The actors have run: share out what may be read."""
+        """Share out what may be read next, for the actors have run."""
         if not self.divides:
             return
         share = UNPARSED_BYTES // (len(self.connections) + 1)

@@ -10,7 +10,7 @@ from sluicemq.kernel.disk import Files
 
 
 class ReadOnlyFiles(Files):
-    """Below `root`; opened anew for each read, which is enough for a check."""
+    """Reads files below `root`; each is opened anew for each read, which is enough for a check."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -27,7 +27,7 @@ data directory, and what was published in large frames may be on its way to anyb
 
 
 def merged(current: Config, written: Config) -> tuple[Config, list[str], list[str]]:
-    """The configuration from now on; what has changed; what would need a restart."""
+    """Return the configuration from now on, what has changed, and what would need a restart."""
     sections: dict[str, Any] = {}
     changed: list[str] = []
     kept: list[str] = []
@@ -48,7 +48,7 @@ def merged(current: Config, written: Config) -> tuple[Config, list[str], list[st
 
 
 def shown(section: str, field: str, option: Option, value: object) -> str:
-    """An option and its new value, for the log."""
+    """Return an option and its new value, for the log."""
     if option.secret:
         value = "(hidden)"
     elif isinstance(value, tuple):
@@ -57,7 +57,7 @@ def shown(section: str, field: str, option: Option, value: object) -> str:
 
 
 def summary(changed: Sequence[str], kept: Sequence[str], certificates: bool) -> str:
-    """One line for the log."""
+    """Return one line for the log about what a reload has changed."""
     parts = ["configuration read again"]
     if certificates:
         parts.append("certificates loaded for new connections")

@@ -122,8 +122,8 @@ class Host:
         self.loop.call_soon(self.run)
 
     def run(self) -> None:
-        """Turns for a bounded time; then the sockets get their chance. What the disk has done is
-        fetched in between: a busy node would hear of it only after the sockets."""
+        """Run actors for a bounded time; then the sockets get their chance. Finished disk jobs are
+        fetched in between: a busy node would see them only after the sockets."""
         self.collector.rounds += 1
         now = now_us()
         end = now + ROUND_US
@@ -152,17 +152,18 @@ class Host:
         self.log.write("info", f"data directory {self.disk.files.root}")
 
     def is_memory_short(self) -> bool:
-        """Is an alarm near, or raised?"""
+        """Tell whether the memory alarm is raised or near."""
         return self.node.broker.memory_pressure >= TIGHT_RATIO
 
     def listen(self, scheme: str, host: str, port: int) -> None:
-        """One listener for clients."""
+        """Listen for clients at one address; port 0 lets the system choose. Raises Refused when
+        that fails."""
         bound = self.net.listen(self.node, host, port, tls=scheme == "amqps")
         self.port = self.port or bound
         self.urls.append(f"{scheme}://{host}:{bound}")
 
     def reload(self, read: Callable[[], Config]) -> None:
-        """Take over what has changed in the configuration, for new connections."""
+        """Read the configuration again and apply what has changed to new connections."""
         try:
             config, changed, kept = merged(self.config, read())
             if self.net.tls is not None:
@@ -177,8 +178,8 @@ class Host:
         self.log.write("info", summary(changed, kept, self.net.tls is not None))
 
     def crashed(self, error: BaseException) -> None:
-        """A job of the disk did not come to its end, so what waits for it would wait forever: end
-        as if killed. What was confirmed is on the disk."""
+        """End as if killed, for a job of the disk has crashed and what waits for it would wait
+        forever. What was confirmed is on the disk."""
         self.log.write("error", f"a disk job failed in a way it must not, stopping: {told(error)}")
         self.broken()
 
@@ -188,8 +189,8 @@ class Host:
         self.stopped.set()
 
     def unexpected(self, _: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
-        """The loop's word on an exception in one of its callbacks. One of a connection's closes it,
-        what the system refuses is told; after any other the process ends."""
+        """Handle an exception in one of the event loop's callbacks. One of a connection's closes
+        it; what the system refuses is logged; after any other the process ends."""
         error = context.get("exception")
         what = context.get("message", "a callback has failed")
         if error is None or isinstance(error, OSError):
@@ -205,10 +206,8 @@ class Host:
             self.broken()
 
     async def stop(self) -> None:
-        """No new clients; word to those there are; then close whoever is left; then the storage.
-
-        After a crash only the control socket is taken away.
-        """
+        """Stop orderly: accept no new clients, tell those there are, close whoever is left, then
+        the storage. After a crash only the control socket is removed."""
         await self.net.stop_listening()
         await self.control.stop()
         if self.exit_code:
@@ -223,8 +222,9 @@ class Host:
         await self.close_storage()
 
     async def close_storage(self) -> None:
-        """With all clients gone: the node writes what makes the next start a clean one, then the
-        disk finishes and ends. On a full disk that cannot be; the next start is as after a kill."""
+        """With all clients gone, have the node write what makes the next start a clean one, and end
+        the disk's threads. On a full disk that cannot be; the next start is then as after a
+        kill."""
         self.node.close_storage()
         deadline, succeeded = 0.0, -1
         latest = self.loop.time() + CLOSE_SECONDS_MAX
@@ -243,12 +243,13 @@ class Host:
 
 
 def now_us() -> int:
-    """Microseconds of the monotonic clock."""
+    """Return microseconds of the monotonic clock."""
     return perf_counter_ns() // 1000
 
 
 def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageIndex:
-    """The message store's index of one kind, as configured."""
+    """Make the message store's index of one kind, as configured. Raises Refused when it cannot be
+    made."""
     if config.storage.msg_store_index == "lmdb":
         return open_lmdb_index(directory, log, kind)
     return in_memory(kind)
@@ -257,7 +258,7 @@ def make_index(config: Config, directory: Path, log: Log, kind: str) -> MessageI
 async def run_until_signal(
     config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
 ) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code."""
+    """Serve until SIGTERM or SIGINT, and return the exit code."""
     try:
         host = Host(config, directory, accept_loss)
     except DiskFailed as failure:
@@ -282,7 +283,7 @@ async def run_until_signal(
 
 
 def end_in_time(host: Host) -> None:
-    """From now on the process has END_SECONDS, whatever comes between."""
+    """Give the process END_SECONDS to end, whatever comes between."""
 
     def end() -> None:
         host.log.write("error", f"did not end in order in {END_SECONDS:.0f} s, ending at once")
@@ -296,9 +297,9 @@ def end_in_time(host: Host) -> None:
 def serve(
     config: Config, directory: Path, read: Callable[[], Config], accept_loss: bool = False
 ) -> int:
-    """The process's exit code: 0 after a signal. `directory` is the data directory, held; `read`
-    reads the configuration again; `accept_loss`: what is missing of what must be in the directory
-    is done without."""
+    """Serve, and return the process's exit code: 0 after a signal. `directory` is the data
+    directory, held; `read` reads the configuration again. With `accept_loss` the broker starts
+    though something that must be in the directory is missing."""
     tune_allocator()
     raise_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -313,7 +314,7 @@ def serve(
 
 
 def loop_factory() -> type[asyncio.AbstractEventLoop] | None:
-    """uvloop's loop when it is installed, asyncio's own otherwise."""
+    """Return uvloop's loop when it is installed, None for asyncio's own."""
     try:
         import uvloop  # noqa: PLC0415 (optional)
     except ImportError:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 async def load_definitions(node: Node) -> None:
-    """All of the configured file, durably. Refused when that cannot be."""
+    """Import all of the configured definitions file, durably. Raises Refused when that cannot
+    be."""
     config = node.config.definitions
     if config.load is None:
         return

@@ -54,7 +54,8 @@ SAN_KINDS: Final = {"dns": "DNS", "ip": "IP Address", "email": "email", "uri": "
 
 
 def server_context(tls: TlsConfig) -> ssl.SSLContext:
-    """The broker's certificate and what it asks of clients; Refused names the option at fault."""
+    """Make the context with the broker's certificate and what it asks of clients. Raises Refused,
+    which names the option at fault."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = min(VERSIONS[name] for name in tls.versions)
     context.maximum_version = max(VERSIONS[name] for name in tls.versions)
@@ -80,7 +81,8 @@ def server_context(tls: TlsConfig) -> ssl.SSLContext:
 
 
 def load_certificate(context: ssl.SSLContext, tls: TlsConfig) -> None:
-    """The certificate and its key."""
+    """Load the broker's certificate and its key. Raises Refused, which names the option at
+    fault."""
     certfile = str(tls.certfile)
     keyfile = tls.keyfile or certfile
     key_option = "keyfile" if tls.keyfile else "certfile"
@@ -109,7 +111,8 @@ def load_certificate(context: ssl.SSLContext, tls: TlsConfig) -> None:
 
 
 def load_authorities(context: ssl.SSLContext, cacertfile: str) -> None:
-    """Whose clients are trusted."""
+    """Load the authorities whose client certificates are trusted. Raises Refused when the file
+    cannot be read or holds no certificate."""
     check_readable("cacertfile", cacertfile)
     try:
         context.load_verify_locations(cacertfile)
@@ -120,7 +123,7 @@ def load_authorities(context: ssl.SSLContext, cacertfile: str) -> None:
 
 
 def check_readable(option: str, path: str) -> None:
-    """A file that is not there, or that is a directory, or that is somebody else's."""
+    """Raise Refused when a file is missing, is a directory, or cannot be read by this user."""
     try:
         with Path(path).open("rb"):
             pass
@@ -129,7 +132,7 @@ def check_readable(option: str, path: str) -> None:
 
 
 class TlsSettings:
-    """What new connections are wrapped in. `load` replaces it whole, or not at all."""
+    """The context that new connections are wrapped in. `load` replaces it whole, or not at all."""
 
     def __init__(self, config: Config) -> None:
         self.context: ssl.SSLContext
@@ -138,14 +141,14 @@ class TlsSettings:
         self.load(config)
 
     def load(self, config: Config) -> None:
-        """Read the files again; Refused leaves everything as it was."""
+        """Read the files again. When that raises Refused everything stays as it was."""
         self.context = server_context(config.tls)
         self.tls = config.tls
         self.auth = config.auth
 
 
 class TlsSession:
-    """One connection's TLS, without a socket. Errors are ssl.SSLError; they end it."""
+    """TLS of one connection, without a socket. Errors are ssl.SSLError; they end it."""
 
     __slots__ = ("_incoming", "_object", "_outgoing", "auth", "depth", "ended", "ready")
 
@@ -161,7 +164,7 @@ class TlsSession:
         """The peer has said goodbye, or so have we."""
 
     def receive(self, data: bytes) -> bytes:
-        """From the socket; returns what it says, perhaps nothing yet."""
+        """Take bytes from the socket; returns what they decrypt to, perhaps nothing yet."""
         self._incoming.write(data)
         if not self.ready:
             try:
@@ -182,18 +185,18 @@ class TlsSession:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def send(self, data: bytes) -> bytes:
-        """What is to be written to the socket for `data`."""
+        """Return what is to be written to the socket for `data`."""
         rest = memoryview(data)
         while rest:
             rest = rest[self._object.write(rest) :]
         return self._outgoing.read()
 
     def to_write(self) -> bytes:
-        """Whatever TLS itself has to say."""
+        """Return what TLS itself has to write: parts of its handshake, alerts."""
         return self._outgoing.read()
 
     def goodbye(self) -> bytes:
-        """The last thing to be written."""
+        """Return the closing alert, the last thing to be written."""
         self.ended = True
         if self.ready:
             with suppress(ssl.SSLError):  # the peer's goodbye is not waited for
@@ -201,7 +204,7 @@ class TlsSession:
         return self._outgoing.read()
 
     def facts(self) -> dict[str, str]:
-        """What was agreed, under RabbitMQ's names of connection columns."""
+        """Return what was agreed, under RabbitMQ's names of connection columns."""
         cipher = self._object.cipher()
         certificate = self._certificate()
         return {
@@ -212,23 +215,23 @@ class TlsSession:
         }
 
     def too_deep(self) -> bool:
-        """The client's certificate is further from its root than allowed."""
+        """Tell whether the client's certificate is further from its root than allowed."""
         if not self._certificate():
             return False
         chain = self._object._sslobj.get_verified_chain()  # type: ignore[attr-defined]  # public from 3.13 on
         return len(chain) > self.depth + 2
 
     def user(self) -> str:
-        """The name EXTERNAL logs in with; "" without a verified certificate that has one."""
+        """Return the name EXTERNAL logs in with; "" without a verified certificate that has one."""
         return user_of(self._certificate(), self.auth)
 
     def _certificate(self) -> Mapping[str, Any]:
-        """The client's, when it was verified."""
+        """Return the client's certificate when it was verified, otherwise an empty mapping."""
         return self._object.getpeercert() or {}
 
 
 def user_of(certificate: Mapping[str, Any], auth: AuthConfig) -> str:
-    """The part of a certificate, as ssl.getpeercert gives it, that is the user's name."""
+    """Return the part of a certificate, as ssl.getpeercert gives it, that is the user's name."""
     subject = certificate.get("subject", ())
     if auth.ssl_cert_login_from == "distinguished_name":
         return distinguished_name(subject)
@@ -241,12 +244,13 @@ def user_of(certificate: Mapping[str, Any], auth: AuthConfig) -> str:
 
 
 def common_names(subject: Any) -> list[str]:
-    """Every CN, in order."""
+    """Return all common names of a subject, in the certificate's order."""
     return [value for part in subject for name, value in part if name == "commonName"]
 
 
 def distinguished_name(subject: Any) -> str:
-    """`CN=app,O=Works`: last part first, as RFC 4514 has it and RabbitMQ too."""
+    """Return a name such as `CN=app,O=Works`: last part first, as RFC 4514 has it and RabbitMQ
+    too."""
     parts = [
         "+".join(f"{ATTRIBUTES.get(name, name)}={escaped(value)}" for name, value in part)
         for part in subject
@@ -255,7 +259,7 @@ def distinguished_name(subject: Any) -> str:
 
 
 def escaped(value: str) -> str:
-    """RFC 4514, section 2.4."""
+    """Escape an attribute value as RFC 4514, section 2.4, demands."""
     text = "".join("\\" + char if char in ',+"\\<>;' else char for char in value)
     if text.startswith((" ", "#")):
         text = "\\" + text
@@ -263,7 +267,7 @@ def escaped(value: str) -> str:
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """What went wrong, for the log, in words people search for."""
+    """Return what went wrong, for the log, in words people search for."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate was refused: {error.verify_message}"
     hints = {

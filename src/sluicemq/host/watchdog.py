@@ -46,7 +46,7 @@ STUCK_EXIT_CODE: Final = 70
 
 
 class Pulse(Actor):
-    """Takes a turn when asked to."""
+    """An actor that answers the watchdog: it takes a turn when asked to."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
@@ -59,7 +59,8 @@ class Pulse(Actor):
 
 
 class Watchdog:
-    """Of one loop; begin in the loop's own thread. `end` is what it does after so long."""
+    """Watches one event loop. Call `begin` in the loop's own thread. `end` is what it does after a
+    silence of `end_s` seconds."""
 
     def __init__(
         self,
@@ -82,11 +83,13 @@ class Watchdog:
             self.thread.start()
 
     def stop(self) -> None:
-        """It watches no more."""
+        """Make the watching thread end at its next tick."""
         self.over.set()
 
     def watch(self) -> None:
-        """The thread's life."""
+        """Ask the event loop for a sign of life every tick; report its silence after `report_s`
+        seconds, and end the process after `end_s`. Returns after `stop`; this is what the thread
+        runs."""
         asked = 0
         silent_s = 0.0
         reported = False
@@ -115,19 +118,19 @@ class Watchdog:
                 return
 
     def ask(self, number: int) -> None:
-        """For a sign of life."""
+        """Ask the event loop for the sign of life of this number."""
         try:
             self.loop.call_soon_threadsafe(self.pulse.post, number)
         except RuntimeError:  # the loop is closed: the process is about to end
             self.over.set()
 
     def where(self) -> str:
-        """The stack of the loop's thread."""
+        """Return the stack of the loop's thread, as text."""
         frame = sys._current_frames().get(self.watched)
         return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
 
     def say(self, level: str, text: str) -> None:
-        """To standard error, as far as it can be done at once."""
+        """Write a line to standard error, if that can be done without waiting."""
         data = line_of(level, text).encode() + b"\n"
         poll = select.poll()
         poll.register(STDERR, select.POLLOUT)

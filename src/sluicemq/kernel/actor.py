@@ -64,11 +64,9 @@ NEVER_US: Final = 1 << 63
 
 
 class Scheduler:
-    """The node's own run queue: whoever has something in its inbox, in order of arrival.
-
-    `wake` is called when the queue goes from empty to non-empty; the World sets it and calls
-    `run` soon after. Everything runs to completion in there; nothing else runs actors.
-    """
+    """The node's own run queue: actors with something in their inbox, in order of arrival. `wake`
+    is called when the queue goes from empty to non-empty; the World sets it and calls `run` soon
+    after. Everything runs to completion in there; nothing else runs actors."""
 
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
@@ -94,21 +92,24 @@ class Scheduler:
         """A fault has hit what all share: nobody gets a turn any more."""
 
     def wake(self) -> None:
-        """Set by the World (host: `loop.call_soon`; sim: an event)."""
+        """Ask the World to call `run` soon. Set by the World (host: `loop.call_soon`; sim: an
+        event)."""
 
     def now_us(self) -> int:
-        """Microseconds of a clock that shows what turns really take, set by the World where there
-        is one: then shares and the patient go by it where it shows more than the units do."""
+        """Return microseconds of a clock that shows what turns really take, set by the World where
+        there is one. Shares and patient actors then go by it where it shows more than their units
+        of work do."""
         return 0
 
     def witness(self, actor: Actor, error: Exception) -> None:
-        """Set by the node: a turn of `actor` has ended by `error`. For the log and the counters."""
+        """Called when a turn of `actor` has ended by `error`; set by the node, for the log and the
+        counters."""
 
     def broke(self, actor: Actor, error: Exception) -> None:
-        """Set by the node: `error` cannot be contained, the process has to end."""
+        """Called when `error` cannot be contained and the process has to end; set by the node."""
 
     def add(self, actor: Actor) -> None:
-        """The actor has something to do. Only `Actor.schedule` calls this."""
+        """Queue an actor that has something to do. Only `Actor.schedule` calls this."""
         if self.is_broken:
             return
         (self.patient if actor.is_patient else self.ready).append(actor)
@@ -143,7 +144,7 @@ class Scheduler:
         return self.awake
 
     def is_intake_due(self) -> bool:
-        """Is it the turn of those who are patient?"""
+        """Tell whether patient actors may have turns now. It sets how much work they get."""
         if self.intake > 0:
             return True
         if self.is_held or (self.ready and not self.have_had_enough()):
@@ -152,7 +153,8 @@ class Scheduler:
         return True
 
     def have_had_enough(self) -> bool:
-        """Have the others had what they get before patient actors have their turns again?"""
+        """Tell whether the other actors have had the work they get between two intakes of patient
+        actors."""
         wanted = max(PATIENCE_WORK, self.patient.count * PATIENCE_WORK_EACH)
         passed = max(self.spent, self.now_us() - self.intake_at_us)
         return passed >= min(wanted, PATIENCE_WORK_MAX)
@@ -165,14 +167,15 @@ class Scheduler:
             self.wake()
 
     def hold(self, is_held: bool) -> None:
-        """From now on patient actors get turns only by `take_some_in`; or as ever."""
+        """With `is_held` give patient actors turns only by `take_some_in`; without, give them turns
+        as usual."""
         self.is_held = is_held
         if not is_held and self.patient and not self.awake:
             self.awake = True
             self.wake()
 
     def contain(self, actor: Actor, error: Exception) -> None:
-        """A turn of the actor has ended by a fault: see to it that it goes no further."""
+        """Confine the fault that ended a turn of the actor, so that it goes no further."""
         actor.underway = None
         try:
             self.witness(actor, error)
@@ -188,7 +191,7 @@ class Scheduler:
             actor.schedule()
 
     def give_up(self, actor: Actor, error: Exception) -> None:
-        """No turn is safe any more: the process has to end."""
+        """Let the process end: no turn is safe any more."""
         self.is_broken = True
         self.ready.clear()
         self.patient.clear()
@@ -196,7 +199,7 @@ class Scheduler:
 
     @property
     def is_busy(self) -> bool:
-        """Does any actor wait for a turn?"""
+        """Tell whether any actor waits for a turn."""
         return bool(self.ready or self.patient)
 
 
@@ -322,23 +325,23 @@ class Actor(Member):
         raise NotImplementedError
 
     def turn_ended(self) -> None:
-        """The only place where anything is batched or flushed."""
+        """Called at the end of each turn: the only place where anything is batched or flushed."""
 
     def go_deaf(self) -> None:
-        """It has come to its end: what is posted to it is dropped from now on."""
+        """Drop what is posted to it from now on: it has come to its end."""
         self.is_deaf = True
         self.inbox.clear()
 
     def faulted(self, error: Exception) -> None:
-        """What a fault in a turn of this actor means. The others go on; what is left of the inbox,
-        without the message `struck`, is handled in the next turn, unless it goes deaf here.
-        Of an actor that says nothing else: the process has to end."""
+        """Decide what a fault in a turn of this actor means. The others go on; what is left of the
+        inbox, without the message `struck`, is handled in the next turn, unless it goes deaf here.
+        Unless it is overridden the process has to end."""
         self.scheduler.give_up(self, error)
 
 
 class Share(Actor):
-    """What the actors of one owner get of a round: its members' turns are within its own turns,
-    so that a client with two thousand busy channels gets no more than one with a single channel."""
+    """What the actors of one owner get of a round: its members' turns are within its own turns, so
+    that a client with two thousand busy channels gets no more than one with a single channel."""
 
     is_vital = False
 
@@ -348,13 +351,13 @@ class Share(Actor):
         """Those who wait for a turn."""
 
     def add(self, actor: Actor) -> None:
-        """A member has something to do. Only `Actor.schedule` calls this."""
+        """Queue a member that has something to do. Only `Actor.schedule` calls this."""
         self.members.append(actor)
         if not self.scheduled:
             self.schedule()
 
     def run_turn(self) -> None:
-        """Turns of members in order of arrival, until SHARE_WORK is spent."""
+        """Give members turns in order of arrival, until SHARE_WORK is spent."""
         self.scheduled = False
         members = self.members
         scheduler = self.scheduler

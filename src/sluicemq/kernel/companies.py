@@ -6,7 +6,8 @@ from typing import Generic, TypeVar
 
 
 class Member:
-    """Who may have its turns with others: with those whose `company` is equal. None: alone."""
+    """An actor that may have its turns together with those whose `company` is equal. None: it has
+    them alone."""
 
     company: object = None
 
@@ -15,10 +16,11 @@ M = TypeVar("M", bound=Member)
 
 
 class Companies(Generic[M]):
-    """Those of one company have their turns one after the other, so that what they bring for the
-    same receiver comes together. Who comes to a company whose turns have begun waits for its next
-    ones, so nobody is overtaken by the same one more than twice: once in such a company, once in
-    one that waits before its own. (With a company that changes it is once for each of those.)"""
+    """A queue of actors in which those of one company have their turns one after the other, so that
+    what they bring for the same receiver comes together. Who comes to a company whose turns have
+    begun waits for its next ones. So nobody is overtaken by the same one more than twice: once in
+    such a company, once in one that waits before its own; with a company that changes, once for
+    each of those."""
 
     def __init__(self) -> None:
         self.waiting: dict[object, list[M]] = {}
@@ -31,13 +33,13 @@ class Companies(Generic[M]):
         return self.count > 0
 
     def append(self, actor: M) -> None:
-        """Its turn comes with those of its company that wait, or behind all."""
+        """Queue an actor with those of its company that wait, or behind all."""
         company = actor if actor.company is None else actor.company
         self.waiting.setdefault(company, []).append(actor)
         self.count += 1
 
     def popleft(self) -> M:
-        """The next one, which does not wait any more."""
+        """Take out and return the next actor; somebody has to wait."""
         if not self.called:
             self.called = self.waiting.pop(next(iter(self.waiting)))
             self.called.reverse()
@@ -45,7 +47,7 @@ class Companies(Generic[M]):
         return self.called.pop()
 
     def clear(self) -> None:
-        """Nobody waits."""
+        """Forget everybody who waits for a turn."""
         self.waiting.clear()
         self.called = []
         self.count = 0

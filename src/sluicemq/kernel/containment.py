@@ -20,7 +20,8 @@ SAID_FIRST: Final = 2000
 
 
 def objects_at(error: BaseException) -> list[object]:
-    """The objects whose methods were under way when `error` was raised, the innermost last."""
+    """Return the objects whose methods were under way when `error` was raised, the innermost
+    last."""
     found: list[object] = []
     entry = error.__traceback__
     while entry is not None:
@@ -32,12 +33,13 @@ def objects_at(error: BaseException) -> list[object]:
 
 
 def is_vital(error: BaseException) -> bool:
-    """Was a part under way that the whole node shares?"""
+    """Tell whether the error came from a part that the whole node shares, so that the process has
+    to end."""
     return any(getattr(type(each), "is_vital", False) for each in objects_at(error))
 
 
 def told(error: BaseException) -> str:
-    """The traceback for the log, of bounded length."""
+    """Return the traceback of an error for the log, of bounded length."""
     text = "".join(traceback.format_exception(error)).rstrip()
     if len(text) > SAID_MAX:
         text = f"{text[:SAID_FIRST]}\n[...]\n{text[SAID_FIRST - SAID_MAX :]}"

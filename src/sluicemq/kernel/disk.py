@@ -19,64 +19,66 @@ SYNC_LANE: Final = 0
 
 
 class Files:
-    """The primitives. Each raises DiskFailed; what was written before a failure is undefined."""
+    """The primitives on files below the data directory. Each raises DiskFailed; what was written
+    before a failure is undefined."""
 
     def names(self, directory: str) -> list[str]:
-        """What is in a directory, sorted; nothing when there is no such directory."""
+        """Return what is in a directory, sorted; nothing when there is no such directory."""
         raise NotImplementedError
 
     def make_directory(self, path: str) -> None:
-        """With its parents, made durable; one that exists is fine."""
+        """Make a directory with its parents, durably; one that exists is fine."""
         raise NotImplementedError
 
     def size(self, path: str) -> int:
-        """Bytes of a file, -1 when there is none."""
+        """Return the size of a file in bytes, -1 when there is none."""
         raise NotImplementedError
 
     def is_directory(self, path: str) -> bool:
-        """Is it there, and no file?"""
+        """Tell whether there is a directory at `path`; False for a file."""
         raise NotImplementedError
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """At most `size` bytes from `offset` on: fewer at the file's end."""
+        """Return at most `size` bytes from `offset` on: fewer at the file's end."""
         raise NotImplementedError
 
     def write(self, path: str, offset: int, data: bytes) -> None:
-        """All of `data`; the file is made when missing, and grows as needed."""
+        """Write all of `data` at `offset`; the file is made when missing, and grows as needed."""
         raise NotImplementedError
 
     def allocate(self, path: str, size: int) -> None:
-        """See to it that `size` bytes can be written without ENOSPC; the file is made when missing
-        and is `size` bytes long afterwards, zeroes where nothing was. Where the file system cannot
-        promise that, only the length is set."""
+        """Reserve `size` bytes for a file, so that they can be written without ENOSPC. The file is
+        made when missing and is `size` bytes long afterwards, zeroes where nothing was. Where the
+        file system cannot promise that, only the length is set."""
         raise NotImplementedError
 
     def truncate(self, path: str, size: int) -> None:
         raise NotImplementedError
 
     def sync(self, path: str) -> None:
-        """Durable: the file's data, and what is needed to read it (fdatasync). Never tried twice:
+        """Make a file's data durable, and what is needed to read it (fdatasync). Never tried twice:
         after a failure nothing is known about the file."""
         raise NotImplementedError
 
     def sync_directory(self, path: str) -> None:
-        """Durable: which names are in it. "" is the data directory itself."""
+        """Make durable which names are in a directory. "" is the data directory itself."""
         raise NotImplementedError
 
     def rename(self, old: str, new: str) -> None:
-        """Replaces `new`. Durable after sync_directory."""
+        """Rename a file or directory and replace what has the name `new`. Durable after
+        sync_directory."""
         raise NotImplementedError
 
     def delete(self, path: str) -> None:
-        """A missing file is fine. Durable after sync_directory."""
+        """Delete a file; a missing one is fine. Durable after sync_directory."""
         raise NotImplementedError
 
     def delete_tree(self, path: str) -> None:
-        """A directory and all in it; a missing one is fine."""
+        """Delete a directory and all in it; a missing one is fine."""
         raise NotImplementedError
 
     def free_bytes(self) -> int:
-        """What an unprivileged writer could still write."""
+        """Return how many bytes an unprivileged writer could still write."""
         raise NotImplementedError
 
 
@@ -92,7 +94,7 @@ class DiskJob:
 
 
 class Disk:
-    """The files, and who works on them."""
+    """The files, and the threads that run jobs on them."""
 
     files: Files
 
@@ -102,6 +104,6 @@ class Disk:
         raise NotImplementedError
 
     def counters(self) -> dict[str, int]:
-        """Since the start: io_{read,write,seek,sync,reopen}_{count,bytes,time} as far as they make
-        sense; times in microseconds, as RabbitMQ's file_handle_cache counts them (spec 7.6)."""
+        """Return totals since the start: io_{read,write,seek,sync,reopen}_{count,bytes,time} as far
+        as they make sense; times in microseconds, as RabbitMQ's file_handle_cache counts them."""
         raise NotImplementedError

@@ -26,7 +26,7 @@ class Peer:
 
     @property
     def is_near(self) -> bool:
-        """Is it on this machine, on a loopback address?"""
+        """Tell whether the peer is on this machine, at a loopback address."""
         return self.peer_host.startswith("127.") or self.peer_host == "::1"
 
     @property

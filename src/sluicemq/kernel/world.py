@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """Time as an answer, timers as messages."""
+    """The broker's clock: it tells the time, and posts messages as timers."""
 
     def now_ns(self) -> int:
-        """Monotonic nanoseconds."""
+        """Return nanoseconds of a clock that never goes back; its zero means nothing."""
         raise NotImplementedError
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, for people and for the `timestamp` of reports."""
+        """Return milliseconds since the epoch, for people and for the `timestamp` of reports."""
         raise NotImplementedError
 
     def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
@@ -32,14 +32,14 @@ class Clock:
 
 
 class Dice:
-    """Chance."""
+    """Where the broker gets random numbers from."""
 
     def below(self, limit: int) -> int:
-        """A whole number, 0 <= n < limit."""
+        """Return a random whole number, 0 <= n < limit."""
         raise NotImplementedError
 
     def token(self, size: int) -> bytes:
-        """`size` random bytes, unpredictable on the real host."""
+        """Return `size` random bytes, unpredictable on the real host."""
         raise NotImplementedError
 
 
@@ -52,7 +52,7 @@ class SocketOwner(Protocol):
         """Who writes to the connection."""
 
     def post(self, message: object) -> None:
-        """See Actor."""
+        """Put `message` into the owner's inbox, as `Actor.post` does."""
 
 
 class Acceptor(Protocol):
@@ -80,7 +80,7 @@ class Net:
     """How many of them there may be."""
 
     def is_full(self) -> bool:
-        """Are there so many?"""
+        """Tell whether the node has as many connections as it may have."""
         return False
 
     def listen(self, acceptor: Acceptor, host: str, port: int, tls: bool = False) -> int:
@@ -96,26 +96,29 @@ class Net:
         raise NotImplementedError
 
     def write(self, connection: int, data: bytes) -> bool:
-        """Queue `data`. False: the socket's buffer is over its high-water mark; `Writable` will
-        come to the connection's writer when it has drained. The data is queued either way."""
+        """Queue `data`. Returns False when the socket's buffer is over its high-water mark:
+        `Writable` comes to the connection's writer when it has drained. The data is queued either
+        way."""
         raise NotImplementedError
 
     def unsent_bytes(self, connection: int) -> int:
-        """What was queued and the system has not taken; 0 when there is no such connection."""
+        """Return how many queued bytes the system has not taken; 0 when there is no such
+        connection."""
         raise NotImplementedError
 
     def taken(self, connection: int, pulls: bool) -> bool:
-        """The owner has done with all that was received: more may be read. True: so much came that
-        the socket rests, and goes on to, for the owner `pulls`; then it has to."""
+        """Note that the owner has handled all that was received, so that more may be read. Returns
+        True when so much came that the socket rests and the owner has to `pull`; with `pulls` False
+        it never does."""
         return False
 
     def pull(self, connection: int) -> bytes:
-        """What a socket that rests has to be read now. Nothing: from now on it does not rest, what
-        comes is `Received` again."""
+        """Read what a socket that rests has now. Returns nothing when it stops resting: what comes
+        is `Received` again."""
         return b""
 
     def pause_reading(self, connection: int) -> None:
-        """Do not read the socket until `resume_reading`: TCP holds the peer up."""
+        """Do not read the socket until `resume_reading`, so that TCP holds the peer up."""
         raise NotImplementedError
 
     def resume_reading(self, connection: int) -> None:
@@ -129,14 +132,14 @@ class Net:
 
 
 class Memory:
-    """The process's memory, for the alarm."""
+    """What the memory alarm looks at: the process's memory."""
 
     def total_bytes(self) -> int:
-        """What this process may use at most: RAM or the control group's limit."""
+        """Return how many bytes this process may use at most: RAM or the control group's limit."""
         raise NotImplementedError
 
     def resident_bytes(self) -> int:
-        """RSS now."""
+        """Return the process's resident set size in bytes."""
         raise NotImplementedError
 
     def trim(self) -> None:
@@ -145,14 +148,14 @@ class Memory:
 
 
 class Log:
-    """Lines for the operator. This one keeps silent."""
+    """The log, line by line; this base class writes nothing."""
 
     def write(self, level: str, text: str) -> None:
-        """`level` is info, warning or error; `text` is one line without secrets."""
+        """Write one line. `level` is info, warning or error; `text` has no secrets."""
 
 
 class World:
-    """The faces together."""
+    """Everything outside the broker: clock, dice, disk, network, memory and log."""
 
     def __init__(
         self,
@@ -178,7 +181,7 @@ class Connected:
 
 
 class Received:
-    """Bytes came in."""
+    """Posted to the owner of a connection: `data` came from the peer."""
 
     __slots__ = ("data",)
 
@@ -187,7 +190,7 @@ class Received:
 
 
 class Writable:
-    """The socket's buffer has drained below its low-water mark."""
+    """Posted to a connection's writer: the socket's buffer has drained below its low-water mark."""
 
     __slots__ = ()
 

@@ -21,12 +21,13 @@ ANSWER_TIMEOUT_S: Final = 5.0
 
 
 class NoAnswer(Exception):
-    """The worker does not tell its clock."""
+    """The worker does not say what its clock shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """`offset_ns`: the worker's clock less the conductor's; right within `error_ns`."""
+    """How far a worker's clock is from the conductor's: `offset_ns` is the worker's clock less the
+    conductor's, right within `error_ns`."""
 
     offset_ns: int
     error_ns: int
@@ -37,8 +38,8 @@ def estimate(
     others: Callable[[object], None],
     now_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Offset:
-    """Ask the worker at the other end. What else it says meanwhile goes to `others`. Raises
-    `NoAnswer`."""
+    """Ask the worker at the other end for its clock, and return the best estimate. What else it
+    sends meanwhile goes to `others`. Raises NoAnswer."""
     best: Offset | None = None
     for _ in range(QUESTIONS):
         asked_ns = now_ns()

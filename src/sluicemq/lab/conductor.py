@@ -80,30 +80,31 @@ PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "f
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Where the measurements are, and what they begin with."""
+    """The result of a run: where the measurements are, and its run.json."""
 
     directory: Path
     info: RunInfo
 
     @property
     def verification(self) -> Verification:
-        """Exact, over all messages."""
+        """Return the exact counts over all messages of the run."""
         return self.info["verification"]
 
     @property
     def problems(self) -> dict[str, int]:
-        """What the verification found that must not be."""
+        """Return what the verification found that must not be, with counts; empty when all is
+        well."""
         counts = {name: self.verification[name] for name in PROBLEMS}
         return {name: count for name, count in counts.items() if count}
 
     @property
     def failed(self) -> bool:
-        """The run ended early, other than by the user's wish."""
+        """Tell whether the run ended early, other than by the user's wish."""
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
 def run_scenario(plan: Plan, progress: Progress, engine: Engine | None = None) -> RunResult:
-    """Run it, in processes of this machine unless another engine is given. Raises `Refused` or
+    """Run a plan, in processes of this machine unless another engine is given. Raises `Refused` or
     `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
         raise Refused(f"{plan.directory} already holds a run")
@@ -130,7 +131,8 @@ def handled_interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
 
 
 class Conductor:
-    """One run."""
+    """Conducts one run: starts its workers, has them run the schedule, collects their
+    measurements."""
 
     def __init__(self, plan: Plan, progress: Progress, engine: Engine) -> None:
         self._plan = plan
@@ -157,13 +159,15 @@ class Conductor:
         self._interrupts = 0
 
     def interrupt(self) -> None:
-        """Ctrl-C: first the schedule ends, then the drain, then everything."""
+        """Handle Ctrl-C: the first ends the schedule, the second the drain, the third
+        everything."""
         self._interrupts += 1
         if self._interrupts > 2:
             raise KeyboardInterrupt
 
     def run(self) -> RunResult:
-        """All of it."""
+        """Run from the first worker's start to the files in the run directory, and return what came
+        out."""
         plan = self._plan
         product, version = self._queues.make()
         plan.directory.mkdir(parents=True, exist_ok=True)
@@ -193,7 +197,8 @@ class Conductor:
             self._listen()
 
     def _load(self) -> None:
-        """Until everything promised has arrived, or there is a reason not to wait for it."""
+        """Run the schedule and the drain, until everything promised has arrived or there is a
+        reason not to wait for it."""
         if self._stopped is not None:
             return
         plan = self._plan
@@ -223,7 +228,8 @@ class Conductor:
         return settled and sum(self._arrived.values()) >= self._promised
 
     def _ask_clocks(self) -> dict[Connection, Offset]:
-        """How far the workers' clocks are from ours; empty when they are ours."""
+        """Return how far the workers' clocks are from the conductor's; empty when they share
+        one."""
         found: dict[Connection, Offset] = {}
         for pipe in [] if self._engine.shares_clock else self._workers:
             if pipe not in self._reports:
@@ -269,13 +275,13 @@ class Conductor:
     # Talking with the workers
 
     def _tell(self, command: object, *pipes: Connection) -> None:
-        """Those workers, or all."""
+        """Send a command to the workers behind `pipes`, or to all when none are given."""
         for pipe in pipes or self._workers:
             with suppress(OSError):  # a dead worker is noticed by `_hear`
                 pipe.send(command)
 
     def _listen(self) -> None:
-        """Handle what workers have to say, for a moment."""
+        """Handle what workers send, for a moment."""
         alive = [pipe for pipe in self._workers if pipe not in self._reports]
         for pipe in wait(alive, WAIT_S):
             assert isinstance(pipe, Connection)

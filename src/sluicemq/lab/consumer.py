@@ -28,7 +28,7 @@ _pack_ack = ACK_FRAME.pack
 
 
 def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
-    """A run of basic.ack frames."""
+    """Return the frames of basic.ack for these tags."""
     if len(tags) == 1:
         return _pack_ack(1, channel, 13, 60, 80, tags[0], multiple, FRAME_END)
     return b"".join(
@@ -47,7 +47,8 @@ def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
 
 
 class Consumer:
-    """See above. Times are ns since the start of the run."""
+    """What one consumer has received and acknowledged. Times are in nanoseconds since the start of
+    the run."""
 
     __slots__ = (
         "_ack_interval",
@@ -95,11 +96,11 @@ class Consumer:
 
     @property
     def unacked(self) -> int:
-        """Deliveries that wait for their ack; none with automatic acks."""
+        """Return how many deliveries wait for their ack; 0 with automatic acks."""
         return self.delivered - self.acked if self._ack_interval else 0
 
     def acks_due(self, channel: int, deliveries: int) -> bytes:
-        """So many deliveries more: the acks to write now."""
+        """Count `deliveries` more, and return the acks to write now."""
         self.delivered += deliveries
         interval = self._ack_interval
         first = self.acked + 1
@@ -114,7 +115,7 @@ class Consumer:
         return encode_acks(channel, tags, multiple=True) if count else b""
 
     def acks_left(self, channel: int) -> bytes:
-        """One ack for all that is left, at the end."""
+        """Return one ack for all that is left, at the end."""
         if not self.unacked:
             return b""
         self.acked = self.delivered
@@ -127,8 +128,8 @@ class Consumer:
         redelivered: Sequence[int],
         now_ns: int,
     ) -> None:
-        """Check and record the run that `acks_due` was told of; the stamp of each content is at
-        its offset."""
+        """Check and record the run of deliveries that `acks_due` was called with; the stamp of each
+        content is at its offset."""
         if len(contents) == 1:
             self._record_one(_unpack_stamp(contents[0], offsets[0]), redelivered[0], now_ns)
             return
@@ -158,7 +159,7 @@ class Consumer:
         self._row_tags.extend(tags)
 
     def _record_one(self, stamp: tuple[int, ...], redelivered: int, now_ns: int) -> None:
-        """The same for one message, which is what a broker that keeps up sends at a time."""
+        """Check and record one message, which is what a broker that keeps up sends at a time."""
         magic, publisher, seq, intended_ns, written_ns, step, _, _ = stamp
         self._inspector.check_one(self._last_seen, magic, publisher, seq, redelivered)
         if seq % self._sample_every:
@@ -173,7 +174,7 @@ class Consumer:
         self._row_tags.append(self.delivered)
 
     def record_acks(self, now_ns: int) -> None:
-        """What was to be acknowledged has been written."""
+        """Record when the pending acks were written."""
         tags = self._row_tags
         if not self._ack_interval:
             self._acked_ns.extend(repeat(NEVER, len(tags)))
@@ -184,7 +185,8 @@ class Consumer:
             del tags[:count]
 
     def latencies_ns(self, since_ns: int, samples_max: int) -> list[int]:
-        """From intended to delivered, of some rows not yet taken that arrived since then."""
+        """Return the times from intended to delivered of some rows not yet taken that arrived since
+        `since_ns`, in nanoseconds."""
         first = bisect_left(self._delivered_ns, since_ns)
         stride = max(1, (len(self._seqs) - first) // samples_max)
         chosen = slice(first, None, stride)

@@ -32,7 +32,7 @@ LIVE_SAMPLES: Final = 500
 
 
 class ConsumerLink(Link):
-    """A consumer on its connection."""
+    """The connection of one consumer."""
 
     __slots__ = ("_contents", "_offsets", "_redelivered", "_worker", "consumer", "number")
 
@@ -80,7 +80,7 @@ class ConsumerLink(Link):
             raise BrokerError(f"the broker cancelled consumer {self.number}: its queue is gone")
 
     def on_input_end(self, now_ns: int) -> None:
-        """Acks go out before anything else is done."""
+        """Write the acks that are due, before anything else is done."""
         contents = self._contents
         if not contents:
             return
@@ -104,7 +104,7 @@ class ConsumerLink(Link):
 
 
 class ConsumerWorker(Worker[ConsumerLink]):
-    """See above."""
+    """Runs the consumers of one worker process."""
 
     role = "consumer"
     table = "delivered"
@@ -123,11 +123,11 @@ class ConsumerWorker(Worker[ConsumerLink]):
         return [partial(ConsumerLink, self, number) for number in self._numbers]
 
     def work(self, now_ns: int) -> int:
-        """Nothing is due by itself."""
+        """Do nothing, for a consumer has nothing due by itself."""
         return NS
 
     def tick(self, now_ns: int) -> None:
-        """While the conductor waits for the rest to arrive, it wants to know soon."""
+        """While draining, tell the conductor how many messages have arrived."""
         arrived = self.inspector.arrived
         draining = self._draining or now_ns >= self.steps[-1].end_ns
         if draining and arrived != self._arrived_told:
@@ -166,7 +166,7 @@ class ConsumerWorker(Worker[ConsumerLink]):
 
 
 def stamp_offsets(contents: Sequence[bytes]) -> Sequence[int]:
-    """Where the body of each content begins. The header frames of equally long contents are
+    """Return where the body of each content begins. The header frames of equally long contents are
     equally long too: all bodies of a run have the same size."""
     length = len(contents[0])
     if all(map(length.__eq__, map(len, contents))):

@@ -13,7 +13,7 @@ from sluicemq.lab.summary import Quantiles, StepSummary
 
 
 def print_result(result: RunResult, steps: Sequence[StepSummary], console: Console) -> None:
-    """The steps, the verification, and where the measurements are."""
+    """Print the steps, the verification, and where the measurements are."""
     console.print(_steps_table(steps))
     console.print(verification_text(result), markup=False, highlight=False)
     if result.problems:
@@ -28,7 +28,7 @@ def print_result(result: RunResult, steps: Sequence[StepSummary], console: Conso
 
 
 def verification_text(result: RunResult) -> str:
-    """Every count that says something, in one sentence."""
+    """Return every count that is not zero, in one sentence."""
     counts = result.verification
     always = ("published", "delivered", *PROBLEMS)
     words = [

@@ -17,23 +17,23 @@ ROLES: Final = ("consumer", "publisher")
 
 
 class Engine:
-    """How workers come to be."""
+    """Starts the workers of a run, wherever they are."""
 
     name: ClassVar[str]
     shares_clock: ClassVar[bool]
     """Do the workers read the conductor's own monotonic clock?"""
 
     def start(self, plan: Plan) -> Iterator[WorkerHandle]:
-        """All workers, consumers first, each as soon as there is a connection to it. Refused: there
-        is no place for them."""
+        """Start all workers, consumers first; yields each as soon as there is a connection to it.
+        Raises Refused when there is no place for them."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """After the last worker has ended."""
+        """Clean up after the last worker has ended."""
 
 
 class Processes(Engine):
-    """Each worker is a process on this machine."""
+    """Runs each worker as a process on this machine."""
 
     name = "processes"
     shares_clock = True

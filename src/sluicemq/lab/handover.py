@@ -19,11 +19,11 @@ PIECE_BYTES: Final = 1 << 20
 
 
 class HandoverError(SluiceError):
-    """A worker sent what is no file of measurements."""
+    """A worker has sent something that is no file of measurements."""
 
 
 def pieces(directory: Path) -> Iterator[Piece]:
-    """All files of measurements in `directory`, in order."""
+    """Yield all files of measurements in `directory`, in order, piece by piece."""
     for table in TABLES:
         for path in sorted((directory / table).glob("*.parquet")):
             with path.open("rb") as file:
@@ -32,7 +32,7 @@ def pieces(directory: Path) -> Iterator[Piece]:
 
 
 def put(directory: Path, piece: Piece) -> None:
-    """Append it to its file in `directory`."""
+    """Append a piece to its file in `directory`. Raises HandoverError."""
     if piece.table not in TABLES or "/" in piece.name or not piece.name.endswith(".parquet"):
         raise HandoverError(f"not a file of measurements: {piece.table}/{piece.name}")
     folder = directory / piece.table

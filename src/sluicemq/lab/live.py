@@ -18,14 +18,14 @@ FOLDER: Final = "live"
 
 
 class LiveRows:
-    """The rows of the seconds that are not complete yet."""
+    """Gathers the rows of the seconds that are not complete yet."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
         self._rows: dict[int, list[dict[str, Any]]] = {}
 
     def add(self, message: Second) -> None:
-        """A worker's second."""
+        """Add what a worker has reported of one second."""
         rows = self._rows.setdefault(message.row["second"], [])
         rows.append(
             {name: message.row[name] for name in LIVE.names if name != "latencies_ns"}
@@ -33,7 +33,7 @@ class LiveRows:
         )
 
     def write(self, second: int) -> None:
-        """All workers have told of that second."""
+        """Write the rows of a second: all workers have reported it."""
         rows = self._rows.pop(second)
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"part-{second:06d}.parquet"

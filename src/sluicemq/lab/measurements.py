@@ -167,7 +167,7 @@ class Verification(TypedDict):
 
 
 class Machine(TypedDict):
-    """Where the load ran."""
+    """The machine that the load ran on: cores, and RAM in bytes."""
 
     cores: int
     ram: int
@@ -199,7 +199,7 @@ class WorkerClock(TypedDict):
 
 
 class RunInfo(TypedDict):
-    """run.json."""
+    """The content of a run directory's run.json."""
 
     scenario: int
     name: str
@@ -239,11 +239,11 @@ class RunInfo(TypedDict):
 
 
 def write_run_info(directory: Path, info: RunInfo) -> None:
-    """Write run.json."""
+    """Write `info` as run.json into a run directory."""
     (directory / "run.json").write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
 
 
 def read_run_info(directory: Path) -> RunInfo:
-    """Read run.json back."""
+    """Read run.json of a run directory. Raises OSError when there is none."""
     info: RunInfo = json.loads((directory / "run.json").read_text(encoding="utf-8"))
     return info

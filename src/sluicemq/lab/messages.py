@@ -12,24 +12,24 @@ from sluicemq.lab.verification import DeliveredReport, PublishedReport
 
 @dataclass(slots=True)
 class Start:
-    """The run begins when the worker's monotonic clock shows `origin_ns`."""
+    """Tells a worker that the run begins when its monotonic clock shows `origin_ns`."""
 
     origin_ns: int
 
 
 @dataclass(slots=True)
 class Stop:
-    """End the schedule now: the user has seen enough."""
+    """Tells a worker to end the schedule now: the user has seen enough."""
 
 
 @dataclass(slots=True)
 class Finish:
-    """Close the connections, write out the rows, report."""
+    """Tells a worker to close its connections, write out its rows and report."""
 
 
 @dataclass(slots=True)
 class Ask:
-    """What does your clock show?"""
+    """The conductor asks a worker what its clock shows."""
 
 
 # worker to conductor
@@ -37,14 +37,14 @@ class Ask:
 
 @dataclass(slots=True)
 class Clock:
-    """The worker's monotonic clock."""
+    """The answer to `Ask`: nanoseconds of the worker's monotonic clock."""
 
     monotonic_ns: int
 
 
 @dataclass(slots=True)
 class Piece:
-    """The next part of a file of measurements, from a worker that runs elsewhere."""
+    """The next part of a file of measurements, from a worker on another machine."""
 
     table: str
     name: str
@@ -53,12 +53,12 @@ class Piece:
 
 @dataclass(slots=True)
 class Ready:
-    """All connections are open and set up."""
+    """A worker has opened and set up all its connections."""
 
 
 @dataclass(slots=True)
 class Second:
-    """A second has passed."""
+    """A worker's counters of one second that has passed."""
 
     row: dict[str, Any]
     """A row of the counters table."""
@@ -68,21 +68,23 @@ class Second:
 
 @dataclass(slots=True)
 class Settled:
-    """The schedule is over and the broker has taken everything: this many messages must arrive."""
+    """A publisher worker's schedule is over and the broker has taken everything: this many messages
+    must arrive."""
 
     promised: int
 
 
 @dataclass(slots=True)
 class Arrived:
-    """While draining: different messages that arrived so far."""
+    """A consumer worker reports, while draining, how many different messages have arrived so
+    far."""
 
     messages: int
 
 
 @dataclass(slots=True)
 class StepTotals:
-    """What the schedule of one step asked for, and what of it was never written."""
+    """How many messages the schedule of one step asked for, and how many were never written."""
 
     intended: int = 0
     abandoned: int = 0

@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a run needs to know. Refuses what cannot be run."""
+    """Everything a run needs to know. Raises Refused for what cannot be run."""
 
     scenario: Scenario
     targets: tuple[str, ...]
@@ -100,32 +100,32 @@ class Plan:
 
     @property
     def rate(self) -> float:
-        """Messages per second and publisher."""
+        """Return the messages per second of one publisher."""
         return self.scenario.rate * self.scale
 
     @property
     def total_rate(self) -> float:
-        """Messages per second of all publishers."""
+        """Return the messages per second of all publishers."""
         return self.rate * self.scenario.publishers
 
     @property
     def period_ns(self) -> int:
-        """Time between two messages of one publisher."""
+        """Return the nanoseconds between two messages of one publisher."""
         return round(NS / self.rate)
 
     @property
     def prefetch(self) -> int:
-        """One second of one publisher."""
+        """Return the prefetch of a consumer: what one publisher sends in one second."""
         return at_least_one(self.rate)
 
     @property
     def sample_every(self) -> int:
-        """Every how manieth message is recorded."""
+        """Return the sampling interval: one message in so many is recorded."""
         return max(1, -int(-self.total_rate // self.record_rate))
 
     @property
     def limits(self) -> tuple[Limit | None, ...]:
-        """One entry a step."""
+        """Return the in-flight limit of each step, in order; None is a step without confirms."""
         if not self.confirms:
             return (None,)
         if self.chosen_limits is not None:
@@ -137,7 +137,7 @@ class Plan:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The schedule: the steps follow one another without a gap."""
+        """Return the schedule: the steps follow one another without a gap."""
         length = self.step_seconds * NS
         return tuple(
             Step(number, limit, number * length, (number + 1) * length)
@@ -146,48 +146,45 @@ class Plan:
 
     @property
     def seqs_max(self) -> int:
-        """More messages than this no publisher is asked for."""
+        """Return a number of messages that no publisher exceeds."""
         per_step = -(-self.step_seconds * NS // self.period_ns)
         return per_step * len(self.limits)
 
     @property
     def queue_names(self) -> tuple[str, ...]:
-        """The scenario's queues; publisher i and consumer i use queue i modulo their number."""
+        """Return the scenario's queues; publisher i and consumer i use queue i modulo their
+        number."""
         prefix = MIRRORED_PREFIX if self.queue_type == "mirrored" else ""
         number = self.scenario.number
         return tuple(f"{prefix}lab-{number}-{index}" for index in range(self.scenario.queues))
 
     @property
     def declare_arguments(self) -> Table:
-        """Arguments of queue.declare."""
+        """Return the arguments with which queues are declared."""
         if self.queue_type == "quorum":
             return {"x-queue-type": "quorum", **self.queue_arguments}
         return dict(self.queue_arguments)
 
     def clients_of(self, clients: int, worker: int) -> tuple[int, ...]:
-        """Which of `clients` publishers or consumers worker number `worker` runs.
-
-        All clients of one queue are in one worker, so that each worker can check its queues alone.
-        """
+        """Return which of `clients` publishers or consumers the worker of that number runs. All
+        clients of one queue are in one worker, so that each worker can check its queues alone."""
         queues = self.scenario.queues
         return tuple(i for i in range(clients) if i % queues % self.workers == worker)
 
 
 def at_least_one(count: float) -> int:
-    """Rounded; scaling down never takes a limit away."""
+    """Round to a whole number of at least 1; scaling down never takes a limit away."""
     return max(1, round(count))
 
 
 def ack_interval_multiple(scenario: Scenario, scale: float) -> int:
-    """The ack interval of a run with the multiple flag."""
+    """Return after how many deliveries a consumer acknowledges when it uses the multiple flag."""
     return at_least_one(at_least_one(scenario.rate * scale) * ACK_PERCENT / 100)
 
 
 def choose_limits(scenario: Scenario, scale: float, text: str) -> tuple[Limit, ...]:
-    """In-flight limits by the user's choice: "10,50" in messages, "1%,5%" of the rate.
-
-    A percentage the scenario has stands for the scenario's figure.
-    """
+    """Parse in-flight limits of the user's choice: "10,50" in messages, "1%,5%" of the rate. A
+    percentage the scenario has stands for the scenario's figure. Raises Refused."""
     rate = scenario.rate * scale
     table = {limit.percent: limit.messages * scale for limit in scenario.limits}
     chosen = []

@@ -29,7 +29,7 @@ WORKERS = {kind.role: kind for kind in (PublisherWorker, ConsumerWorker)}
 
 
 class WorkerHandle:
-    """A worker as the conductor sees it. `host` is where it runs, "" for here."""
+    """A worker as the conductor sees it. `host` is where it runs, "" for this machine."""
 
     role: str
     index: int
@@ -37,12 +37,12 @@ class WorkerHandle:
     pipe: Connection
 
     def end(self, timeout_s: float) -> None:
-        """Wait for its end, then insist."""
+        """Wait at most `timeout_s` seconds for its end, then kill it."""
         raise NotImplementedError
 
 
 class WorkerProcess(WorkerHandle):
-    """One beside the conductor."""
+    """A worker in a process of its own on the conductor's machine."""
 
     host = ""
 
@@ -60,7 +60,6 @@ class WorkerProcess(WorkerHandle):
         self.pipe.send((plan, role, index))
 
     def end(self, timeout_s: float) -> None:
-        """Wait for its end, then insist."""
         self.pipe.close()
         try:
             self._process.wait(timeout_s)
@@ -70,14 +69,15 @@ class WorkerProcess(WorkerHandle):
 
 
 def worker_environment() -> dict[str, str]:
-    """Ours, and this package importable however it was found."""
+    """Return the environment of a worker: ours, and this package importable however it was
+    found."""
     root = str(Path(sluicemq.__file__).parents[1])
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def main() -> None:
-    """Be the worker that the first message on the pipe says."""
+    """Run the worker that the first message on the pipe describes."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.disable()
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def work_elsewhere(place: str) -> None:
-    """Call the conductor, say who we are, work in a directory of our own."""
+    """Connect to the conductor, identify this worker, and work in a directory of its own."""
     host, _, port = place.rpartition(":")
     key = bytes.fromhex(sys.stdin.readline().strip())
     number = int(sys.stdin.readline())
@@ -105,7 +105,7 @@ def work_elsewhere(place: str) -> None:
 
 
 def send_files(directory: Path, pipe: Connection) -> None:
-    """To the conductor."""
+    """Send all measurement files of a directory to the conductor, in pieces."""
     for piece in pieces(directory):
         pipe.send(piece)
 

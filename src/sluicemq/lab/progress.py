@@ -42,28 +42,29 @@ class Snapshot:
 
 
 class Progress:
-    """Says nothing; override what is of interest. Called from the thread of `run_scenario`."""
+    """Receives what happens during a run, and ignores it; override what is of interest. Called from
+    the thread of `run_scenario`."""
 
     def run_planned(self, plan: Plan) -> None:
-        """Before anything is done."""
+        """Called once, before anything is done."""
 
     def note(self, text: str) -> None:
-        """Something worth a line: a phase that begins, a sampling, a fault."""
+        """Called with something worth a line: a phase that begins, a sampling, a fault."""
 
     def second_passed(self, snapshot: Snapshot) -> None:
-        """Once a second."""
+        """Called once a second while the load runs."""
 
     def run_ended(self) -> None:
-        """No further calls."""
+        """Called last, when the run has ended."""
 
 
 def limit_text(limit: Limit | None) -> str:
-    """A step's in-flight limit."""
+    """Return a step's in-flight limit in words; None is a step without confirms."""
     return "no confirms" if limit is None else f"limit {limit.messages} ({limit.percent} %)"
 
 
 def ms_text(latency_ns: float | None) -> str:
-    """A latency in ms, with three digits."""
+    """Return a latency in milliseconds, with three digits."""
     if latency_ns is None:
         return "-"
     ms = latency_ns / NS_PER_MS
@@ -71,7 +72,7 @@ def ms_text(latency_ns: float | None) -> str:
 
 
 def snapshot_text(snapshot: Snapshot) -> str:
-    """The figures of one second."""
+    """Return the figures of one second as text."""
     blocked = snapshot.blocked_connections
     return (
         f"pub {snapshot.written:>6,}/s  del {snapshot.delivered:>6,}/s  "
@@ -82,7 +83,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
 
 
 def intro_text(plan: Plan) -> str:
-    """What is about to be run."""
+    """Return what is about to be run, as text."""
     scenario = plan.scenario
     acks = f"ack interval {plan.ack_interval}" if plan.ack_interval else "automatic acks"
     return (
@@ -94,7 +95,7 @@ def intro_text(plan: Plan) -> str:
 
 
 class PlainProgress(Progress):
-    """A line a second, for logs and pipes."""
+    """Prints a line a second, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -116,7 +117,7 @@ class PlainProgress(Progress):
 
 
 class LiveProgress(Progress):
-    """A bar a step, with the last second beside it."""
+    """Shows a bar for each step, with the last second beside it."""
 
     def __init__(self, console: Console) -> None:
         self._bars = Bars(
@@ -158,5 +159,5 @@ class LiveProgress(Progress):
 
 
 def progress_for(console: Console) -> Progress:
-    """The one that fits the console."""
+    """Return the kind of progress that suits the console."""
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)

@@ -43,7 +43,8 @@ class Envelope:
 
 
 class Publisher:
-    """See above. Times are ns since the start of the run."""
+    """What one publisher has written and had confirmed. Times are in nanoseconds since the start of
+    the run."""
 
     __slots__ = (
         "_base",
@@ -122,7 +123,7 @@ class Publisher:
         self._due_max = -((self._first_ns - end_ns) // self.period_ns)
 
     def end_schedule(self, now_ns: int) -> None:
-        """No further message is due."""
+        """Note that no further message is due."""
         self._close_step(self._due(now_ns))
         self._done = self._due_max = 0
 
@@ -135,17 +136,17 @@ class Publisher:
         return due if due < self._due_max else self._due_max
 
     def intended_until(self, now_ns: int) -> int:
-        """Messages due until now, of all steps."""
+        """Return how many messages were due until now, of all steps."""
         return self.intended + max(self._due(now_ns), 0)
 
     def allowance(self, now_ns: int) -> int:
-        """How many messages may be written now; not above 0: none."""
+        """Return how many messages may be written now; none when it is 0 or less."""
         due = self._due(now_ns) - self._done
         room = self._limit - self.unconfirmed
         return due if due < room else room
 
     def write(self, count: int, now_ns: int) -> bytes:
-        """The next `count` messages, as written now."""
+        """Return the frames of the next `count` messages, as written now."""
         if count == 1:
             return self._write_one(now_ns)
         seq = self.written
@@ -175,7 +176,7 @@ class Publisher:
         return b"".join((envelope.head, envelope.seam.join(stamps), envelope.tail))
 
     def _write_one(self, now_ns: int) -> bytes:
-        """The same for one message, which is what a broker that keeps up lets through."""
+        """Return the frames of one message, which is what a broker that keeps up lets through."""
         seq = self.written
         intended = self._first_ns + self._done * self.period_ns
         self._done += 1
@@ -193,7 +194,7 @@ class Publisher:
     # Confirms
 
     def confirm_each(self, tags: Sequence[int], now_ns: int) -> None:
-        """A run of single confirms."""
+        """Note the confirms of a run of single tags."""
         first = tags[0]
         last = tags[-1]
         count = len(tags)
@@ -204,7 +205,7 @@ class Publisher:
                 self._settle_one(tag - 1, PROMISED, now_ns)
 
     def settle(self, tag: int, multiple: bool, outcome: int, now_ns: int) -> None:
-        """A basic.ack or basic.nack of the broker."""
+        """Note a basic.ack or basic.nack of the broker. Raises StrayConfirmError."""
         if not multiple:
             self._settle_one(tag - 1, outcome, now_ns)
             return
@@ -251,7 +252,7 @@ class Publisher:
             self._advance(end)
 
     def _advance(self, seq: int) -> None:
-        """All before `seq` are settled."""
+        """Note that all messages before `seq` are settled."""
         pending = self.promises.find(PENDING, seq)
         self._frontier = self.written if pending < 0 else pending
 
@@ -262,8 +263,8 @@ class Publisher:
         )
 
     def promised(self, settled: bool) -> bytes:
-        """A byte a message. Without confirms all are promised, or none if the broker never said
-        that it took them."""
+        """Return a byte for each message: whether the broker has promised to keep it. Without
+        confirms all are promised, or none if the broker never said that it took them."""
         if self._confirms:
             return bytes(self.promises)
         return bytes((PROMISED if settled else PENDING,)) * self.written

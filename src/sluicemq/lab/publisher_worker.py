@@ -54,7 +54,7 @@ PERSISTENT: Final = 2
 
 
 def make_envelope(channel: int, queue: str, body_bytes: int, frame_max: int) -> Envelope:
-    """The constant bytes of a publish to `queue` around its stamp."""
+    """Return the constant bytes of a publish to `queue` around its stamp."""
     body = bytes(STAMP.size) + b"." * (body_bytes - STAMP.size)
     frames = b"".join(body_frames(channel, body, frame_max))
     stamp_at = FRAME.size
@@ -67,7 +67,7 @@ def make_envelope(channel: int, queue: str, body_bytes: int, frame_max: int) -> 
 
 
 class PublisherLink(Link):
-    """A publisher on its connection."""
+    """The connection of one publisher."""
 
     __slots__ = (
         "_asked",
@@ -157,7 +157,7 @@ class PublisherLink(Link):
                 self.await_room()
 
     def settle(self) -> bool:
-        """After the schedule: whether the broker has taken everything. Without confirms the
+        """Tell, after the schedule, whether the broker has taken everything. Without confirms the
         answer to channel.close says so."""
         if self._worker.plan.confirms:
             self.settled = not self.publisher.unconfirmed
@@ -168,12 +168,13 @@ class PublisherLink(Link):
         return self.settled
 
     def blocked_ns(self, now_ns: int) -> int:
-        """How long the connection has been blocked, if it is."""
+        """Return for how many nanoseconds the connection has been blocked this time, 0 if it is
+        not."""
         return 0 if self.blocked_since_ns is None else now_ns - self.blocked_since_ns
 
 
 class PublisherWorker(Worker[PublisherLink]):
-    """See above."""
+    """Runs the publishers of one worker process."""
 
     role = "publisher"
     table = "published"
@@ -219,7 +220,8 @@ class PublisherWorker(Worker[PublisherLink]):
         return max(step.start_ns + next_due_ns - now_ns, PACE_NS)
 
     def _serve_everyone(self) -> None:
-        """What fell due since the last look, just before the end of a step, belongs to it."""
+        """Write what fell due since the last look, just before the end of a step, for it belongs to
+        that step."""
         for link in self.links:
             link.pump()
 
@@ -234,7 +236,7 @@ class PublisherWorker(Worker[PublisherLink]):
         self.is_loading = True
 
     def stop(self, now_ns: int) -> None:
-        """The schedule is over, by itself or because the user wants it."""
+        """End the schedule, which is over by itself or because the user wants it."""
         self._coming.clear()
         if self._step is not None:
             for link in self.links:
@@ -244,7 +246,7 @@ class PublisherWorker(Worker[PublisherLink]):
         self.is_loading = False
 
     def _sum_up_step(self) -> None:
-        """The step that has just ended; the publishers count over all steps."""
+        """Report the step that has just ended; the publishers themselves count over all steps."""
         if self._step is None:
             return
         publishers = [link.publisher for link in self.links]
@@ -258,7 +260,7 @@ class PublisherWorker(Worker[PublisherLink]):
         self._step_totals[self._step.number] = totals
 
     def tick(self, now_ns: int) -> None:
-        """Once the schedule is over: has the broker taken everything?"""
+        """Report, once the schedule is over, as soon as the broker has taken everything."""
         if self._step is not None or self._coming or self._is_settled:
             return
         if sum(link.settle() for link in self.links) == self.publishers:
@@ -294,10 +296,8 @@ class PublisherWorker(Worker[PublisherLink]):
 
 
 def due_slots(elapsed_ns: int, period_ns: int, publishers: int) -> tuple[int, int]:
-    """How many turns have come, and when the next one comes; both since the start of the step.
-
-    Publisher i's turns are at i * period / publishers, and every period after that.
-    """
+    """Return how many turns have come, and when the next one comes, both since the start of the
+    step. Publisher i's turns are at i * period / publishers, and every period after that."""
     rounds, rest_ns = divmod(elapsed_ns, period_ns)
     turns = min(((rest_ns + 1) * publishers - 1) // period_ns + 1, publishers)
     due = rounds * publishers + turns

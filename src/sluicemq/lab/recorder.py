@@ -45,7 +45,7 @@ class RecorderError(SluiceError):
 
 
 class Recorder:
-    """Takes rows of one table; writes its parts."""
+    """Gathers the rows of one table, and writes them as Parquet files from a thread."""
 
     def __init__(self, directory: Path, table: str, writer_name: str) -> None:
         self._schema: pa.Schema = TABLES[table]
@@ -64,13 +64,14 @@ class Recorder:
         return {name: array(_TYPECODES[kind]) for name, kind in _fields(self._schema)}
 
     def added(self, rows: int) -> None:
-        """Told after every column grew by `rows`."""
+        """Note that every column grew by `rows`."""
         self.rows += rows
         if self.rows >= ROWS_PER_PART:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what there is to the writer thread. Raises when that has failed before."""
+        """Hand the rows there are to the writer thread. Raises RecorderError when writing has
+        failed before."""
         self.check()
         if self.rows:
             self._waiting.put(self.columns)
@@ -78,12 +79,12 @@ class Recorder:
             self.rows = 0
 
     def check(self) -> None:
-        """Raise if the writer thread has failed."""
+        """Raise RecorderError if the writer thread has failed."""
         if self._failure is not None:
             raise RecorderError(f"cannot write measurements: {self._failure}")
 
     def close(self) -> None:
-        """Write what there is; raises when not everything could be written."""
+        """Write the remaining rows. Raises RecorderError when not everything could be written."""
         if self.rows:
             self._waiting.put(self.columns)
         self._waiting.put(None)
@@ -103,7 +104,7 @@ class Recorder:
 
 
 def to_table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    """The arrays as a table of the schema, without copying the whole numbers."""
+    """Return the arrays as a table of the schema, without copying the whole numbers."""
     return pa.table(
         [_to_arrow(columns[field.name], field) for field in schema],
         schema=schema,

@@ -20,7 +20,7 @@ ANSWER_TIMEOUT_S: Final = 600.0
 
 
 class Sampler:
-    """Rows of the broker table, gathered until `stop`."""
+    """Gathers rows of the broker table until `stop`."""
 
     def __init__(self, queues: Queues, process: BrokerProcess | None, origin_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -49,13 +49,13 @@ class Sampler:
         return thread
 
     def stop(self) -> None:
-        """No further rows; an answer still awaited is not waited for long."""
+        """Stop sampling; an answer still awaited is not waited for long."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(timeout=2)
 
     def _ask(self) -> None:
-        """The broker, once a second or as often as it answers."""
+        """Ask the broker for its queue depth once a second, or as often as it answers."""
         with self._queues.connect(ANSWER_TIMEOUT_S) as client:
             second = 0
             while not self._sleep_until(second):
@@ -65,7 +65,8 @@ class Sampler:
                 second = max(second, now_s) + 1
 
     def _look(self) -> None:
-        """At the process at the end of each second, and at what the broker has said in it."""
+        """Look at the process at the end of each second, and at what the broker has answered in
+        it."""
         second = 0
         process = self._process
         while not self._sleep_until(second + 1):
@@ -80,6 +81,7 @@ class Sampler:
             second += 1
 
     def _sleep_until(self, second: int) -> bool:
-        """True: it is over."""
+        """Wait until the end of that second of the run. Returns True when the sampler was stopped
+        meanwhile."""
         left_ns = self._origin_ns + second * NS - time.monotonic_ns()
         return self._stopped.wait(max(left_ns, 0) / NS)

@@ -103,7 +103,7 @@ SCENARIOS: Final = (
 
 
 def scenario_named(word: str) -> Scenario:
-    """The scenario of that number or name."""
+    """Return the scenario of that number or name. Raises Refused when there is none."""
     for scenario in SCENARIOS:
         if word in (str(scenario.number), scenario.name):
             return scenario

@@ -25,7 +25,7 @@ Quantiles = tuple[float, ...] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
-    """One step. Rates in messages per second."""
+    """The figures of one step. Rates are in messages per second."""
 
     step: StepInfo
     target_rate: float
@@ -40,7 +40,7 @@ class StepSummary:
 
 
 def summarize(directory: Path, info: RunInfo) -> list[StepSummary]:
-    """A row for each step."""
+    """Return the figures of each step, from a run's Parquet files."""
     published = _read(directory, "published", ("intended_ns", "written_ns", "confirmed_ns"))
     delivered = _read(directory, "delivered", ("intended_ns", "written_ns", "delivered_ns"))
     return [_summarize_step(step, info, published, delivered) for step in info["steps"]]

@@ -35,10 +35,9 @@ class Queues:
         self._names = plan.queue_names
 
     def make(self) -> tuple[str, str]:
-        """Delete what an earlier run left, declare anew; the broker's product and version.
-
-        Queue q is declared through node q modulo their number, so that leaders spread.
-        """
+        """Delete what an earlier run left, and declare the queues anew. Queue q is declared through
+        node q modulo their number, so that leaders spread. Returns the broker's product and
+        version."""
         targets = self._plan.targets
         clients = [connect(url, timeout_s=ADMIN_TIMEOUT_S) for url in targets]
         try:
@@ -52,33 +51,33 @@ class Queues:
                 client.close()
 
     def count(self) -> int:
-        """Messages ready in all of them."""
+        """Return how many messages are ready in all of the queues."""
         with self.connect() as client:
             return client.count_queues(self._names)
 
     def delete(self) -> None:
-        """Delete them."""
+        """Delete the scenario's queues and what is in them."""
         with self.connect() as client:
             for name in self._names:
                 client.delete_queue(name)
 
     def connect(self, timeout_s: float = ADMIN_TIMEOUT_S) -> BlockingClient:
-        """An admin connection to the first node."""
+        """Open an administrative connection to the first node."""
         return connect(self._plan.targets[0], timeout_s=timeout_s)
 
     @property
     def addresses(self) -> Sequence[Address]:
-        """Of all nodes."""
+        """Return the addresses of all nodes of the target."""
         return [Address.parse(url) for url in self._plan.targets]
 
     @property
     def names(self) -> Sequence[str]:
-        """Their names, in order."""
+        """Return the names of the scenario's queues, in order."""
         return self._names
 
 
 class BrokerProcess:
-    """CPU time and memory of the broker's process, from /proc."""
+    """Reads CPU time and memory of the broker's process from /proc."""
 
     _TICK_NS: Final = NS // os.sysconf("SC_CLK_TCK")
     _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
@@ -89,13 +88,15 @@ class BrokerProcess:
             raise Refused(f"there is no process {pid}")
 
     def cpu_ns(self) -> int:
-        """User and system time so far; raises `BrokerError` when the process is gone."""
+        """Return the user and system time so far, in nanoseconds. Raises BrokerError when the
+        process is gone."""
         # After the command name, which may hold spaces and parentheses.
         fields = self._read("stat").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) * self._TICK_NS
 
     def rss_bytes(self) -> int:
-        """Resident memory."""
+        """Return the process's resident memory in bytes. Raises BrokerError when the process is
+        gone."""
         return int(self._read("statm").split()[1]) * self._PAGE_BYTES
 
     def _read(self, name: str) -> str:

@@ -22,7 +22,7 @@ NACKED: Final = 2
 
 @dataclass(slots=True)
 class PublishedReport:
-    """What one publisher worker found: by publisher, a byte for each message written."""
+    """What one publisher worker has published: by publisher, a byte for each message written."""
 
     promises: dict[int, bytes] = field(default_factory=dict)
     confirms: bool = True
@@ -31,7 +31,8 @@ class PublishedReport:
 
 @dataclass(slots=True)
 class DeliveredReport:
-    """What one consumer worker saw: by publisher, 1 for each sequence number that arrived."""
+    """What one consumer worker has received: by publisher, 1 for each sequence number that
+    arrived."""
 
     seen: dict[int, bytes] = field(default_factory=dict)
     delivered: int = 0
@@ -42,7 +43,7 @@ class DeliveredReport:
 
 
 class Inspector:
-    """Checks deliveries as they come; one a consumer worker."""
+    """Checks deliveries as they come; each consumer worker has one."""
 
     __slots__ = (
         "arrived",
@@ -65,7 +66,7 @@ class Inspector:
         self.foreign = 0
 
     def last_seen(self) -> dict[int, int]:
-        """What a consumer keeps: the highest sequence number it got, by publisher."""
+        """Return what a consumer keeps: the highest sequence number it got, by publisher."""
         return dict.fromkeys(self.seen, -1)
 
     def check(
@@ -106,14 +107,14 @@ class Inspector:
         seqs: Sequence[int],
         redelivered: Sequence[int],
     ) -> None:
-        """The same, one by one, for a run in which something is out of the ordinary."""
+        """Check deliveries one by one, for a run in which something is out of the ordinary."""
         for found in zip(magics, publishers, seqs, redelivered, strict=True):
             self._check_one(last, *found)
 
     def check_one(
         self, last: dict[int, int], magic: int, publisher: int, seq: int, redelivered: int
     ) -> None:
-        """Check a single delivery."""
+        """Check a single delivery to the consumer that keeps `last`."""
         self.delivered += 1
         self._check_one(last, magic, publisher, seq, redelivered)
 
@@ -135,7 +136,7 @@ class Inspector:
         last[publisher] = max(last[publisher], seq)
 
     def report(self) -> DeliveredReport:
-        """For the conductor, at the end."""
+        """Return what was found, for the conductor, at the end."""
         return DeliveredReport(
             seen={publisher: bytes(seen) for publisher, seen in self.seen.items()},
             delivered=self.delivered,
@@ -151,8 +152,8 @@ def verify(
     delivered: Iterable[DeliveredReport],
     left_in_queues: int | None,
 ) -> Verification:
-    """Join both sides. `left_in_queues`: messages the broker still held when waiting ended; None:
-    it could not be asked."""
+    """Compare what was published with what was delivered. `left_in_queues` is how many messages the
+    broker still held when waiting ended; None when it could not be asked."""
     result = Verification(
         published=0,
         confirmed=0,
@@ -198,7 +199,7 @@ def verify(
 
 
 def count_missing(promises: bytes, seen: bytes) -> int:
-    """How many messages were promised and not seen."""
+    """Return how many messages were promised and not seen."""
     expected = int.from_bytes(promises.translate(_PROMISED_ONLY), "little")
     return (expected & ~int.from_bytes(seen, "little")).bit_count()
 

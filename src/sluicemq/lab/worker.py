@@ -38,7 +38,7 @@ LinkType = TypeVar("LinkType", bound=Link)
 
 
 class Worker(Generic[LinkType]):
-    """Base of both kinds. `now_ns` is the time since the start of the run."""
+    """Base of both kinds of workers. `now_ns` is the time since the start of the run."""
 
     role: ClassVar[str]
     table: ClassVar[str]
@@ -65,11 +65,11 @@ class Worker(Generic[LinkType]):
     # For subclasses
 
     def makers(self) -> Sequence[Callable[[], LinkType]]:
-        """How to open this worker's links."""
+        """Return how to open each of this worker's links."""
         raise NotImplementedError
 
     def work(self, now_ns: int) -> int:
-        """Do what is due; how many ns until something is due again."""
+        """Do what is due; returns how many nanoseconds it takes until something is due again."""
         raise NotImplementedError
 
     def take_rows(self, link: LinkType, everything: bool) -> None:
@@ -77,28 +77,28 @@ class Worker(Generic[LinkType]):
         raise NotImplementedError
 
     def tick(self, now_ns: int) -> None:
-        """Ten times a second."""
+        """Do what is due ten times a second."""
 
     def counts(self, end_ns: int) -> dict[str, int]:
-        """The counters of the second that ended then, and the levels."""
+        """Return the counters of the second that ended at `end_ns`, and the levels."""
         raise NotImplementedError
 
     def sample_latencies(self, since_ns: int) -> list[int]:
-        """Some latencies of the second that began then, for the live view."""
+        """Return some latencies of the second that began at `since_ns`, for the live view."""
         del since_ns
         return []
 
     def stop(self, now_ns: int) -> None:
-        """The user wants the load to end."""
+        """End the load, as the user wants."""
 
     def report(self) -> Report:
-        """What this worker found."""
+        """Return what this worker found, for the conductor."""
         raise NotImplementedError
 
     # The life of a worker
 
     def run(self) -> None:
-        """All of it."""
+        """Open the links, run the load, close, hand over the measurements and report."""
         try:
             self._open()
             self._load()
@@ -165,7 +165,7 @@ class Worker(Generic[LinkType]):
             self.finished = True
 
     def _on_tick(self, now_ns: int) -> None:
-        """The rare things; a twentieth of the links at a time, so that no tick takes long."""
+        """Do what is rare, for a twentieth of the links at a time, so that no tick takes long."""
         while now_ns >= (self._second + 1) * NS:
             self._end_second()
         monotonic_ns = now_ns + self.origin_ns
@@ -199,11 +199,11 @@ class Worker(Generic[LinkType]):
 
 
 def nothing() -> None:
-    """The files are where they should be."""
+    """Do nothing: the files are where they should be already."""
 
 
 def step_at(steps: Sequence[Step], at_ns: int) -> int:
-    """The number of the step in force at that time."""
+    """Return the number of the step in force at that time."""
     for step in steps:
         if step.start_ns <= at_ns < step.end_ns:
             return step.number

@@ -17,42 +17,44 @@ if TYPE_CHECKING:
 
 
 def all_bytes(depth: Depth) -> int:
-    """Bytes of all messages, wherever they are."""
+    """Return the bytes of all messages of a queue, in RAM or on disk, ready or unacknowledged."""
     return depth.ready_bytes + depth.unacked_bytes
 
 
 def share(whole: int, part: int, of: int) -> int:
-    """`part` out of `of`, taken from `whole`."""
+    """Return the share of `whole` that falls to `part` out of `of`; 0 when `of` is 0."""
     return whole * part // of if of else 0
 
 
 def persistent_bytes(depth: Depth) -> int:
-    """Of the persistent messages."""
+    """Estimate the bytes of a queue's persistent messages from their number and the average
+    size."""
     return share(all_bytes(depth), depth.persistent, depth.ready + depth.unacked)
 
 
 def ram_bytes(machine: ClassicQueue) -> int:
-    """Of the messages in RAM; of one that is in several queues, this queue's share. What is being
-    written still counts."""
+    """Return the bytes of a queue's messages in RAM; of one that is in several queues, this queue's
+    share. What is being written still counts."""
     depth = machine.depth
     held = depth.ram_messages + depth.ram_unacked + leaving(machine.backing)
     return max(0, depth.footprint - held * OVERHEAD_BYTES)
 
 
 def paged_out(machine: ClassicQueue) -> int:
-    """Transient messages that are on disk only, or nearly so."""
+    """Return how many transient messages are on disk only, or nearly so."""
     delta = machine.backing.delta
     return delta.count - delta.persistent
 
 
 def paged_out_bytes(machine: ClassicQueue) -> int:
-    """Of those."""
+    """Estimate the bytes of the messages that `paged_out` counts."""
     delta = machine.backing.delta
     return share(delta.bytes, paged_out(machine), delta.count)
 
 
 def backing_queue_status(machine: ClassicQueue) -> dict[str, Any]:
-    """RabbitMQ's names; rates in messages a second, as of the monitor's last look."""
+    """Return the column of that name, under RabbitMQ's names; rates are in messages a second, as of
+    the monitor's last look."""
     rates = machine.rates
     return {
         **machine.backing.info(),

@@ -49,8 +49,9 @@ Row = dict[str, Any]
 
 
 def chain(node: Node, found: list[Row]) -> Iterator[int]:
-    """One row: all stages, all links. Each is as it was when it was drawn, others a little later;
-    what has come meanwhile may be missing, and a link may lead to what has."""
+    """Put one row with all stages and all links into `found`. Each is as it was when it was drawn,
+    others a little later; what has come meanwhile may be missing, and a link may lead to what
+    has."""
     broker = node.broker
     drawing = Drawing(broker.world.clock)
     for reader in readers(broker):
@@ -72,12 +73,12 @@ def chain(node: Node, found: list[Row]) -> Iterator[int]:
 
 
 def alarm_id(source: str) -> str:
-    """The id of an alarm's stage."""
+    """Return the id of an alarm's stage."""
     return f"alarm {source}"
 
 
 def messages_in(actor: Actor) -> int:
-    """Publishes that wait in an inbox, one by one; other messages do not count."""
+    """Return how many publishes wait in an inbox, one by one; other messages do not count."""
     count = 0
     for message in actor.inbox:
         if isinstance(message, AnyPublishes):
@@ -90,17 +91,17 @@ def messages_in(actor: Actor) -> int:
 
 
 def inbox_work(actor: Actor) -> int:
-    """Units of work that it costs to count what is in an inbox."""
+    """Return the units of work that it costs to count what is in an inbox."""
     return len(actor.inbox) // MESSAGES_PER_UNIT
 
 
 def held_back(keeper: GateKeeper) -> int:
-    """Credit that is due upstream and waits for a gate of this keeper to open."""
+    """Return how much credit is due upstream and waits for a gate of this keeper to open."""
     return sum(holder.deferred for holder in keeper.deferred if isinstance(holder, Inflow))
 
 
 class Drawing:
-    """The two lists, as they grow over many turns."""
+    """The lists of stages and links, which grow over many turns."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -109,12 +110,12 @@ class Drawing:
 
     @property
     def now_ns(self) -> int:
-        """The moment at which something is drawn: what has shut since the drawing began is not
-        ahead of it."""
+        """Return the time at which something is drawn, so that what has shut since the drawing
+        began is not ahead of it."""
         return self.clock.now_ns()
 
     def add_connection(self, reader: Reader) -> Iterator[int]:
-        """A reader, its writer, its channels and what it waits for; a channel is a piece."""
+        """Add a reader, its writer, its channels and what it waits for; a channel is a piece."""
         own = reader.name
         title = f"{reader.peer.peer_host}:{reader.peer.peer_port}"
         rest = len(reader.rest.contents) if reader.rest is not None else 0
@@ -137,7 +138,7 @@ class Drawing:
                 yield from self.add_channel(channel, f"{title} ({number})")
 
     def add_channel(self, channel: Channel, title: str) -> Iterator[int]:
-        """A channel and its links to queues; a link is a piece."""
+        """Add a channel and its links to queues; a link is a piece."""
         self.add_stage(channel.name, channel, title, channel.state(self.now_ns))
         yield STAGE_WORK + inbox_work(channel)
         for queue in [*channel.publishing.links]:
@@ -147,7 +148,7 @@ class Drawing:
             yield LINK_WORK
 
     def add_queue(self, queue: Queue) -> int:
-        """A queue and its link to the store; returns the work it was."""
+        """Add a queue and its link to the store; returns the units of work it was."""
         own = queue_id(queue)
         self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
         if isinstance(queue, ClassicShell):
@@ -155,7 +156,8 @@ class Drawing:
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:
-        """Who publishes and waits for queues to deal out what they have: see chain/pacer.py."""
+        """Add the pacer and the publishers it holds back until queues have delivered what they
+        have: see chain/pacer.py."""
         pacer = broker.pacer
         if pacer is None or not pacer.is_held:
             return
@@ -171,7 +173,7 @@ class Drawing:
     def add_stage(
         self, stage_id: str, actor: FlowActor, name: str, state: str, waiting: int = 0
     ) -> None:
-        """An actor of the chain; `waiting` publishes wait outside its inbox."""
+        """Add an actor of the chain; `waiting` publishes wait outside its inbox."""
         keeper = actor.keeper
         blocked_ns = 0
         if keeper.gates_shut and keeper.shut_since_ns is not None:
@@ -193,7 +195,7 @@ class Drawing:
     def add_other(
         self, stage_id: str, kind: str, state: str, name: str = "", inbox: int = 0
     ) -> None:
-        """What has no gates of its own."""
+        """Add a stage that has no gates of its own."""
         self.stages.append(
             {
                 "id": stage_id,
@@ -209,7 +211,7 @@ class Drawing:
         )
 
     def add_link(self, sender: str, receiver: str, outflow: Outflow, inflow: Inflow) -> None:
-        """Credit between two actors."""
+        """Add the credit link of two actors, with what both halves know of it."""
         link = self.gate_row(sender, receiver, outflow)
         link["credit"] = outflow.credit
         link["initial"] = outflow.initial
@@ -219,11 +221,11 @@ class Drawing:
         self.links.append(link)
 
     def add_gate(self, sender: str, receiver: str, gate: Gate) -> None:
-        """A gate that is no credit: an alarm, a clogged writer."""
+        """Add a gate that is no credit: an alarm, a clogged writer."""
         self.links.append(self.gate_row(sender, receiver, gate))
 
     def gate_row(self, sender: str, receiver: str, gate: Gate) -> Link:
-        """What every gate has."""
+        """Return the fields that every gate between two stages has, credit or not."""
         shut_ns, blocked_ns = gate.shut_ns(self.now_ns), gate.blocked_ns(self.now_ns)
         return link_row(sender, receiver, gate.is_shut, shut_ns, blocked_ns)
 
@@ -231,7 +233,7 @@ class Drawing:
 def link_row(
     sender: str, receiver: str, is_shut: bool, shut_ns: int, blocked_total_ns: int
 ) -> Link:
-    """What everything has that may hold up somebody; there is no credit in it."""
+    """Return the fields of everything that may hold up somebody; there is no credit in it."""
     return {
         "sender": sender,
         "receiver": receiver,
@@ -247,12 +249,13 @@ def link_row(
 
 
 def queue_id(queue: Queue) -> str:
-    """The id of a queue's stage: no two queues of the node have the same, whatever is in their
-    names, for a quote or backslash in one is escaped."""
+    """Return the id of a queue's stage. No two queues of the node have the same, whatever is in
+    their names, for a quote or backslash in one is escaped."""
     return f"queue {queue.name!r} in vhost {queue.vhost.name!r}"
 
 
 def queue_name(queue: Queue) -> str:
-    """How people know the queue: outside the default virtual host, with its own."""
+    """Return the name that people know a queue by: outside the default virtual host, with its
+    virtual host."""
     vhost = queue.vhost.name
     return queue.name if vhost == DEFAULT_VHOST else f"{queue.name} in vhost {vhost}"

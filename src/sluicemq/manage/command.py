@@ -41,7 +41,7 @@ for; something broke; a file cannot be written; no answer in time."""
 
 
 class CommandRefused(Refused):
-    """A control command that cannot be; `exit_code` is one of the above."""
+    """A control command that cannot be carried out; `exit_code` is one of the above."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -76,9 +76,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. `says`: what it prints before it begins, with {arguments}; `columns`: it answers
-    rows that have them (column -> meaning), maybe none when it says something; `shown`: those shown
-    when none are named, all if empty; `per_vhost`: it has -p."""
+    """One command. `says`: what it prints before it begins, with {arguments}; `columns`: its rows
+    have these (column -> meaning), and there may be no rows when `says` is set; `shown`: the
+    columns shown when none are named, all if empty; `per_vhost`: it has -p."""
 
     name: str
     help: str
@@ -101,7 +101,7 @@ class Given:
         self.values = values
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A string; CommandRefused when it is none, or missing without a default."""
+        """Return a string. Raises CommandRefused when it is none, or missing without a default."""
         value = self.values.get(name)
         if value is None:
             value = default
@@ -110,25 +110,27 @@ class Given:
         return proper(name, value)
 
     def name(self, name: str) -> str:
-        """A string that may name something new: what is exported must be imported again."""
+        """Return a string that may name something new, and so must survive an export and an import.
+        Raises CommandRefused when it cannot."""
         value = self.text(name)
         if not is_name(value):
             raise CommandRefused(f"{name} is longer than {NAME_BYTES_MAX} bytes", DATA)
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A whole number."""
+        """Return a whole number. Raises CommandRefused when it is none, or missing without a
+        default."""
         value = self.values.get(name, default)
         if type(value) is not int:
             raise CommandRefused(f"{name} is missing or no whole number", USAGE)
         return value
 
     def flag(self, name: str) -> bool:
-        """Whether it was given."""
+        """Tell whether a flag was given."""
         return self.values.get(name) is True
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings; empty when it is missing."""
+        """Return a list of strings; empty when it is missing."""
         value = self.values.get(name) or []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise CommandRefused(f"{name} is no list of texts", USAGE)
@@ -136,8 +138,8 @@ class Given:
 
 
 def proper(name: str, value: str) -> str:
-    """A text that was given; CommandRefused when it is no UTF-8, as nothing that is named or set by
-    commands may be."""
+    """Return a text that was given. Raises CommandRefused when it is no UTF-8, as nothing that is
+    named or set by commands may be."""
     if not is_utf8(value):
         raise CommandRefused(f"{name} is no UTF-8", USAGE)
     return value

@@ -53,7 +53,7 @@ def fill(document: Object, broker: Broker, vhost: VirtualHost | None) -> Iterato
 
 
 def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) -> Object:
-    """All there are few of; the other sections are empty."""
+    """Return the document with everything there are few of; the other sections are empty."""
     definitions = broker.definitions
     document: Object = {
         "rabbit_version": RABBITMQ_VERSION,
@@ -85,7 +85,7 @@ def beginning(broker: Broker, vhost: VirtualHost | None, names: Container[str]) 
 
 
 def vhost_object(vhost: VirtualHost) -> Object:
-    """Its limits are among the parameters, where RabbitMQ looks for them."""
+    """Return a virtual host. Its limits are among the parameters, where RabbitMQ looks for them."""
     definition = vhost.services.definitions.vhosts[vhost.name]
     metadata: Object = {"description": definition.description, "tags": [*definition.tags]}
     if definition.default_queue_type is not None:
@@ -94,7 +94,7 @@ def vhost_object(vhost: VirtualHost) -> Object:
 
 
 def parameters(broker: Broker) -> Iterator[Object]:
-    """With operator policies and limits of virtual hosts, which are parameters there."""
+    """Yield the parameters, which include operator policies and limits of virtual hosts."""
     definitions = broker.definitions
     for parameter in definitions.parameters.values():
         yield parameter.as_json()
@@ -111,7 +111,7 @@ def parameters(broker: Broker) -> Iterator[Object]:
 
 
 def policy_object(policy: Policy) -> Object:
-    """`apply-to` has a hyphen there."""
+    """Return a policy as RabbitMQ's definitions file has it: `apply-to` has a hyphen there."""
     return {
         "vhost": policy.vhost,
         "name": policy.name,
@@ -123,13 +123,13 @@ def policy_object(policy: Policy) -> Object:
 
 
 def queues(vhost: VirtualHost) -> list[QueueDefinition]:
-    """Those that belong to no connection."""
+    """Return the queues that belong to no connection."""
     definitions = [queue.definition for queue in vhost.queues.values()]
     return [each for each in definitions if each.owner is None]
 
 
 def queue_object(definition: QueueDefinition, vhost: str) -> Object:
-    """As RabbitMQ has it."""
+    """Return a queue as RabbitMQ's definitions file has it."""
     return {
         "name": definition.name,
         "vhost": vhost,
@@ -141,13 +141,13 @@ def queue_object(definition: QueueDefinition, vhost: str) -> Object:
 
 
 def exchanges(vhost: VirtualHost) -> list[ExchangeDefinition]:
-    """Those that clients have declared."""
+    """Return the exchanges that clients have declared."""
     found = vhost.topology.exchanges.items()
     return [each.definition for name, each in found if not name.startswith(RESERVED_PREFIX)]
 
 
 def exchange_object(definition: ExchangeDefinition, vhost: str) -> Object:
-    """As RabbitMQ has it."""
+    """Return an exchange as RabbitMQ's definitions file has it."""
     return {
         "name": definition.name,
         "vhost": vhost,
@@ -160,7 +160,7 @@ def exchange_object(definition: ExchangeDefinition, vhost: str) -> Object:
 
 
 def bindings(vhost: VirtualHost) -> list[BindingDefinition]:
-    """Those that clients have made, but for those of exclusive queues."""
+    """Return the bindings that clients have made, but for those of exclusive queues."""
     exclusive = {name for owned in vhost.exclusive.values() for name in owned}
     return [
         binding
@@ -171,7 +171,7 @@ def bindings(vhost: VirtualHost) -> list[BindingDefinition]:
 
 
 def binding_object(binding: BindingDefinition, vhost: str) -> Object:
-    """Between two exchanges, or an exchange and a queue."""
+    """Return a binding of an exchange or a queue to an exchange."""
     return {
         "source": binding.source,
         "vhost": vhost,

@@ -53,14 +53,15 @@ class Listed(NamedTuple):
 
     @property
     def policy(self) -> str:
-        """The name of the policy that holds for it; the default exchange has none."""
+        """Return the name of the policy that applies to it; "" for none and for the default
+        exchange."""
         name = self.definition.name
         policy = self.vhost.policies.for_exchange(name) if name else None
         return policy.name if policy is not None else ""
 
 
 def jsonable(value: object) -> Any:
-    """A field table's value as JSON can carry it."""
+    """Return a field table's value as JSON can carry it."""
     if isinstance(value, Mapping):
         return {key: jsonable(item) for key, item in value.items()}
     if isinstance(value, bytes | bytearray):
@@ -77,31 +78,31 @@ def jsonable(value: object) -> Any:
 
 
 def queues(_: Broker, vhost: VirtualHost) -> Iterator[Queue | None]:
-    """Those of the virtual host."""
+    """Yield the queues of the virtual host."""
     for name in [*vhost.queues]:
         yield vhost.queues.get(name)
 
 
 def holding_queues(vhost: VirtualHost) -> Iterator[Queue | None]:
-    """Those that keep the delayed messages of its exchanges, which are on no list."""
+    """Yield the queues that keep the delayed messages of its exchanges, which are on no list."""
     for name in [*vhost.queues.holding]:
         yield vhost.queues.holding.get(name)
 
 
 def readers(broker: Broker) -> Iterator[Reader | None]:
-    """All connections of the node, those in the handshake too."""
+    """Yield all connections of the node, those in the handshake too."""
     found = broker.connections
     for number in [*found]:
         yield found.get(number)
 
 
 def connections(broker: Broker, _: VirtualHost) -> Iterator[Reader | None]:
-    """Whatever virtual host they are in."""
+    """Yield all connections of the node, whatever virtual host they are in."""
     return readers(broker)
 
 
 def channels(broker: Broker, _: VirtualHost) -> Iterator[Channel | None]:
-    """All open channels of the node."""
+    """Yield all open channels of the node."""
     for reader in readers(broker):
         if reader is not None:
             for number in [*reader.channels]:
@@ -110,7 +111,7 @@ def channels(broker: Broker, _: VirtualHost) -> Iterator[Channel | None]:
 
 
 def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[Consumption | None]:
-    """Those of queues of the virtual host."""
+    """Yield the consumers of the virtual host's queues."""
     for channel in channels(broker, vhost):
         if channel is not None and channel.vhost is vhost:
             subscriptions = channel.consuming.subscriptions
@@ -121,8 +122,8 @@ def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[Consumption | None
 
 
 def activity_status(consumption: Consumption) -> str:
-    """RabbitMQ's word for whether it gets messages. Between a cancel and its answer there is no
-    such word."""
+    """Return RabbitMQ's word for whether a consumer gets messages, or `cancelled` between a cancel
+    and its answer, for which RabbitMQ has no word."""
     subscription = consumption.subscription
     if subscription.consumer.active:
         alone = subscription.queue.machine.consumers.single_active
@@ -131,18 +132,18 @@ def activity_status(consumption: Consumption) -> str:
 
 
 def tls_fact(reader: Reader, name: str) -> str:
-    """Something TLS has agreed on; nothing without TLS."""
+    """Return one thing that TLS has agreed on; "" without TLS."""
     return (reader.peer.tls or {}).get(name, "")
 
 
 def uncommitted(channel: Channel) -> tuple[int, int]:
-    """Publishes and acknowledgements that wait for a commit."""
+    """Return how many publishes and how many acknowledgements wait for a commit."""
     transaction = channel.publishing.transaction
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
 def exchanges(_: Broker, vhost: VirtualHost) -> Iterator[Listed | None]:
-    """All exchanges, the default one first."""
+    """Yield all exchanges, the default one first."""
     yield Listed(vhost, ExchangeDefinition("", durable=True))
     declared = vhost.topology.exchanges
     for name in [*declared]:
@@ -151,7 +152,7 @@ def exchanges(_: Broker, vhost: VirtualHost) -> Iterator[Listed | None]:
 
 
 def bindings(_: Broker, vhost: VirtualHost) -> Iterator[BindingDefinition | None]:
-    """All bindings; every queue is bound to the default exchange by its name."""
+    """Yield all bindings; every queue is bound to the default exchange by its name."""
     for name in [*vhost.queues]:
         yield BindingDefinition("", name, QUEUE, name) if name in vhost.queues else None
     inbound = vhost.topology.inbound
@@ -164,19 +165,19 @@ def bindings(_: Broker, vhost: VirtualHost) -> Iterator[BindingDefinition | None
 def of_classic(
     queue: Queue, value: Callable[[ClassicQueue], object], otherwise: object = 0
 ) -> object:
-    """What only classic queues have."""
+    """Return a column that only classic queues have; `otherwise` for other queues."""
     machine = queue.machine
     return value(machine) if isinstance(machine, ClassicQueue) else otherwise
 
 
 def messages_in(queue: Queue) -> int:
-    """All; what readers of a stream have is still in it."""
+    """Return how many messages a queue holds; what readers of a stream have read is still in it."""
     depth = queue.machine.depth
     return depth.ready if isinstance(queue.machine, Stream) else depth.ready + depth.unacked
 
 
 def of_stream(queue: Queue, value: Callable[[StreamLog], object]) -> object:
-    """What only streams have."""
+    """Return a column that only streams have; empty text for other queues."""
     machine = queue.machine
     return value(machine.log) if isinstance(machine, Stream) else ""
 

@@ -15,7 +15,7 @@ COUNT, BYTES, TIME = "_count", "_bytes", "_time"
 
 
 def disk(monitor: Monitor, data_dir: str | None) -> Row:
-    """What the disk alarm looks at, in bytes."""
+    """Return what the disk alarm looks at, in bytes."""
     return {
         "free_bytes": monitor.free_bytes if monitor.free_known else "unknown",
         "limit_bytes": monitor.disk_alarm.limit_bytes,
@@ -24,7 +24,8 @@ def disk(monitor: Monitor, data_dir: str | None) -> Row:
 
 
 def io(counters: Mapping[str, int]) -> Row:
-    """Since the start, RabbitMQ's names: how often, how much, and how long each took on average."""
+    """Return file I/O since the start under RabbitMQ's names: how often, how much, and how long
+    each took on average."""
     facts: Row = {}
     for name, value in counters.items():
         if not name.startswith("io_"):
@@ -39,7 +40,8 @@ def io(counters: Mapping[str, int]) -> Row:
 
 
 def file_handles(counters: Mapping[str, int]) -> Row:
-    """Open files, and how many may be open; nothing where the World has no such limit."""
+    """Return how many files are open and how many may be; nothing where the World has no such
+    limit."""
     return {
         name.removeprefix("file_handles_"): value
         for name, value in counters.items()

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """Rows, or why not (`error`, with the exit code for it)."""
+    """What a command answers: rows, or the error with its exit code."""
 
     rows: Sequence[Row] = ()
     error: str = ""
     code: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """As it goes over the control socket."""
+        """Return the answer as it goes over the control socket."""
         if self.error:
             return {"ok": False, "error": self.error, "code": self.code}
         return {"ok": True, "rows": list(self.rows)}
@@ -41,7 +41,7 @@ Action = Callable[["Task", Given], None]
 
 
 class Begin:
-    """To a task: do this."""
+    """Tells a task to begin its command."""
 
     __slots__ = ("action", "given")
 
@@ -51,8 +51,8 @@ class Begin:
 
 
 class Task(Actor):
-    """One command. It begins in a turn of its own, so that who gets an answer knows that the broker
-    gives turns. It answers once: what comes later is not heard."""
+    """Carries out one command. It begins in a turn of its own, so that who gets an answer knows
+    that the broker gives turns. It answers once: what comes later is dropped."""
 
     is_vital = False
 
@@ -69,7 +69,8 @@ class Task(Actor):
         return self.node.broker
 
     def vhost(self, given: Given) -> VirtualHost:
-        """The virtual host that was given with -p."""
+        """Return the virtual host that was named with -p. Raises CommandRefused when there is
+        none."""
         name = given.text("vhost", DEFAULT_VHOST)
         vhost = self.broker.vhosts.get(name)
         if vhost is None:
@@ -77,8 +78,8 @@ class Task(Actor):
         return vhost
 
     def record(self, changes: Sequence[bytes], answer: Sequence[Row] = ()) -> None:
-        """Changes of the durable definitions that have been made in memory: when they are on the
-        disk, the command has succeeded. May be called more than once in a turn."""
+        """Make changes of the durable definitions, already made in memory, durable: the command
+        succeeds when they are on the disk. May be called more than once in a turn."""
         self.rows = answer
         for change in changes:
             self.waiting += 1
@@ -87,31 +88,33 @@ class Task(Actor):
             self.finish(answer)
 
     def expect(self) -> Callable[[], None]:
-        """One thing more to wait for before the answer; call what is returned when it is done."""
+        """Wait for one thing more before the answer; the function that is returned is called when
+        it is done."""
         self.waiting += 1
         return self.done
 
     def done(self) -> None:
-        """One thing less."""
+        """Count one of the things waited for as done; the command succeeds with the last."""
         self.waiting -= 1
         if not self.waiting:
             self.finish(self.rows)
 
     def hear(self, function: Callable[[object], None]) -> None:
-        """What is posted to this task goes there, but for the store's word on `record`."""
+        """Have `function` called with what is posted to this task, but for the store's answer to
+        `record`."""
         self.heard = function
 
     def finish(self, answer: Sequence[Row] = ()) -> None:
-        """It has succeeded."""
+        """Answer with rows: the command has succeeded."""
         self.answer(Answer(answer))
 
     def look(self, pieces: Iterator[int], found: Sequence[Row]) -> None:
         """Do long work that changes nothing, in pieces, then succeed with what it has `found`. It
-        ends early when nobody waits for that any more."""
+        ends early when nobody waits for it any more."""
         self.begin(self.looking(pieces, found))
 
     def looking(self, pieces: Iterator[int], found: Sequence[Row]) -> Iterator[int]:
-        """As long as somebody waits."""
+        """Do the pieces for as long as somebody waits."""
         for work in pieces:
             if self.reply is None:
                 return
@@ -119,22 +122,22 @@ class Task(Actor):
         self.finish(found)
 
     def abandon(self) -> None:
-        """Nobody waits for the answer any more. What has been asked to change changes; what was
-        only looked for is not."""
+        """Stop what only looks, for nobody waits for the answer any more. A change that was begun
+        is made."""
         self.reply = None
 
     def fail(self, error: Exception) -> None:
-        """It has not."""
+        """Answer with an error: the command has failed."""
         self.answer(answer_to(error))
 
     def answer(self, answer: Answer) -> None:
-        """The one answer."""
+        """Give the answer, unless one was given before or nobody waits for it."""
         reply, self.reply = self.reply, None
         if reply is not None:
             reply(answer)
 
     def faulted(self, error: Exception) -> None:
-        """It is answered, and nothing else happens."""
+        """Answer that the command has had a fault; the task does nothing else afterwards."""
         self.go_deaf()
         text = f"the broker has failed in this command ({type(error).__name__}); see its log"
         self.answer(Answer((), text, SOFTWARE))
@@ -157,7 +160,7 @@ class Task(Actor):
 
 
 def answer_to(error: Exception) -> Answer:
-    """A refusal in words, with its exit code."""
+    """Return the answer that an error means, with its exit code."""
     if isinstance(error, ProtocolViolation):
         return Answer((), error.reply_text, UNAVAILABLE)
     code = error.exit_code if isinstance(error, CommandRefused) else DATA

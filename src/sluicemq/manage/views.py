@@ -60,8 +60,8 @@ STATUS_WORK: Final = 100
 def pieces(
     node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
 ) -> Iterator[int]:
-    """Put into `found` what `command` answers. Refused at once: there is no such command, column or
-    virtual host."""
+    """Put into `found` what `command` answers, in pieces. Raises CommandRefused at once when there
+    is no such command, column or virtual host."""
     if command in LISTS:
         return list_rows(node, command, arguments, found)
     single = SINGLE.get(command)
@@ -73,7 +73,7 @@ def pieces(
 def list_rows(
     node: Node, command: str, arguments: Mapping[str, Any], found: list[Row]
 ) -> Iterator[int]:
-    """The chosen columns of everything that is on a list now."""
+    """Put into `found` the chosen columns of everything that is on a list now, in pieces."""
     given = Given(arguments)
     name = given.text("vhost", "") or DEFAULT_VHOST
     vhost = node.broker.vhosts.get(name)
@@ -91,7 +91,7 @@ def list_rows(
 def filling(
     items: Iterable[Any], chosen: Sequence[tuple[str, Callable[[Any], Any]]], found: list[Row]
 ) -> Iterator[int]:
-    """A row is a piece."""
+    """Fill in rows; a row is a piece."""
     row_work = ROW_WORK + len(chosen) // COLUMNS_PER_UNIT
     tables = [name for name, _ in chosen if name in TABLES]
     for item in items:
@@ -104,7 +104,8 @@ def filling(
 
 
 def values_in(cell: object) -> int:
-    """How many values there are in a table or array; 0 for what is neither."""
+    """Return how many values a table or array has, with those in nested ones; 0 for anything
+    else."""
     if isinstance(cell, dict):
         return len(cell) + sum(map(values_in, cell.values()))
     if isinstance(cell, list):
@@ -113,7 +114,7 @@ def values_in(cell: object) -> int:
 
 
 def status(node: Node, found: list[Row]) -> Iterator[int]:
-    """What the broker is, its limits, alarms and totals, in sections."""
+    """Put into `found`, in sections, what the broker is, its limits, alarms and totals."""
     broker = node.broker
     totals = Totals()
     yield from totals.count(broker)
@@ -149,7 +150,7 @@ def status(node: Node, found: list[Row]) -> Iterator[int]:
 
 
 class Totals:
-    """Over all that the node has."""
+    """Sums over everything on the node, for `status`."""
 
     def __init__(self) -> None:
         self.channels = 0
@@ -158,7 +159,7 @@ class Totals:
         self.unacked = 0
 
     def count(self, broker: Broker) -> Iterator[int]:
-        """A connection or queue at a time."""
+        """Count connections and queues; each is a piece."""
         for reader in readers(broker):
             self.channels += 0 if reader is None else len(reader.channels)
             yield LOOK_WORK
@@ -173,8 +174,8 @@ class Totals:
 
 
 def memory(node: Node) -> Row:
-    """The two figures the alarm looks at, its limit, and where paging begins, in bytes; how many
-    seconds' worth of messages queues may keep now."""
+    """Return the two figures the alarm looks at, its limit, and where paging begins, in bytes; and
+    how many seconds' worth of messages queues may keep now."""
     monitor = node.monitor
     limit = monitor.alarm.limit_bytes
     duration = monitor.retargeting.duration_s
@@ -188,7 +189,7 @@ def memory(node: Node) -> Row:
 
 
 def flow(node: Node) -> Row:
-    """The numbers in force."""
+    """Return the numbers of flow control that are in force, and who is held back by them."""
     profile = node.broker.profile
     credit = profile.credit_flow_default_credit
     store = profile.msg_store_credit_disc_bound

@@ -32,17 +32,18 @@ HOLDING_PREFIX: Final = "amq.delayed."
 
 
 def holding_queue(exchange: str) -> str:
-    """The queue that keeps the messages of that exchange."""
+    """Return the name of the queue that keeps the delayed messages of an exchange."""
     return HOLDING_PREFIX + exchange
 
 
 def is_holding(queue: str) -> bool:
-    """Is it the name of such a queue?"""
+    """Tell whether a queue of this name keeps the messages of a delayed exchange."""
     return queue.startswith(HOLDING_PREFIX)
 
 
 def delay_ms(headers: Mapping[str, object] | None) -> int:
-    """How long a message with these headers is kept back; 0: not at all."""
+    """Return how many milliseconds a message with these headers is kept back; 0 means not at
+    all."""
     value = (headers or {}).get(DELAY)
     if isinstance(value, str):
         digits = value.removeprefix("+")
@@ -55,7 +56,8 @@ def delay_ms(headers: Mapping[str, object] | None) -> int:
 
 
 class DelayedExchange(Exchange):
-    """Bindings are those of `inner`."""
+    """The exchange type x-delayed-message. It has no bindings of its own: they are those of
+    `inner`."""
 
     __slots__ = ("holding", "inner")
 
@@ -94,7 +96,8 @@ class DelayedExchange(Exchange):
 
 
 def inner_type(definition: ExchangeDefinition) -> type[Exchange]:
-    """What `x-delayed-type` says; refused as the plug-in for RabbitMQ refuses it."""
+    """Return the exchange type that `x-delayed-type` names. Raises ChannelViolation as RabbitMQ's
+    plug-in refuses it."""
     kind = definition.arguments.get(DELAYED_TYPE)
     if kind == DELAYED:
         text = f"'{DELAYED}' can't be used for '{DELAYED_TYPE}'"

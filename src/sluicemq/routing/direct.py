@@ -7,7 +7,7 @@ from sluicemq.routing.exchange import Exchange, Targets, distinct
 
 
 class DirectExchange(Exchange):
-    """One dict look-up a message."""
+    """The exchange type direct, which costs one dict look-up a message."""
 
     __slots__ = ("table",)
 

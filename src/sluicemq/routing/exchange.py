@@ -46,11 +46,12 @@ class Exchange:
 
     @property
     def is_vast(self) -> bool:
-        """May each message have so many bindings to look at that `search` is better than `find`?"""
+        """Tell whether each message may have so many bindings to look at that it is better routed
+        by `search` than by `find`."""
         return False
 
     def add(self, binding: BindingDefinition) -> bool:
-        """True when the binding is new."""
+        """Add a binding. Returns True when it is new."""
         identity = binding.identity
         if identity in self.bindings:
             return False
@@ -61,7 +62,7 @@ class Exchange:
         return True
 
     def remove(self, binding: BindingDefinition) -> bool:
-        """True when there was such a binding."""
+        """Remove a binding. Returns True when there was one."""
         identity = binding.identity
         if identity not in self.bindings:
             return False
@@ -73,21 +74,22 @@ class Exchange:
         """Refuse (406) a binding that makes no sense here; asked before every `add`."""
 
     def find(self, message: Message) -> list[Destination]:
-        """Destinations for `message`, none twice; in order of binding for each of its keys."""
+        """Return the destinations of `message`, none twice, in order of binding for each of its
+        keys."""
         keys = message.keys
         if len(keys) == 1:
             return self.match(keys[0])
         return list(dict.fromkeys(found for key in keys for found in self.match(key)))
 
     def search(self, message: Message) -> Search:
-        """The same as `find`, in pieces where there are any. Bindings that come or go meanwhile may
-        be among those it finds, or not."""
+        """Find the same as `find`, in pieces where there are any. Bindings that come or go
+        meanwhile may be among those it finds, or not."""
         found = self.find(message)
         yield len(found) // 4
         return found
 
     def match(self, key: str) -> list[Destination]:
-        """Destinations for `key`, in order of binding, none twice."""
+        """Return the destinations of `key`, in order of binding, none twice."""
         raise NotImplementedError
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
@@ -98,14 +100,14 @@ class Exchange:
 
 
 def distinct(targets: Targets) -> list[Destination]:
-    """The destinations of `targets` in order, each once."""
+    """Return the destinations of `targets` in order, each once."""
     if len(targets) == 1:
         return [*targets.values()]
     return list(dict.fromkeys(targets.values()))
 
 
 def distinct_in_pieces(targets: Targets) -> Search:
-    """The destinations of `targets` in order of number, each once."""
+    """Find the destinations of `targets` in order of number, each once, in pieces."""
     found: dict[Destination, None] = {}
     numbers = sorted(targets)
     for at in range(0, len(numbers), PIECE):

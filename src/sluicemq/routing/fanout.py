@@ -15,7 +15,7 @@ from sluicemq.routing.message import Message
 
 
 class FanoutExchange(Exchange):
-    """The keys of its bindings only tell them apart."""
+    """The exchange type fanout. The keys of its bindings only tell them apart."""
 
     __slots__ = ("targets",)
 

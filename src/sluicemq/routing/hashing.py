@@ -16,7 +16,7 @@ MASK: Final = 2**64 - 1
 
 
 def stable_hash(text: str) -> int:
-    """64 bits of `text`."""
+    """Return a 64-bit hash of `text` that is the same in every process."""
     return int.from_bytes(blake2b(octets(text), digest_size=8).digest())
 
 

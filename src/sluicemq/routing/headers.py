@@ -49,7 +49,7 @@ PRESENT: Final = None
 
 
 class Pattern:
-    """What a binding asks for. `needs_all` False: one of the pairs is enough."""
+    """What a binding asks for. With `needs_all` False one of the pairs is enough."""
 
     __slots__ = ("needs_all", "pairs", "required", "target")
 
@@ -65,7 +65,8 @@ NOTHING: Final[Mapping[int, Pattern]] = {}
 
 
 class HeadersExchange(Exchange):
-    """Matches by what messages carry; keys only tell bindings apart."""
+    """The exchange type headers: it matches by what messages carry; keys only tell bindings
+    apart."""
 
     __slots__ = ("files", "undemanding")
 
@@ -75,7 +76,7 @@ class HeadersExchange(Exchange):
         self.undemanding: Targets = {}
 
     def check_binding(self, binding: BindingDefinition) -> None:
-        """`x-match` must be one of four words."""
+        """Raise ChannelViolation (406) when `x-match` is none of its four words."""
         kind = binding.arguments.get(MATCH, "all")
         words = "expected all, any, all-with-x, or any-with-x"
         if not isinstance(kind, str):
@@ -135,21 +136,21 @@ class HeadersExchange(Exchange):
 
 
 def offered_by(message: Message) -> list[Pair]:
-    """The pairs that a message has: each header with its value, and each without."""
+    """Return the pairs that a message has: each header with its value, and each without."""
     headers = message.properties.headers or {}
     pairs: list[Pair] = [(name, comparable(value)) for name, value in headers.items()]
     return pairs + [(name, PRESENT) for name in headers]
 
 
 def compare(filed: Iterable[tuple[int, Pattern]], offered: set[Pair], found: Targets) -> None:
-    """Add to `found` where those lead whose demands are met."""
+    """Add to `found` the destinations of those bindings whose demands are met."""
     for number, pattern in filed:
         if pattern.required <= offered:
             found[number] = pattern.target
 
 
 def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
-    """What a binding with these arguments asks for."""
+    """Return what a binding with these arguments asks for."""
     return [
         (name, PRESENT if value is None else comparable(value))
         for name, value in arguments.items()
@@ -158,8 +159,9 @@ def pairs_of(arguments: Mapping[str, object], with_x: bool) -> list[Pair]:
 
 
 def comparable(value: object) -> Hashable:
-    """Equal for values RabbitMQ takes for equal: the width of a number does not count, nor whether
-    it is a timestamp, nor whether text is binary; but a number is no boolean and no text."""
+    """Return a value that is equal for values RabbitMQ takes for equal: the width of a number does
+    not count, nor whether it is a timestamp, nor whether text is binary; but a number equals no
+    boolean and no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):

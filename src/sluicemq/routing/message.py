@@ -15,12 +15,12 @@ from sluicemq.amqp.properties import NO_PROPERTIES, BasicProperties
 
 
 class TakesLong(Exception):
-    """The way of a message that is `hasty` leads by so many bindings that it has to be found in
+    """A message that is `hasty` has so many bindings on its way that it has to be routed in
     pieces."""
 
 
 def no_chance(_: int) -> int:
-    """The dice of whoever has none: always the first."""
+    """Return 0: the dice of tests and tools that have none."""
     return 0
 
 
@@ -58,13 +58,13 @@ class Message:
 
     @property
     def properties(self) -> BasicProperties:
-        """`Malformed` when there is a headers table in them that is none."""
+        """Return the decoded properties. Raises Malformed when the headers table is none."""
         self.read_content = True
         if self._decoded is None:
             self._decoded = BasicProperties.decode(self.raw)
         return self._decoded
 
     def below(self, limit: int) -> int:
-        """A random number, 0 <= n < limit."""
+        """Return a random number, 0 <= n < limit."""
         self.by_chance = True
         return self._below(limit)

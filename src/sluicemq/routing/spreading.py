@@ -32,7 +32,8 @@ PROPERTIES: Final = ("correlation_id", "message_id", "timestamp")
 
 
 class SpreadingExchange(Exchange):
-    """Base: destinations by number of binding, and as a list that is made when it is needed."""
+    """Base of the exchanges that pick one destination: destinations by number of binding, and as a
+    list that is made when it is needed."""
 
     __slots__ = ("places", "targets")
 
@@ -49,7 +50,7 @@ class SpreadingExchange(Exchange):
         return [self.places[self._choose(message)]]
 
     def _choose(self, message: Message) -> int:
-        """An index into `places`, which is not empty."""
+        """Return an index into `places`, which is not empty."""
         raise NotImplementedError
 
     def _lay_out(self) -> None:
@@ -65,7 +66,7 @@ class SpreadingExchange(Exchange):
 
 
 class RandomExchange(SpreadingExchange):
-    """x-random: any of them."""
+    """The exchange type x-random: each message goes to one destination chosen at random."""
 
     __slots__ = ()
 
@@ -74,7 +75,7 @@ class RandomExchange(SpreadingExchange):
 
 
 class ModulusHashExchange(SpreadingExchange):
-    """x-modulus-hash: by the hash of the keys, modulo the number of bindings."""
+    """The exchange type x-modulus-hash: the hash of the keys, modulo the number of bindings."""
 
     __slots__ = ()
 
@@ -83,8 +84,9 @@ class ModulusHashExchange(SpreadingExchange):
 
 
 class ConsistentHashExchange(SpreadingExchange):
-    """x-consistent-hash: by the hash of the key, of a header or of a property; the key of a binding
-    is its weight. A destination has the weight of the first of its bindings."""
+    """The exchange type x-consistent-hash: it goes by the hash of the key, of a header or of a
+    property; the key of a binding is its weight. A destination has the weight of the first of its
+    bindings."""
 
     __slots__ = ("ends", "header", "property", "weights")
 
@@ -106,7 +108,7 @@ class ConsistentHashExchange(SpreadingExchange):
         return value if isinstance(value, str) else None
 
     def check_binding(self, binding: BindingDefinition) -> None:
-        """The key must be a whole number above 0."""
+        """Raise ChannelViolation (406) when the key is no whole number above 0."""
         key = binding.routing_key
         digits = key[1:] if key.startswith(("+", "-")) else key
         if not (digits.isascii() and digits.isdigit()):
@@ -134,7 +136,7 @@ class ConsistentHashExchange(SpreadingExchange):
         return bisect_right(self.ends, bucket)
 
     def _hashed(self, message: Message) -> str:
-        """What is hashed of a message; what it does not have is hashed too, as one value."""
+        """Return what is hashed of a message; what it does not have is hashed too, as one value."""
         if self.header is not None:
             headers = message.properties.headers or {}
             return canonical(headers.get(self.header))

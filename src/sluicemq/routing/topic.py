@@ -31,7 +31,8 @@ CROWDS_NODES_MAX: Final = 100_000
 
 
 class Node:
-    """A place in the trie; `absorbs` when a `#` leads here: it takes any number of words more."""
+    """A place in the trie of patterns. One that `absorbs` was reached by a `#`: it takes any number
+    of further words."""
 
     __slots__ = ("absorbs", "any", "children", "one", "targets")
 
@@ -44,17 +45,17 @@ class Node:
 
     @property
     def is_bare(self) -> bool:
-        """Nothing ends here, and nothing goes on."""
+        """Tell whether no pattern ends here and none goes on."""
         return not (self.targets or self.children or self.one or self.any)
 
     def following(self, word: str) -> Node | None:
-        """Where `word` of a pattern leads."""
+        """Return the place where `word` of a pattern leads; None when there is none."""
         if word == ONE:
             return self.one
         return self.any if word == ANY else self.children.get(word)
 
     def extend(self, word: str) -> Node:
-        """Where `word` of a pattern leads, for the first time perhaps."""
+        """Return the place where `word` of a pattern leads; it is made when missing."""
         node = self.following(word)
         if node is None:
             node = Node(absorbs=word == ANY)
@@ -67,7 +68,7 @@ class Node:
         return node
 
     def cut(self, word: str) -> None:
-        """Nothing is left where `word` of a pattern leads."""
+        """Remove the place where `word` of a pattern leads, for nothing is left there."""
         if word == ONE:
             self.one = None
         elif word == ANY:
@@ -77,7 +78,7 @@ class Node:
 
 
 class TopicExchange(Exchange):
-    """Matches by walking a trie of patterns."""
+    """The exchange type topic: it matches by walking a trie of patterns."""
 
     __slots__ = ("crowds", "root")
 
@@ -120,12 +121,13 @@ class TopicExchange(Exchange):
 
 
 def split(key: str) -> list[str]:
-    """The words of a key; words may be empty, and the empty key has none."""
+    """Return the words of a key; words may be empty, and the empty key has none."""
     return key.split(".") if key else []
 
 
 def simplified(pattern: str) -> list[str]:
-    """The words of a pattern that matches the same; in a run of wildcards `#` is last, and once."""
+    """Return the words of a pattern that matches the same; in a run of wildcards `#` is last, and
+    once."""
     words: list[str] = []
     pending = False
     for word in split(pattern):
@@ -142,7 +144,7 @@ def simplified(pattern: str) -> list[str]:
 
 
 def step(nodes: Sequence[Node], word: str) -> list[Node]:
-    """Where `word` of a key leads from all these, each place once."""
+    """Return the places where `word` of a key leads from all these, each once."""
     following: list[Node] = []
     add = following.append
     absorbing = False
@@ -164,8 +166,8 @@ def step(nodes: Sequence[Node], word: str) -> list[Node]:
 
 
 class Crowd:
-    """Many nodes at once, and where they lead by the words of patterns; None stands for all words
-    that are in no pattern."""
+    """Many places of the trie at once, and where they lead by the words of patterns; None stands
+    for all words that are in no pattern."""
 
     __slots__ = ("following", "nodes")
 
@@ -175,8 +177,8 @@ class Crowd:
 
 
 class Crowds:
-    """Those that keys have led to, remembered: with patterns like `#.a.#.b.#` a key of a hundred
-    words walks hundreds of nodes a word, and most keys walk the same ones."""
+    """Remembers the crowds that keys have led to: with patterns like `#.a.#.b.#` a key of a hundred
+    words walks hundreds of places a word, and most keys walk the same ones."""
 
     __slots__ = ("known", "size", "words")
 
@@ -187,12 +189,13 @@ class Crowds:
         self.size = 0
 
     def add(self, pattern: list[str]) -> None:
-        """The trie has one more pattern, of these words."""
+        """Note that the trie has one more pattern, of these words."""
         self.words.update(pattern)
         self.forget()
 
     def drop(self, pattern: list[str]) -> None:
-        """It has one less."""
+        """Note that the trie has lost a pattern of these words; what was remembered is
+        forgotten."""
         for word in pattern:
             self.words[word] -= 1
             if not self.words[word]:
@@ -200,12 +203,12 @@ class Crowds:
         self.forget()
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Forget all remembered crowds, for the trie has changed."""
         self.known.clear()
         self.size = 0
 
     def lead(self, crowd: Crowd | None, word: str | None, nodes: list[Node]) -> Crowd:
-        """These nodes as a crowd, to which `word` leads from `crowd`."""
+        """Remember these nodes as the crowd to which `word` leads from `crowd`, and return it."""
         if self.size > CROWDS_NODES_MAX:
             self.forget()
         key = tuple(nodes)
@@ -220,7 +223,7 @@ class Crowds:
 
 
 def reached(root: Node, words: list[str], crowds: Crowds) -> Sequence[Node]:
-    """The nodes where `words` can end, each once."""
+    """Return the nodes where `words` can end, each once."""
     nodes: Sequence[Node] = [root] if root.any is None else [root, root.any]
     crowd: Crowd | None = None
     known: str | None = None

@@ -42,7 +42,7 @@ PREDECLARED: Final[dict[str, str]] = {
 
 
 class Topology:
-    """Who is bound to whom in one virtual host."""
+    """Which queues and exchanges are bound to which exchanges in one virtual host."""
 
     __slots__ = ("epoch", "exchanges", "inbound", "policies", "queues", "vhost")
 
@@ -57,16 +57,16 @@ class Topology:
             self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))
 
     def has_changed(self) -> None:
-        """What a name stands for is not what it was: routes are to be found anew."""
+        """Note that a name may stand for something else, so that routes have to be found anew."""
         self.epoch += 1
 
     def route(self, exchange_name: str, routing_key: str) -> tuple[str, ...]:
-        """The queues a message with that key and no properties goes to."""
+        """Return the queues that a message with that key and no properties goes to."""
         return self.route_message(exchange_name, Message((routing_key,)))
 
     def route_message(self, exchange_name: str, message: Message) -> tuple[str, ...]:
-        """The queues a message goes to, each once, in order of binding. `TakesLong` for one that is
-        hasty, where there are very many bindings on its way: `search` finds it then."""
+        """Return the queues a message goes to, each once, in order of binding. Raises TakesLong for
+        a hasty message with very many bindings on its way, which `search` is for."""
         if exchange_name == DEFAULT:
             return tuple(dict.fromkeys(key for key in message.keys if key in self.queues))
         found = self._found(self.existing(exchange_name), message)
@@ -86,7 +86,8 @@ class Topology:
         return tuple(queues)
 
     def _found(self, exchange: Exchange, message: Message) -> list[Destination]:
-        """Where an exchange sends a message; when it finds nothing, its alternate gets it."""
+        """Return where an exchange sends a message; when it finds nothing, its alternate exchange
+        gets it."""
         if message.is_hasty and exchange.is_vast:
             raise TakesLong
         found = exchange.find(message)
@@ -95,7 +96,7 @@ class Topology:
         return found or self._found_by_alternate(exchange, message)
 
     def search(self, exchange_name: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
-        """The same as `route_message`, in pieces; after each come the units of work that it has
+        """Find the same as `route_message`, in pieces; each yields the units of work that it has
         cost. What changes meanwhile may count, or not; what is gone then is passed over."""
         visited = {exchange_name: None}
         queues: dict[str, None] = {}
@@ -117,7 +118,8 @@ class Topology:
         return tuple(queues)
 
     def _found_by_alternate(self, exchange: Exchange, message: Message) -> list[Destination]:
-        """Where a message goes for which the exchange has found nothing."""
+        """Return where the alternate exchange sends a message for which the exchange has found
+        nothing."""
         alternate = exchange.alternate
         if alternate == DEFAULT:
             return [Destination(QUEUE, key) for key in message.keys if key in self.queues]
@@ -126,26 +128,28 @@ class Topology:
         return []
 
     def policies_changed(self) -> None:
-        """Other policies hold for exchanges from now on."""
+        """Apply the policies that hold for exchanges from now on."""
         for exchange in self.exchanges.values():
             self._apply_policy(exchange)
         self.epoch += 1
 
     def check_publish(self, exchange_name: str) -> None:
-        """Refuse a client's publish to an exchange that is missing or internal."""
+        """Raise ChannelViolation when a client may not publish to the exchange: it is missing or
+        internal."""
         if exchange_name != DEFAULT and self.existing(exchange_name).definition.internal:
             text = f"cannot publish to internal exchange {self._place(exchange_name)}"
             raise ChannelViolation(403, text)
 
     def existing(self, name: str) -> Exchange:
-        """The exchange of that name, or 404."""
+        """Return the exchange of that name. Raises ChannelViolation (404) when there is none."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             raise ChannelViolation(404, f"no exchange {self._place(name)}")
         return exchange
 
     def declare_exchange(self, asked: ExchangeDefinition, passive: bool) -> bool:
-        """Create the exchange, or check that it is what is asked for. True when it is new."""
+        """Create the exchange, or check that it is what is asked for. Returns True when it is
+        new."""
         if not passive:
             check_type(asked.type)
         check_not_default(asked.name)
@@ -193,14 +197,14 @@ class Topology:
         return self._drop(self._detach(some))
 
     def check_deletion(self, name: str) -> None:
-        """Refuse it for an exchange that was not declared by a client."""
+        """Raise ChannelViolation when the exchange was not declared by a client."""
         check_not_default(name)
         if name.startswith(RESERVED_PREFIX):
             text = f"deletion of system exchange {self._place(name)} not allowed"
             raise ChannelViolation(403, text)
 
     def bind(self, binding: BindingDefinition) -> bool:
-        """True when the binding is new."""
+        """Add a binding. Returns True when it is new."""
         _check_binding_ends(binding)
         source = self.existing(binding.source)
         target = binding.target
@@ -216,44 +220,45 @@ class Topology:
         return True
 
     def has_binding(self, binding: BindingDefinition) -> bool:
-        """Is it there?"""
+        """Tell whether there is a binding with the same source, destination, key and arguments."""
         source = self.exchanges.get(binding.source)
         return source is not None and binding.identity in source.bindings
 
     def unbind(self, binding: BindingDefinition) -> tuple[str, ...]:
-        """Take a binding away; that there is none is fine. Returns the exchanges that went with
-        their last binding."""
+        """Remove a binding, if there is such a one. Returns the auto-delete exchanges that went
+        with their last binding."""
         _check_binding_ends(binding)
         if not self.has_binding(binding):
             return ()
         return self._drop(self._detach([binding]))
 
     def add_queue(self, name: str) -> None:
-        """A queue exists now; the default exchange reaches it at once."""
+        """Note a new queue; the default exchange reaches it at once."""
         assert name not in self.queues
         self.queues[name] = None
         self.epoch += 1
 
     def remove_queue(self, name: str) -> tuple[str, ...]:
-        """A queue is gone, with its bindings. Returns the auto-delete exchanges that went too."""
+        """Forget a queue and its bindings. Returns the auto-delete exchanges that went with their
+        last binding."""
         del self.queues[name]
         self.epoch += 1
         return self._drop(self._detach(self._leading_to(Destination(QUEUE, name))))
 
     def list_exchanges(self) -> list[ExchangeDefinition]:
-        """All exchanges, the default one first."""
+        """Return all exchanges, the default one first."""
         default = ExchangeDefinition(DEFAULT, "direct", durable=True)
         return [default, *(exchange.definition for exchange in self.exchanges.values())]
 
     def list_bindings(self) -> list[BindingDefinition]:
-        """All bindings, those of the default exchange first."""
+        """Return all bindings, those of the default exchange first."""
         implicit = [BindingDefinition(DEFAULT, name, QUEUE, name) for name in self.queues]
         for exchange in self.exchanges.values():
             implicit.extend(exchange.bindings.values())
         return implicit
 
     def _apply_policy(self, exchange: Exchange) -> None:
-        """Where a policy says that unroutable messages go; an exchange's own argument wins."""
+        """Set the alternate exchange that a policy names; an exchange's own argument wins."""
         definition = exchange.definition
         exchange.alternate = definition.alternate
         if definition.alternate is None:
@@ -299,14 +304,14 @@ class Topology:
 
 
 def check_type(kind: str) -> None:
-    """503 for an exchange type there is not."""
+    """Raise ConnectionViolation (503) for an exchange type that there is not."""
     if kind not in TYPES:
         flaw = "unknown" if kind else "invalid"
         raise ConnectionViolation(503, f"{flaw} exchange type '{kind}'")
 
 
 def check_not_default(name: str) -> None:
-    """403 for what nobody may do with the exchange without a name."""
+    """Raise ChannelViolation (403) for what nobody may do with the default exchange."""
     if name == DEFAULT:
         raise ChannelViolation(403, "operation not permitted on the default exchange")
 

@@ -88,7 +88,7 @@ largest size, confirms for what is in the chain, answers to what a client asked 
 
 
 class Waiting:
-    """What sits in inboxes: messages and grants by the sender's half of their link."""
+    """Counts what sits in inboxes: messages and grants by the sender's half of their link."""
 
     __slots__ = ("empty", "grants", "messages")
 
@@ -98,7 +98,7 @@ class Waiting:
         self.empty = True
 
     def count(self, actor: Actor, inflow: Inflow | None = None) -> None:
-        """Look into one inbox; `inflow` is a channel's own, for publishes carry none."""
+        """Count one inbox; `inflow` is a channel's own, for publishes carry none."""
         if not actor.inbox:
             return
         self.empty = False
@@ -124,18 +124,19 @@ class Waiting:
 
 
 def held_by(channel: Channel) -> int:
-    """Messages a channel keeps behind a question: not taken yet, as far as credit goes."""
+    """Return how many messages a channel keeps behind a question: not taken yet, as far as credit
+    goes."""
     return sum(len(each.contents) for each in channel.held if isinstance(each, AnyPublishes))
 
 
 def held_by_codec(amqp: AmqpConnection) -> int:
-    """Bytes of a client's stream that its reader holds, counted anew."""
+    """Return how many bytes of a client's stream its reader holds, counted anew."""
     unparsed = len(amqp._buf) + len(amqp._partial) + sum(map(len, amqp._chunks))
     return unparsed + sum(content.size() for content in amqp._contents.values())
 
 
 def on_its_way(delayer: Delayer) -> int:
-    """The cost of what is due and not safe elsewhere yet, outside of the delayer's inbox."""
+    """Return the cost of what is due and not safe elsewhere yet, outside of the delayer's inbox."""
     republisher = delayer.republisher
     assert isinstance(republisher, Republisher)
     there = [each for each in republisher.inbox if isinstance(each, Republish)]
@@ -149,7 +150,7 @@ def on_its_way(delayer: Delayer) -> int:
 
 
 class Totals:
-    """Figures of a run over all its nodes: the highest ones show that the bounds were neared."""
+    """Figures of a run over all its nodes. The highest ones show that the bounds were neared."""
 
     __slots__ = (
         "alarms",
@@ -196,7 +197,7 @@ class Checkers:
         publishes: Callable[[int], bool],
         totals: Totals,
     ) -> None:
-        """`publishes`: does the client of a connection ever publish?"""
+        """`publishes` tells whether the client of a connection ever publishes."""
         self.node = node
         self.broker = node.broker
         self.book = book
@@ -236,20 +237,20 @@ class Checkers:
                 self.watch(queue)
 
     def declare_queue(self, definition: QueueDefinition) -> Queue:
-        """In the virtual host's place: every new queue gets its model."""
+        """Declare a queue as the virtual host does, and put a model beside it if it is new."""
         queue = self._declare(definition)
         if isinstance(queue, ClassicShell):
             self.watch(queue)
         return queue
 
     def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
-        """The same for the queue of an exchange that delays messages."""
+        """Make the queue of an exchange that delays messages, and put a model beside it."""
         queue = self._hold_for(exchange)
         self.watch(queue)
         return queue
 
     def replace(self, queue: Queue, fresh: Queue) -> None:
-        """What takes the place of a queue that has had a fault gets a model, too."""
+        """Replace a queue that has had a fault, and put a model beside what replaces it."""
         self._replace(queue, fresh)
         self.book.read_back(queue.name)
         if isinstance(fresh, ClassicShell):
@@ -258,7 +259,7 @@ class Checkers:
             self.crashed_streams.append(queue)
 
     def watch(self, queue: ClassicShell) -> None:
-        """Put a model beside it."""
+        """Put a model beside the queue."""
         spy = Spy(queue, self.book, self.platter)
         self.queues[queue] = spy
         page_bodies = queue.page_bodies
@@ -270,7 +271,7 @@ class Checkers:
         queue.page_bodies = page  # type: ignore[method-assign]
 
     def check(self) -> None:
-        """After an event that touched the node."""
+        """Check everything that must hold after each event that touched the node."""
         self.checks += 1
         self.totals.checks += 1
         self.discover()
@@ -307,20 +308,20 @@ class Checkers:
         self.alarmed = alarmed
 
     def all_republishers(self) -> list[Republisher]:
-        """Those of queues, as far as there are any."""
+        """Return the republishers of all queues that have one."""
         found = [queue.upkeep.republisher for queue in self.queues]
         found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
         return [republisher for republisher in found if isinstance(republisher, Republisher)]
 
     def waits_for_disk(self) -> bool:
-        """Has somebody asked the disk for something, or will again when there is space?"""
+        """Tell whether a disk job is under way, or will be started again when there is space."""
         store = self.broker.store
         if self.disk.busy() or store.retrying or store.rereads:
             return True
         return any(queue.machine.backing.index.busy for queue in self.queues)
 
     def discover(self) -> None:
-        """New channels; those and queues that are no more."""
+        """Note new channels, and forget channels and queues that are no more."""
         connections = self.broker.connections
         for socket in self.net.sockets.values():
             self.connections.setdefault(socket.reader)  # one may have left before it was seen here
@@ -343,7 +344,7 @@ class Checkers:
                     del self.queues[queue]
 
     def gate_figures(self) -> tuple[dict[str, int], dict[str, int]]:
-        """By kind: how often gates have been shut, and for how long."""
+        """Return, by kind of gate, how often gates have been shut and for how many nanoseconds."""
         now_ns = self.broker.world.clock.now_ns()
         shut = dict.fromkeys(KINDS, 0)
         blocked_ns = dict.fromkeys(KINDS, 0)
@@ -353,13 +354,13 @@ class Checkers:
         return shut, blocked_ns
 
     def over(self) -> None:
-        """The node is no more."""
+        """Take the totals of a node that is no more."""
         self.totals.add(*self.gate_figures())
 
     # -- links
 
     def links(self) -> None:
-        """Conservation and bounds of every link whose two halves are attached."""
+        """Check conservation and bounds of every link whose two halves are attached."""
         for reader in self.broker.connections.values():
             for number, outflow in reader.outflows.items():
                 channel = reader.channels[number]
@@ -386,7 +387,7 @@ class Checkers:
     def link(
         self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
     ) -> None:
-        """One link. `extra` is on its way outside of inboxes."""
+        """Check one link. `extra` messages are on their way outside of inboxes."""
         if outflow not in self.gates:
             self.gates[outflow] = kind
         if not (outflow.attached and inflow.attached):
@@ -421,7 +422,7 @@ class Checkers:
                 self.adaptive(outflow, inflow, waiting + extra)
 
     def deferral(self, outflow: Outflow, inflow: Inflow, with_sender: int) -> None:
-        """While a gate of the receiver stays shut, nothing more comes to the sender."""
+        """Check that nothing more comes to the sender while a gate of the receiver stays shut."""
         keeper = inflow.keeper
         if not keeper.gates_shut:
             promise(not inflow.deferred, outflow.name, "has deferred grants for no reason")
@@ -433,7 +434,7 @@ class Checkers:
         self.held_up[outflow] = (keeper.shut_since_ns or 0, with_sender)
 
     def adaptive(self, outflow: Outflow, inflow: AdaptiveInflow, waiting: int) -> None:
-        """A link whose window follows the budget."""
+        """Check a link whose window follows the budget."""
         circulating = inflow.initial - inflow.withheld
         well = circulating >= inflow.window >= inflow.more_after >= 1
         promise(well, outflow.name, "circulates", circulating, "window", inflow.window)
@@ -449,7 +450,8 @@ class Checkers:
             self.slack += waiting
 
     def deliveries(self, channel: Channel) -> None:
-        """queue -> channel: a delivery is on its way until the socket has it."""
+        """Check the links from queues to a channel: a delivery is on its way until the socket has
+        it."""
         unwritten: dict[Inflow, int] = {}
         for inflow, cost in channel.consuming.unwritten:
             unwritten[inflow] = unwritten.get(inflow, 0) + cost
@@ -459,8 +461,8 @@ class Checkers:
                 self.link(DELIVERIES, outflow, inflow, self.cost_max - 1, extra)
 
     def connection_window(self, reader: Reader) -> None:
-        """What is on its way to one socket is counted, and who waits for it waits for something.
-        Of a connection that ends because of a fault nobody waits for anything."""
+        """Check that what is on its way to one socket is counted, and that who waits for it waits
+        for something. Of a connection that ends because of a fault nobody waits for anything."""
         if reader.faults:
             return
         window = reader.window
@@ -476,7 +478,8 @@ class Checkers:
         promise(waiting, reader.name, "lets windows wait for nothing")
 
     def to_store(self, queue: ClassicShell, spy: Spy) -> None:
-        """queue -> store; what may come before the grants are kept back depends on the senders."""
+        """Check the link from a queue to the store; what may come before the grants are kept back
+        depends on the senders."""
         outflow = queue.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
         overspend = 2 * len(spy.senders) * (3 * initial - 1) - 1 + spy.handed_over
@@ -492,7 +495,7 @@ class Checkers:
         totals.store_inbox = max(totals.store_inbox, self.waiting.messages.get(outflow, 0))
 
     def budget(self) -> None:
-        """`adaptive`: one bound for the whole chain."""
+        """Check the bound that `adaptive` sets for the whole chain."""
         self.totals.chain = max(self.totals.chain, self.in_chain)
         budget = self.broker.budget
         if budget is None:
@@ -506,7 +509,7 @@ class Checkers:
     # -- actors
 
     def readers(self) -> None:
-        """What holds for connections."""
+        """Check what holds for every connection: its window and the bound of its backlog."""
         for reader in self.broker.connections.values():
             self.connection_window(reader)
             writer = reader.writer
@@ -522,8 +525,9 @@ class Checkers:
             promise(writer.pending_bytes >= 0, reader.name, "has a negative backlog")
 
     def connections_memory(self) -> None:
-        """Each connection is counted with what it holds. Between two of its turns that is what it
-        held after the last one; what the socket has not taken may have become less since."""
+        """Check that each connection is accounted with what it holds. Between two of its turns that
+        is what it held after the last one; what the socket has not taken may have become less
+        since."""
         for reader in self.connections:
             if not reader.scheduled and not reader.inbox:
                 held = held_by_codec(reader.amqp)
@@ -543,7 +547,8 @@ class Checkers:
                 promise(channel.accounted == held, channel.name, "counts", channel.accounted, held)
 
     def machines(self, contents: bool) -> None:
-        """Recount."""
+        """Recount every queue, and the node's accounted bytes; with `contents` message by
+        message."""
         accounted = self.broker.store.paged_bytes + self.broker.store.paging_bytes
         for reader in self.connections:
             accounted += reader.accounted + reader.writer.accounted
@@ -569,7 +574,8 @@ class Checkers:
         promise(accounted == told, "accounted bytes", told, "are", accounted)
 
     def of_streams(self) -> int:
-        """Bytes of what streams have not written, and of what was read of them and is kept."""
+        """Return the bytes that streams have not written, and those that were read of them and are
+        kept."""
         chunks = {*self.broker.stream_cache.chunks.values()}
         for stream in self.streams:
             for reader in stream.machine.readers.values():
@@ -578,7 +584,8 @@ class Checkers:
         return sum(chunk.size for chunk in chunks) + sum(s.accounted for s in self.streams)
 
     def nothing_on_its_way(self) -> None:
-        """All inboxes are empty, and the disk rests: the two ends agree."""
+        """Check that the two ends of everything agree while all inboxes are empty and the disk
+        rests."""
         for reader in self.broker.connections.values():
             if reader.phase == RUNNING:
                 self.reader_at_rest(reader)
@@ -592,7 +599,7 @@ class Checkers:
             promise(right, queue.name, "does not do what its policy says:", says)
 
     def reader_at_rest(self, reader: Reader) -> None:
-        """It is read, or something holds it up."""
+        """Check that a connection is read, or that something holds it up."""
         shut = reader.keeper.gates_shut + reader.halts.gates_shut
         promise(not reader.paused or shut > 0, reader.name, "is not read for no reason")
         promise(reader.rest is None or shut > 0, reader.name, "keeps a run for no reason")
@@ -604,7 +611,8 @@ class Checkers:
         promise(not blocked or published, reader.name, "is blocked without ever publishing")
 
     def channel_at_rest(self, channel: Channel) -> None:
-        """What it has out is what queues have out at it."""
+        """Check that what a channel has unacknowledged is what queues count as unacknowledged at
+        it."""
         promise(channel.question is None, channel.name, "waits for an answer for ever")
         promise(not channel.held, channel.name, "holds methods for ever")
         for linked in channel.publishing.links:
@@ -628,7 +636,8 @@ class Checkers:
         promise(here == there, channel.name, "has out", here, "queues say", there)
 
     def all_is_still(self) -> None:
-        """Everything is drained and everyone is served: nothing is held back or held up."""
+        """Check that nothing is held back or held up when everything is drained and everyone is
+        served."""
         self.check()
         self.machines(contents=True)
         promise(self.waiting.empty, "something is still in an inbox")
@@ -654,12 +663,13 @@ class Checkers:
         promise(self.broker.store.keeper.gates_shut == 0, "the store has a shut gate")
 
     def may_stay(self, sender: Actor) -> bool:
-        """A republisher; that of a queue that had a fault until what was refused is taken."""
+        """Tell whether a sender may outlive its clients: a republisher, and that of a queue that
+        had a fault until what was refused is taken."""
         still_offers = isinstance(sender, Republisher) and bool(sender.refused)
         return sender in self.republishers or still_offers
 
     def everyone_has_left(self) -> None:
-        """All clients have gone: the broker has forgotten them."""
+        """Check that the broker has forgotten all clients once they have gone."""
         broker = self.broker
         promise(not broker.connections, "connections left:", len(broker.connections))
         told = broker.accounted_bytes - self.of_streams()

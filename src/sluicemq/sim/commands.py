@@ -86,7 +86,7 @@ class Steward:
         """Those in which there may be one."""
 
     def begin(self) -> None:
-        """From now on."""
+        """Begin to give commands at random times."""
         self.plan()
 
     def plan(self) -> None:
@@ -94,7 +94,7 @@ class Steward:
         self.work.timeline.after(delay_ns, "operator", "commands", self.act)
 
     def act(self, _: object) -> None:
-        """The next command, unless the node is down or busy with others."""
+        """Give the next command, unless the node is down or busy with others."""
         if self.work.healing:
             return
         self.plan()
@@ -103,7 +103,7 @@ class Steward:
             self.choose(node)
 
     def choose(self, node: Node) -> None:
-        """One that looks, or one that changes something."""
+        """Choose a command that looks, or one that changes something."""
         kind = self.random.randrange(8)
         if kind <= 2:
             name = self.random.choice(ASKING)
@@ -118,7 +118,7 @@ class Steward:
             self.change_policy(node)
 
     def close_connection(self, node: Node) -> None:
-        """Of one client, which must expect it."""
+        """Close the connection of one client, which must expect it."""
         peers = [p for p in self.work.peers[1:] if p.open and not (p.leaving or p.mistaken)]
         peers = [peer for peer in peers if not peer.sent_away]
         if peers and self.work.swarm.breaks:
@@ -128,7 +128,7 @@ class Steward:
             self.give(node, "close_connection", {"connection": peer.socket.reader.name})
 
     def change_policy(self, node: Node) -> None:
-        """Set or clear one that is not being changed already."""
+        """Set or clear a policy that is not being changed already."""
         kind = self.random.choice((Policy.KIND, Policy.KIND, OperatorPolicy.KIND))
         record = (kind, ("/", f"p{self.random.randrange(3)}"))
         if record in self.changing.values():
@@ -148,13 +148,13 @@ class Steward:
     def change(
         self, node: Node, record: Record, value: Value, name: str, arguments: dict[str, Any]
     ) -> None:
-        """A command after which `record` has that value."""
+        """Give a command after which `record` has that value."""
         self.held[record].append(value)
         self.changing[self.begun + 1] = record
         self.give(node, name, arguments)
 
     def give(self, node: Node, name: str, arguments: dict[str, Any]) -> None:
-        """One command."""
+        """Give one command to the node and expect one answer."""
         self.begun += 1
         number = self.begun
         self.open[number] = name
@@ -174,7 +174,7 @@ class Steward:
     # -- answers
 
     def check(self, node: Node, number: int, name: str, answer: Answer) -> None:
-        """Is it true?"""
+        """Check that an answer is true, as far as the run can know."""
         record = self.changing.pop(number, None)
         peer = self.leaving.pop(number, None)
         if answer.error:
@@ -194,7 +194,8 @@ class Steward:
             promise(lasting <= listed, "list_queues does not list", *sorted(lasting - listed))
 
     def may_fail(self, number: int, name: str, answer: Answer) -> bool:
-        """By no fault of the broker's: something is not there, or the disk has failed."""
+        """Tell whether a command may fail by no fault of the broker's: something is not there, or
+        the disk has failed."""
         if number in self.struck and "has failed in this command" in answer.error:
             return True
         if self.work.storage_may_fail and "storage" in answer.error:
@@ -207,14 +208,14 @@ class Steward:
         return name.startswith("clear_") and "does not exist" in answer.error
 
     def now(self, record: Record, value: Value) -> None:
-        """It is known what is so."""
+        """Note that `record` has this value for certain."""
         possible = self.held[record]
         promise(value in possible, record, "is", value, "and can only be one of", possible)
         self.held[record] = [value]
 
     def all_have_heard(self, node: Node) -> None:
-        """Each queue has the policy that is the one for it, unless there is another change, if only
-        of a command that has failed."""
+        """Check that each queue has the policy that is the one for it, unless there is another
+        change, if only of a command that has failed."""
         if self.changing or node.broker.policing.scheduled:
             return
         for vhost in node.broker.vhosts.values():
@@ -226,7 +227,7 @@ class Steward:
     # -- the node's end, and the next one's beginning
 
     def crash(self) -> None:
-        """Nothing is answered any more; what was being changed may be so or not."""
+        """Expect no more answers from this node; what was being changed may be so or not."""
         self.open.clear()
         self.changing.clear()
         self.leaving.clear()
@@ -234,7 +235,7 @@ class Steward:
         self.strike = None
 
     def started(self, node: Node) -> None:
-        """What the next node knows is what was answered."""
+        """Check that a new node knows what was answered before."""
         for kind in POLICIES:
             records = node.broker.definitions.records[kind]
             for record in [each for each in self.held if each[0] == kind]:

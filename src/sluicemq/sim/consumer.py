@@ -47,7 +47,7 @@ class Taker(Role):
     def take(
         self, tag: int, by: Consumption, redelivered: bool, no_ack: bool, raw: tuple[bytes, bytes]
     ) -> None:
-        """A message has come."""
+        """Check a message that has come, and hold it until it is settled."""
         promise(tag == self.last_tag + 1, self.holder, "gets tag", tag, "after", self.last_tag)
         self.last_tag = tag
         if self.recovering and not no_ack:
@@ -65,19 +65,20 @@ class Taker(Role):
             self.held[tag] = delivery
 
     def ask(self, method: Method) -> None:
-        """Send what will be answered."""
+        """Send a method that is answered."""
         self.asked.append(self.work.book.now())
         self.send(method)
 
     def answered(self) -> None:
-        """The oldest question has been: all that was acknowledged before it has arrived."""
+        """Note the answer to the oldest question: all that was acknowledged before it has
+        arrived."""
         self.work.book.answered(self.holder, self.asked.pop(0))
 
     def closed(self) -> None:
         self.work.book.answered(self.holder)
 
     def wake(self) -> None:
-        """Act soon, if not yet planned."""
+        """Act soon, unless that is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
@@ -91,7 +92,7 @@ class Taker(Role):
             self.work.book.settle(self.held.pop(tag), state)
 
     def ack_multiple(self, tag: int) -> None:
-        """Everything up to `tag`."""
+        """Acknowledge everything that is held up to `tag`, which is included."""
         self.settle([each for each in self.held if each <= tag], ACKED)
         self.send(m.BasicAck(delivery_tag=tag, multiple=True))
 
@@ -100,7 +101,7 @@ class Taker(Role):
         self.send(m.BasicAck(delivery_tag=tag))
 
     def give_back(self, tag: int) -> None:
-        """nack or reject; to the queue, unless it was there often enough."""
+        """Nack or reject a message; it goes back to the queue, unless it was there often enough."""
         message = self.held[tag].message
         queue = self.work.book.queue(self.held[tag].by.queue)
         requeue = len(queue.seen[message]) < TIMES_MAX
@@ -126,13 +127,13 @@ class Taker(Role):
         self.send_back(tag, requeue)
 
     def reject(self, tag: int) -> None:
-        """It is not wanted here any more: dead, where there are graves."""
+        """Reject a message for good; it becomes a dead letter where there are queues for them."""
         queue = self.work.book.queue(self.held[tag].by.queue)
         self.settle([tag], REJECTED if queue.graves else ACKED)
         self.send_back(tag, requeue=False)
 
     def send_back(self, tag: int, requeue: bool) -> None:
-        """By one of two methods."""
+        """Send basic.nack or basic.reject, whichever chance chooses."""
         if self.work.dice.randrange(2):
             self.send(m.BasicNack(delivery_tag=tag, requeue=requeue))
         else:
@@ -149,14 +150,14 @@ class Taker(Role):
         return self.over or not (self.held or self.recovering)
 
     def err(self) -> None:
-        """Acknowledge what is not there: the broker closes the channel."""
+        """Acknowledge what is not there, so that the broker closes the channel."""
         self.over = True
         self.ended("closed")
         self.send(m.BasicAck(delivery_tag=self.last_tag + 1000))
 
 
 class Consumer(Taker):
-    """One channel that consumes, from one queue, with one or two consumers."""
+    """Consumes from one queue, on one channel with one or two consumers."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool, drains: bool) -> None:
         super().__init__(work, name)
@@ -196,12 +197,13 @@ class Consumer(Taker):
             self.consume()
 
     def set_limit(self, limit: int) -> None:
-        """For all consumers of the channel together; it is only ever raised, or taken away."""
+        """Set the prefetch of all consumers of the channel together; it is only ever raised, or
+        taken away."""
         self.ask(m.BasicQos(prefetch_count=limit, global_=True))
         self.holder.limit = limit
 
     def consume(self) -> None:
-        """One more consumer."""
+        """Begin one more consumer on the channel."""
         self.next_consumer += 1
         tag = f"c{self.next_consumer}"
         limit = 0 if self.no_ack else self.prefetch
@@ -231,7 +233,7 @@ class Consumer(Taker):
             promise(well, self.holder, "gets", method)
 
     def cancelled(self, tag: str) -> None:
-        """The queue was deleted: start anew on another channel."""
+        """Start anew on another channel, for the queue was deleted."""
         history = self.work.book.queue(self.queue)
         expected = history.promise not in LASTING or history.had_fault
         promise(expected, self.holder, "is cancelled")
@@ -239,7 +241,8 @@ class Consumer(Taker):
             self.close()
 
     def may_be_refused(self, code: int) -> bool:
-        """Somebody may delete the queue before it is consumed from, or it is being read back."""
+        """Tell whether the queue may be deleted before it is consumed from, or is being read
+        back."""
         history = self.work.book.queue(self.queue)
         return code == 404 and (history.promise not in LASTING or history.had_fault)
 
@@ -253,7 +256,7 @@ class Consumer(Taker):
         self.wake()
 
     def act(self) -> None:
-        """Settle some; now and then cancel and consume again."""
+        """Settle some messages; now and then cancel and consume again."""
         self.acting = False
         dice = self.work.dice
         if self.held:
@@ -271,7 +274,7 @@ class Consumer(Taker):
             self.wake()
 
     def acknowledge(self) -> None:
-        """In this consumer's style."""
+        """Acknowledge some of what is held, in this consumer's style."""
         dice = self.work.dice
         held = list(self.held)
         style = self.style if self.style != "mixed" else dice.choice(STYLES[:3])
@@ -286,7 +289,7 @@ class Consumer(Taker):
             self.ack(tag)
 
     def cancel(self) -> None:
-        """One consumer ends; cancel-ok brings the next."""
+        """Cancel one consumer; cancel-ok brings the next."""
         for tag in self.consumptions:
             if tag not in self.cancelling:
                 self.cancelling[tag] = None
@@ -299,7 +302,7 @@ class Consumer(Taker):
 
 
 class Getter(Taker):
-    """A client that polls with basic.get, one at a time."""
+    """Polls a queue with basic.get, one message at a time."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool) -> None:
         super().__init__(work, name)
@@ -329,11 +332,11 @@ class Getter(Taker):
         self.wake()
 
     def may_be_refused(self, code: int) -> bool:
-        """Its queue may be being read back after a fault."""
+        """Tell whether its queue may be being read back after a fault."""
         return code == 404 and self.work.book.queue(self.by.queue).had_fault
 
     def act(self) -> None:
-        """Ask for the next; settle now and then."""
+        """Ask for the next message; settle now and then."""
         self.acting = False
         dice = self.work.dice
         if self.held and (self.work.healing or dice.randrange(3) == 0):

@@ -52,8 +52,8 @@ T = TypeVar("T")
 
 
 class Crashed(BaseException):
-    """The node stops here; nobody catches it but who asked for it. `done` is how much of the
-    primitive still happens: of a write that share of its bytes, of the others all from 1 on."""
+    """The node stops here; only who asked for it catches this. `done` is how much of the primitive
+    still happens: of a write that share of its bytes, of the others all from 1 on."""
 
     def __init__(self, done: float = 0.0) -> None:
         self.done = done
@@ -61,11 +61,11 @@ class Crashed(BaseException):
 
 
 def nothing(_share: float) -> None:
-    """Most primitives happen as a whole or not at all."""
+    """Do nothing: most primitives happen as a whole or not at all."""
 
 
 def parent_of(path: str) -> str:
-    """The directory a name is in; "" is the data directory."""
+    """Return the directory a name is in; "" is the data directory."""
     return path.rpartition("/")[0]
 
 
@@ -85,7 +85,7 @@ class Entry:
         self.directories = (parent_of(path), *directories)
 
     def apply(self, names: dict[str, Inode]) -> None:
-        """The change has arrived."""
+        """Make the change in `names`, the names that are durable."""
         if self.inode is None:
             names.pop(self.path, None)
             return
@@ -97,7 +97,7 @@ class Entry:
 
 
 class SimFiles(Files):
-    """One data directory. `number` counts the primitives, from 1."""
+    """The files of one data directory. `number` counts the primitives, from 1."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self.inodes: dict[str, Inode] = {}
@@ -121,7 +121,7 @@ class SimFiles(Files):
         self.bytes_written = 0
 
     def copy(self) -> SimFiles:
-        """The same files, with no fault planned: to see what would be left of them."""
+        """Return the same files with no fault planned, to see what would be left of them."""
         twin = SimFiles(self.capacity)
         kept = (self.inodes, self.durable, self.entries, self.directories, self.removed)
         twin.inodes, twin.durable, twin.entries, twin.directories, twin.removed = deepcopy(kept)
@@ -131,7 +131,7 @@ class SimFiles(Files):
     # -- faults
 
     def crash(self, random: Random) -> None:
-        """The power goes; what is left is all there is, and durable."""
+        """Cut the power: only what is durable is left."""
         kept = random.choice((0.0, 0.3, 0.5, 0.9, 1.0))
         names = dict(self.durable)
         for entry in self.entries:
@@ -152,17 +152,17 @@ class SimFiles(Files):
         self.rest()
 
     def kill(self) -> None:
-        """The process is killed; the system still has everything it was given."""
+        """Kill the process: the system still has everything it was given."""
         self.rest()
 
     def rest(self) -> None:
-        """No fault is planned any more."""
+        """Plan no fault any more."""
         self.before = None
         self.plan = {}
         self.sync_failures = 0
 
     def flip(self, path: str, offset: int, mask: int = 1) -> None:
-        """Bits of a byte turn over where it lies."""
+        """Turn over the bits of `mask` in one byte of a durable file."""
         self.inodes[path].flip(offset, mask)
 
     def _do(
@@ -173,7 +173,8 @@ class SimFiles(Files):
         partly: Callable[[float], object] = nothing,
         failed: Callable[[], object] | None = None,
     ) -> T:
-        """One primitive. `partly` does a share of it, `failed` what happens when it is to fail."""
+        """Do one primitive. `partly` does a share of it, `failed` what happens when it is to
+        fail."""
         self.number += 1
         self.counts[action] = self.counts.get(action, 0) + 1
         if self.before is not None:
@@ -195,7 +196,6 @@ class SimFiles(Files):
     # -- the primitives
 
     def names(self, directory: str) -> list[str]:
-        """See Files."""
         return self._do("names", directory, lambda: self._names(directory))
 
     def _names(self, directory: str) -> list[str]:
@@ -268,7 +268,7 @@ class SimFiles(Files):
         inode.resize(size)
 
     def sync(self, path: str) -> None:
-        """See Files. When it fails nothing arrives, and the pages are clean."""
+        """Make a file durable. When it fails nothing arrives, and its pages count as clean."""
         self._do(
             "sync",
             path,
@@ -328,7 +328,8 @@ class SimFiles(Files):
         )
 
     def _delete_tree(self, path: str, share: float) -> None:
-        """Of the files in it the first `share`; itself only as a whole."""
+        """Delete the first `share` of the files in a directory; the directory itself only with all
+        of them."""
         names = [name for name in self.inodes if name.startswith(f"{path}/")]
         for name in names[: int(len(names) * share)]:
             self._delete(name, parent_of(path))
@@ -350,7 +351,7 @@ class SimFiles(Files):
         return inode
 
     def _made(self, action: str, path: str) -> Inode:
-        """The file, made when missing."""
+        """Return the file, which is made when missing."""
         inode = self.inodes.get(path)
         if inode is None:
             if parent_of(path) not in self.directories:
@@ -361,7 +362,7 @@ class SimFiles(Files):
 
 
 class Lane:
-    """Jobs of one lane, in order; the first is being done."""
+    """The jobs of one lane, in order; the first is being done."""
 
     __slots__ = ("jobs",)
 
@@ -370,7 +371,8 @@ class Lane:
 
 
 class SimDisk(Disk):
-    """Jobs take their time, and now and then very long. A job happens at the moment it is over."""
+    """Runs jobs in virtual time; now and then one takes very long. A job happens at the moment it
+    is over."""
 
     def __init__(
         self, timeline: Timeline, random: Random, files: SimFiles, delay_ns_max: int = MS
@@ -389,7 +391,6 @@ class SimDisk(Disk):
         self.waited_us = 0
 
     def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
-        """See Disk."""
         self.submitted += 1
         jobs = self.lanes.setdefault(lane, Lane()).jobs
         jobs.append((job, actor))
@@ -407,7 +408,7 @@ class SimDisk(Disk):
         self.timeline.after(delay_ns, "disk", job, self._over, (self.lanes[lane], lane))
 
     def _over(self, begun: tuple[Lane, int]) -> None:
-        """The first job of a lane happens; unless the node it was for is no more."""
+        """Do the first job of a lane, unless the node it was for is no more."""
         there, lane = begun
         if self.lanes.get(lane) is not there:
             return
@@ -426,12 +427,12 @@ class SimDisk(Disk):
             del self.lanes[lane]
 
     def busy(self) -> bool:
-        """Is there a job that is not over?"""
+        """Tell whether any job is not done yet."""
         return bool(self.lanes)
 
     def crash(self, power: bool) -> None:
-        """The node stops at this moment: of the first job of each lane some primitives have
-        happened, nobody hears of it. Then the power goes too, or not."""
+        """Stop the node's jobs at this moment: of the first job of each lane some primitives have
+        happened, and nobody is told of it. With `power` the power goes, too."""
         files = self.files
         random = self.random
         files.rest()
@@ -450,7 +451,6 @@ class SimDisk(Disk):
             files.kill()
 
     def counters(self) -> dict[str, int]:
-        """See Disk."""
         files = self.files
         counts = files.counts
         return {
@@ -469,7 +469,7 @@ class SimDisk(Disk):
 
 
 def run(job: DiskJob, files: Files) -> None:
-    """Do the job; a failure of the disk is part of it."""
+    """Run the job; a failure of the disk is stored in it."""
     try:
         job.run(files)
     except DiskFailed as failure:
@@ -477,7 +477,7 @@ def run(job: DiskJob, files: Files) -> None:
 
 
 def stop_at(number: int, done: float = 0.0) -> Before:
-    """For `before`: crash at that primitive, and at all that come after it."""
+    """Return a hook for `before` that crashes at that primitive, and at all that come after it."""
 
     def before(n: int, _action: str, _path: str) -> None:
         if n >= number:

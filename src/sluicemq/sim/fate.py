@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Faults:
-    """How many of each have happened."""
+    """How many faults of each kind have happened."""
 
     __slots__ = (
         "broken",
@@ -57,7 +57,7 @@ class Faults:
 
 
 class Fate:
-    """Strikes the clients and the World of one run."""
+    """Makes faults happen to the clients and the World of one run."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Fate:
         self.over = False
 
     def plan(self) -> None:
-        """The next strike."""
+        """Plan the next round of faults."""
         delay_ns = 1 + self.random.randrange(self.swarm.fault_interval_ns)
         self.timeline.after(delay_ns, "fate", "strikes", self.strike)
 
@@ -90,7 +90,7 @@ class Fate:
         return self.random.randrange(100) < percent
 
     def strike(self, _: object) -> None:
-        """One fault of each kind this run has, by chance."""
+        """Let one fault of each kind this run has happen, by chance."""
         if self.over:
             return
         self.plan()
@@ -122,7 +122,7 @@ class Fate:
     # -- clients
 
     def stall(self, peer: Peer) -> None:
-        """A client does not read for a while, but not until it is given up."""
+        """Let a client stop reading for a while, but not until the node gives it up."""
         socket = peer.socket
         if socket.stalled or socket.left:
             return
@@ -133,7 +133,8 @@ class Fate:
         self.timeline.after(stall_ns, peer.name, "reads again", lambda _: socket.unstall())
 
     def hurt(self, peer: Peer) -> None:
-        """A connection breaks, perhaps inside a frame, falls silent, closes, or errs."""
+        """Break a connection, perhaps inside a frame, let it fall silent, close it, or let it
+        err."""
         if not peer.open or peer.leaving or peer.mistaken or peer.sent_away:
             return
         kind = self.random.randrange(6)
@@ -156,7 +157,7 @@ class Fate:
     # -- the World
 
     def fill_memory(self) -> None:
-        """The process is large for a while."""
+        """Let the process be large for a while."""
         self.faults.memory += 1
         memory = self.memory
         memory.resident = memory.total
@@ -167,7 +168,7 @@ class Fate:
         self.timeline.after(1 + self.random.randrange(500 * MS), "memory", "is freed", free)
 
     def fill_disk(self) -> None:
-        """Next to nothing is free for a while."""
+        """Leave next to nothing free on the disk for a while."""
         self.faults.disk_full += 1
         files = self.disk.files
         files.capacity = files.used + self.random.choice((0, 10, 1000, 5000))
@@ -178,7 +179,7 @@ class Fate:
         self.timeline.after(1 + self.random.randrange(2000 * MS), "disk", "has space", free)
 
     def fail_disk(self) -> None:
-        """A sync or a write fails soon; then the node is started anew, as an operator would."""
+        """Let a sync or a write fail soon; then the node is started anew, as an operator would."""
         if self.work.storage_may_fail:
             return
         self.work.storage_may_fail = True
@@ -197,7 +198,7 @@ class Fate:
             self.crash()
 
     def crash(self) -> None:
-        """The node ends, and begins again after a while."""
+        """Crash the node, and start another after a while."""
         if not self.work.up:
             return
         kind = self.random.choice((KILL, POWER, STOP))
@@ -214,7 +215,7 @@ class Fate:
     # -- the end
 
     def end(self) -> None:
-        """Faults are over."""
+        """Let no more faults happen, and take back those that last."""
         self.mend()
         self.over = self.mistakes.over = True
         self.disk.healed = True

@@ -30,7 +30,7 @@ LATE: Final = "late"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Delays:
-    """An exchange that delays messages, of this type besides."""
+    """An exchange that delays messages, and the type it has besides."""
 
     exchange_type: str
     durable: bool
@@ -38,8 +38,9 @@ class Delays:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Features:
-    """Of one seed. `dead_letters`: the type of the exchange they go by; "": there are none;
-    `cache_bytes`: of a stream's messages, so much stays in RAM; None: there is no stream."""
+    """The features of one run. `dead_letters` is the type of the exchange they go by, "" when there
+    are none. `cache_bytes` is how much of a stream's messages stays in RAM; None when there is no
+    stream."""
 
     dead_letters: str = ""
     cache_bytes: int | None = None
@@ -47,7 +48,7 @@ class Features:
     commands: bool = False
 
     def queues(self, seed: int, plain: tuple[QueuePlan, ...]) -> tuple[QueuePlan, ...]:
-        """Those of the plain run, and those that these need."""
+        """Return the queues of the plain run, and those that these features need."""
         if self.commands:  # a policy may have something die that can be lost
             plain = tuple(replace(q, buries=q.promise == VOLATILE) for q in plain)
         dying = dying_queues(seed, self.dead_letters) if self.dead_letters else ()
@@ -59,7 +60,7 @@ NO_FEATURES: Final = Features()
 
 
 def features_of(seed: int) -> Features:
-    """Thrown from the seed."""
+    """Choose the features of a run by its seed."""
     dice = Random(f"features {seed}")
     if dice.randrange(2):
         return NO_FEATURES
@@ -73,7 +74,7 @@ def features_of(seed: int) -> Features:
 
 
 def delays_of(seed: int, kinds: Sequence[str]) -> Delays | None:
-    """Every third seed has some."""
+    """Return the delays of a run; None for two seeds in three."""
     dice = Random(f"delays {seed}")
     if dice.randrange(3):
         return None
@@ -81,8 +82,8 @@ def delays_of(seed: int, kinds: Sequence[str]) -> Delays | None:
 
 
 def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
-    """A queue in which messages die, by age, by number, or by what its consumers say, and those
-    they go to. What dies in the first of two graves may go on to the second."""
+    """Return a queue in which messages die, by age, by number, or by what its consumers reply, and
+    the queues they go to. What dies in the first of two of these may go on to the second."""
     dice = Random(f"graves {seed}")
     durable = dice.randrange(3) > 0
     graves = (FIRST_GRAVE, SECOND_GRAVE)[: dice.choice((1, 2))]
@@ -116,7 +117,7 @@ def dying_queues(seed: int, exchange_type: str) -> tuple[QueuePlan, ...]:
 
 
 def late_queues(seed: int, delays: Delays) -> tuple[QueuePlan, ...]:
-    """Where delayed messages go: all of them to each."""
+    """Return the queues that delayed messages go to: all of them to each."""
     dice = Random(f"late {seed}")
     return tuple(
         QueuePlan(
@@ -131,7 +132,7 @@ def late_queues(seed: int, delays: Delays) -> tuple[QueuePlan, ...]:
 
 
 def stream_of(seed: int) -> tuple[QueuePlan, ...]:
-    """One; its files are small."""
+    """Return one stream whose files are small, or none."""
     dice = Random(f"segments {seed}")
     size = dice.choice((4096, 4096, 20_000))
     return (QueuePlan(name=LOG, durable=True, promise=LOG, segment_bytes=size),)

@@ -92,7 +92,7 @@ def promise(kept: bool, *words: object) -> None:
 
 
 class Holder:
-    """One channel of one client, for as long as it lasts."""
+    """One channel of one client, for as long as it is open."""
 
     __slots__ = ("ended", "held", "limit", "name", "queues", "untold")
 
@@ -111,7 +111,7 @@ class Holder:
 
 
 class Consumption:
-    """One consumer of a holder, or its basic.gets."""
+    """One consumer of a holder, or all its basic.gets."""
 
     __slots__ = ("held", "holder", "last_of", "limit", "queue")
 
@@ -126,8 +126,8 @@ class Consumption:
 
 
 class Delivery:
-    """One message, once, at one consumer. `counted`: it counts for prefetch; `crashes`: how many
-    there had been before; `flagged`: it said that it was redelivered."""
+    """One message, delivered once to one consumer. `counted`: for prefetch; `crashes`: how many
+    there had been before; `flagged`: it was marked as redelivered."""
 
     __slots__ = ("by", "counted", "crashes", "dealt_with", "flagged", "message", "settled", "state")
 
@@ -153,7 +153,7 @@ class Delivery:
 
 
 class Sent:
-    """One published message."""
+    """One published message, where it goes and what has become of it."""
 
     __slots__ = (
         "at",
@@ -196,7 +196,7 @@ class Sent:
 
 
 class Stream:
-    """What one channel of one publisher has sent. `ended`: "", closed or broken."""
+    """What one channel of one publisher has sent. `ended` is "", closed or broken."""
 
     __slots__ = (
         "before_crash",
@@ -224,7 +224,7 @@ class Stream:
 
 
 class QueueHistory:
-    """What was seen of one queue name."""
+    """What clients have seen of the queues with one name."""
 
     __slots__ = (
         "accepted",
@@ -276,33 +276,33 @@ class QueueHistory:
         """How often each message has died here and left."""
 
     def is_taken(self, message: MessageId) -> bool:
-        """Somebody is done with it: it may be confirmed without ever having been on the disk."""
+        """Tell whether a client is done with a message, which may be confirmed without a disk."""
         return any(each.state in (ACKED, NO_ACK) for each in self.seen.get(message, ()))
 
     def leads_to(self, *graves: QueueHistory) -> None:
-        """What dies here goes there."""
+        """Name the queues that messages go to when they die here."""
         self.graves = graves
         for grave in graves:
             grave.source = self
 
     def has_arrived(self, message: MessageId) -> bool:
-        """Has a client had it who is done with it, here or in each of the graves?"""
+        """Tell whether a client has settled the message here, or each dead letter of it."""
         if not self.graves:
             return message in self.seen
         return self.is_taken(message) or all(each.has_arrived(message) for each in self.graves)
 
     def survives(self) -> bool:
-        """Is what is persistent here after a crash, wherever it has got to?"""
+        """Tell whether what is persistent here is there after a crash, wherever it has got to."""
         return self.durable and all(each.survives() for each in self.graves)
 
     def sent_before_fault(self, stream: int) -> int:
-        """So many messages of the stream were sent before a fault was mended, here or there."""
+        """Return how many messages of the stream were sent before a fault was mended."""
         there = (each.sent_before_fault(stream) for each in self.graves)
         return max(self.before_fault.get(stream, 0), *there, 0)
 
 
 class LogHistory:
-    """Which messages are where in a stream (one of the broker's, "log" here): for ever."""
+    """Which messages are where in one stream of the broker ("log" here): they never move."""
 
     __slots__ = ("entries", "history", "read_to")
 
@@ -314,7 +314,7 @@ class LogHistory:
         """One who reads all of it has come there."""
 
     def read(self, offset: int, message: MessageId | None) -> None:
-        """A client has."""
+        """Check what a client has read at `offset` of the stream."""
         promise(message is not None, self.history.name, "has what nobody sent, at", offset)
         assert message is not None
         known = self.entries.setdefault(offset, message)
@@ -322,7 +322,7 @@ class LogHistory:
         self.history.seen.setdefault(message, [])
 
     def all_is_well(self) -> None:
-        """It has been read from the beginning to the end."""
+        """Check that the stream has been read from the beginning to the end."""
         name = self.history.name
         last: dict[int, int] = {}
         for expected, (offset, message) in enumerate(sorted(self.entries.items())):
@@ -333,7 +333,7 @@ class LogHistory:
 
 
 class History:
-    """All streams and queues of a run."""
+    """What clients know of all publishers and queues of a run."""
 
     told_what_is_safe = True
     """By the models; without them a confirm that comes too early is not noticed here."""
@@ -357,7 +357,7 @@ class History:
         """Those that got something and have not ended."""
 
     def queue(self, name: str, kind: str = VOLATILE, durable: bool = True) -> QueueHistory:
-        """The queue of that name; a new one promises nothing unless told."""
+        """Return the history of that queue name; a new one promises nothing unless told."""
         known = self.queues.get(name)
         if known is None:
             known = self.queues[name] = QueueHistory(name, kind, durable)
@@ -365,21 +365,21 @@ class History:
         return known
 
     def log(self, name: str) -> LogHistory:
-        """The stream of that name."""
+        """Return the history of the stream of that name."""
         known = self.logs.get(name)
         if known is None:
             known = self.logs[name] = LogHistory(self.queue(name))
         return known
 
     def now(self) -> int:
-        """A new moment: later than all before."""
+        """Return a new moment, later than all before."""
         self.moment += 1
         return self.moment
 
     # -- publishing
 
     def stream(self, name: str, confirming: bool) -> Stream:
-        """A publisher begins."""
+        """Begin the record of one channel of one publisher."""
         stream = Stream(len(self.streams), name, confirming)
         self.streams.append(stream)
         return stream
@@ -394,7 +394,7 @@ class History:
         priority: int = 0,
         due_ns: int = 0,
     ) -> int:
-        """A message is about to be sent; returns its sequence number, from 0."""
+        """Note a message that is about to be sent; returns its sequence number, from 0."""
         self.published += 1
         sequence = len(stream.sent)
         sent = Sent(targets, mandatory, spread, persistent, priority, self.now(), due_ns)
@@ -407,7 +407,7 @@ class History:
         return sequence
 
     def confirm(self, stream: Stream, tag: int, multiple: bool) -> int:
-        """basic.ack from the broker; returns how many it confirms."""
+        """Check a basic.ack from the broker; returns how many messages it confirms."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
         if multiple:
@@ -434,8 +434,8 @@ class History:
         return len(tags)
 
     def reject(self, stream: Stream, tag: int, multiple: bool) -> None:
-        """basic.nack from the broker: a queue has had a fault, or comes and goes. In a batch that
-        was divided among queues the part of such a one refuses all of it."""
+        """Check a basic.nack from the broker: a queue has had a fault, or comes and goes. In a
+        batch that was divided among queues the part of such a one refuses all of it."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
         if multiple:
@@ -447,7 +447,7 @@ class History:
             del stream.unconfirmed[each]
 
     def give_back(self, stream: Stream, message: MessageId | None) -> None:
-        """basic.return."""
+        """Check a message that came back to its publisher by basic.return."""
         promise(message is not None, stream.name, "gets back what nobody sent")
         assert message is not None
         promise(message[0] == stream.number, stream.name, "gets back", message)
@@ -460,7 +460,7 @@ class History:
         self.returned += 1
 
     def accept(self, queue: str, message: MessageId) -> None:
-        """The queue has taken the message in: the next of its stream, none is left out."""
+        """Note that the queue has taken in a message, which must be the next of its stream."""
         history = self.queue(queue)
         number, sequence = message
         if history.source is not None:
@@ -481,11 +481,11 @@ class History:
         history.accepted[number] = index + 1
 
     def make_safe(self, queue: str, message: MessageId) -> None:
-        """The queue may confirm the message from now on."""
+        """Note that the queue may confirm the message from now on."""
         self.streams[message[0]].sent[message[1]].safe.append(queue)
 
     def bury(self, queue: str, message: MessageId) -> None:
-        """A message that has died has left the queue: each time it is safe in each grave."""
+        """Note that a message has left the queue by dying, and check that it is safe elsewhere."""
         history = self.queue(queue)
         history.buried[message] += 1
         self.buried += bool(history.graves)
@@ -495,7 +495,7 @@ class History:
             promise(there, queue, "lets go of", message, "before it is safe in", grave.name)
 
     def may_have(self, history: QueueHistory, message: MessageId) -> bool:
-        """Can the queue have a message that was sent where this one was?"""
+        """Tell whether the queue can have a message, by where it was published."""
         source = history
         while source.source is not None:
             source = source.source
@@ -503,7 +503,7 @@ class History:
         return source.name in sent.targets or (source.promise in PASSING and sent.spread)
 
     def may_have_copies(self, history: QueueHistory) -> bool:
-        """Can a message have come here twice?"""
+        """Tell whether the same message can have come into the queue twice."""
         if history.source is None:
             return False
         return bool(self.crashes) or history.had_fault or history.source.had_fault
@@ -513,7 +513,7 @@ class History:
     def deliver(
         self, message: MessageId | None, by: Consumption, redelivered: bool, no_ack: bool
     ) -> Delivery:
-        """A client has received a message."""
+        """Note that a client has received a message, and check that it may."""
         history = self.queue(by.queue)
         promise(message is not None, by.holder, "receives what nobody sent, from", by.queue)
         assert message is not None
@@ -590,7 +590,7 @@ class History:
         promise(not 0 < limit < holder.held, holder, "holds", holder.held, "of", limit, "global")
 
     def settle(self, delivery: Delivery, state: str) -> None:
-        """The client sends ack, nack or reject."""
+        """Note that the client sends ack, nack or reject."""
         assert delivery.state == OUT
         delivery.state = state
         delivery.settled = self.now()
@@ -602,8 +602,7 @@ class History:
             delivery.by.holder.held -= 1
 
     def answered(self, holder: Holder, asked: int = NEVER) -> None:
-        """The broker has answered a question of the holder's channel that was asked at that moment:
-        what was acknowledged before it has arrived."""
+        """Note an answer: what was acknowledged before the moment `asked` has arrived."""
         told = [each for each in holder.untold if each.settled < asked]
         if told:
             now = self.now()
@@ -612,22 +611,22 @@ class History:
             holder.untold = [each for each in holder.untold if each.settled >= asked]
 
     def end(self, holder: Holder, how: str) -> None:
-        """The holder's channel is over, from the moment on at which its client wants it to be.
-        What was to end well may break before it has."""
+        """Note that the holder's channel is over, from the moment on at which its client wants it
+        to be. What was to end well may break before it has."""
         if not holder.ended:
             self.give_back_unseen(holder)
         holder.ended = how
         self.holders.pop(holder, None)
 
     def give_back_unseen(self, holder: Holder) -> None:
-        """What is on its way to the holder goes back to its queues."""
+        """Note that what is on its way to the holder goes back to its queues."""
         for name in holder.queues:
             queue = self.queue(name)
             queue.given_back_unseen += 1
             queue.given_back_since += 1
 
     def fault(self, queue: str) -> None:
-        """The broker has made a mistake in that queue, and reads it back."""
+        """Note that the broker has made a mistake in that queue, and reads it back."""
         history = self.queue(queue)
         if not history.had_fault and history.promise not in PASSING:  # last ones, not how many
             for number, count in history.accepted.items():
@@ -639,15 +638,15 @@ class History:
         self.read_back(queue)
 
     def read_back(self, queue: str) -> None:
-        """From now on it promises what it did before its fault."""
+        """Note that the queue promises what it did before its fault."""
         history = self.queue(queue)
         history.before_fault = {stream.number: len(stream.sent) for stream in self.streams}
 
     # -- the broker's end
 
     def crash(self, kind: str) -> None:
-        """The broker has gone: KILL, POWER or STOP. Call it when the clients' connections have been
-        ended, and before anything new is begun."""
+        """Note that the broker has gone: KILL, POWER or STOP. Call it when the clients' connections
+        have been ended, and before anything new is begun."""
         for stream in self.streams:
             sent = len(stream.sent)
             if kind == STOP:
@@ -665,7 +664,7 @@ class History:
     # -- the end
 
     def all_is_well(self) -> None:
-        """Everything is drained: whatever had to be seen has been seen."""
+        """Check that whatever had to be seen has been seen, for everything is drained."""
         for log in self.logs.values():
             log.all_is_well()
         for stream in self.streams:

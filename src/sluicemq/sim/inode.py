@@ -30,7 +30,7 @@ class Step:
 
 
 class Inode:
-    """A file without its name."""
+    """The content of a simulated file, whatever its name."""
 
     __slots__ = ("data", "durable", "steps")
 
@@ -40,7 +40,7 @@ class Inode:
         self.steps: list[Step] = []
 
     def write(self, offset: int, data: bytes) -> None:
-        """Into the page cache; a gap before `offset` reads as zeroes."""
+        """Write into the page cache; a gap before `offset` reads as zeroes."""
         cache = self.data
         if offset > len(cache):
             cache.extend(bytes(offset - len(cache)))
@@ -50,12 +50,12 @@ class Inode:
         self.steps.append(Step(start, bytes(cache[start:end]), len(cache)))
 
     def resize(self, size: int) -> None:
-        """Cut, or fill up with zeroes."""
+        """Cut the file, or fill it up with zeroes."""
         _fit(self.data, size)
         self.steps.append(Step(0, None, size))
 
     def sync(self) -> None:
-        """All steps arrive."""
+        """Make durable all that was written."""
         durable = self.durable
         for step in self.steps:
             if step.sectors is None:
@@ -66,13 +66,13 @@ class Inode:
         self.steps = []
 
     def forget_steps(self) -> None:
-        """A sync has failed: the pages count as clean from now on, though they never arrived. They
+        """Let a sync fail: the pages count as clean from now on, though they never arrived. They
         can still be read; the next sync passes over them."""
         self.steps = []
 
     def lose_power(self, random: Random, kept: float) -> None:
-        """What is left is a file with nothing on its way. `kept` is the share of steps that
-        arrive as a whole; half of the others are torn."""
+        """Return the file that is left after a power loss, with nothing on its way. `kept` is the
+        share of steps that arrive as a whole; half of the others are torn."""
         left = self.durable
         size = len(left)
         for step in self.steps:
@@ -96,7 +96,7 @@ class Inode:
         self.steps = []
 
     def flip(self, offset: int, mask: int) -> None:
-        """Bits of a byte at rest turn over."""
+        """Turn over the bits of `mask` in one byte at rest."""
         self.data[offset] ^= mask
         if offset < len(self.durable):
             self.durable[offset] ^= mask

@@ -18,7 +18,8 @@ UNKNOWN: Final = -1
 
 
 class LogReader(Role):
-    """One channel that reads. `drains`: from the beginning to the end, which the run waits for."""
+    """Reads a stream on one channel. With `drains` it reads from the beginning to the end, and the
+    run waits for that."""
 
     def __init__(self, work: Stage, name: str, queue: str, drains: bool) -> None:
         self.work = work
@@ -38,7 +39,7 @@ class LogReader(Role):
         self.send(m.BasicQos(prefetch_count=self.prefetch))
 
     def start(self) -> FieldValue:
-        """Where it begins; what it gets first then."""
+        """Return where it begins, as the consumer argument; it knows then what it gets first."""
         read = self.work.book.log(self.queue).entries
         kind = 0 if self.drains else self.work.dice.randrange(4)
         if kind == 0:
@@ -61,7 +62,7 @@ class LogReader(Role):
             promise(isinstance(method, m.BasicConsumeOk), self.name, "gets", method)
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
-        """The next message of the stream."""
+        """Check the next message of the stream."""
         assert isinstance(method, m.BasicDeliver)
         self.tag += 1
         promise(method.delivery_tag == self.tag, self.name, "gets tag", method.delivery_tag)
@@ -79,18 +80,18 @@ class LogReader(Role):
         self.wake()
 
     def may_be_refused(self, code: int) -> bool:
-        """The stream may be being read back after a fault."""
+        """Tell whether the stream may be being read back after a fault."""
         return code == 404 and self.work.book.queue(self.queue).had_fault
 
     def wake(self) -> None:
-        """Act soon, if not yet planned."""
+        """Act soon, unless that is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
             self.later(1 + self.work.dice.randrange(pause_ns), "acts", self.act)
 
     def act(self) -> None:
-        """Acknowledge some or all; go when it has read enough."""
+        """Acknowledge some or all; leave when it has read enough."""
         self.acting = False
         held = self.tag - self.settled
         if held:
@@ -108,4 +109,4 @@ class LogReader(Role):
         return self.over or self.settled == self.tag
 
     def ended(self, how: str) -> None:
-        """Nothing of it stays."""
+        """Do nothing: a reader holds nothing that outlives its channel."""

@@ -21,7 +21,7 @@ ENFORCE: Final = "enforce"
 
 
 class Tap:
-    """On one machine, from the moment it is made. Everything is handed on."""
+    """Sees what one machine is asked from the moment it is made. Everything is handed on."""
 
     def __init__(self, machine: ClassicQueue) -> None:
         self.machine = machine
@@ -30,19 +30,20 @@ class Tap:
         self.stand_before(machine)
 
     def watch(self, command: Command | str, effects: list[Effect]) -> None:
-        """A command, or a call of that name, was answered with these."""
+        """Called with the effects that answered a command, or a call of that name."""
         raise NotImplementedError
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """The machine has heard that these writes are durable, and answered with these."""
+        """Called with the effects that answered the machine being told that these writes are
+        durable."""
         raise NotImplementedError
 
     def published(self, command: Publish) -> None:
-        """A batch has come; its effects are watched later."""
+        """Called when a batch has come; its effects are watched later."""
         raise NotImplementedError
 
     def stand_before(self, machine: ClassicQueue) -> None:
-        """From now on."""
+        """Replace the machine's methods by ones that this tap sees."""
         apply, serve, enforce, written = (
             machine.apply,
             machine.serve,

@@ -43,7 +43,7 @@ DELAY: Final = "x-delay"
 
 
 def forms(priority: int | None = None, **headers: FieldValue) -> list[BasicProperties]:
-    """The kinds of messages with that priority, and with those headers."""
+    """Return the properties of the kinds of messages with that priority, or with those headers."""
     return [
         BasicProperties(priority=priority, headers=headers or None),
         BasicProperties(delivery_mode=2, priority=priority, headers=headers or None),
@@ -78,27 +78,27 @@ ADDED: Final = (
 
 
 def is_persistent(kind: int) -> bool:
-    """Has it delivery mode 2?"""
+    """Tell whether messages of that kind have delivery mode 2."""
     return kind % FORMS in (PERSISTENT, PERSISTENT_NAMED)
 
 
 def urgent(kind: int, nth: int) -> int:
-    """The same with the nth priority."""
+    """Return the kind that is like `kind`, with the nth priority."""
     return kind + FORMS * nth
 
 
 def delayed(kind: int, nth: int) -> int:
-    """One without a priority with the nth delay."""
+    """Return the kind that is like `kind`, which has no priority, with the nth delay."""
     return len(PLAIN) + FORMS * nth + kind % FORMS
 
 
 def priority_of(kind: int) -> int:
-    """What counts."""
+    """Return the priority that counts for messages of that kind; 0 when they have none."""
     return (PRIORITIES[kind // FORMS] or 0) if kind < len(PLAIN) else 0
 
 
 def body_of(stream: int, sequence: int, kind: int, size: int) -> bytes:
-    """The body of a message."""
+    """Return the body of a message, of `size` bytes."""
     start = (stream * 131 + sequence * 17) % 65_521
     return HEAD.pack(stream, sequence, kind, size) + PATTERN[start : start + size]
 
@@ -106,20 +106,21 @@ def body_of(stream: int, sequence: int, kind: int, size: int) -> bytes:
 def content_of(
     channel: int, stream: int, sequence: int, kind: int, size: int, frame_max: int
 ) -> bytes:
-    """The message's header and body frames."""
+    """Return the message's header and body frames."""
     body = body_of(stream, sequence, kind, size)
     return content_frames(channel, PROPERTIES[kind], body, frame_max)
 
 
 def id_of_content(content: bytes) -> MessageId:
-    """Whose content this is. The first body frame holds all of HEAD."""
+    """Return whose content this is. The first body frame holds all of HEAD."""
     start = 15 + int.from_bytes(content[3:7])
     stream, sequence, _, _ = HEAD.unpack_from(content, start)
     return stream, sequence
 
 
 def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
-    """Whose body this is; None if it is nobody's, to the last bit."""
+    """Return whose body this is; None if it differs in a single bit from what that publisher
+    sent."""
     if len(body) < HEAD.size:
         return None
     stream, sequence, kind, size = HEAD.unpack_from(body)
@@ -131,8 +132,8 @@ def id_of_body(properties: bytes, body: bytes) -> MessageId | None:
 
 
 def as_sent(properties: bytes) -> bytes:
-    """Without what the broker has added: how often the message had come back, how it died; and with
-    the delay that it has taken the sign of."""
+    """Return the properties without what the broker has added: how often the message had come back,
+    how it died; and with the delay that it has taken the sign of."""
     decoded = BasicProperties.decode(properties)
     headers = {k: v for k, v in (decoded.headers or {}).items() if k not in ADDED}
     if was_delayed(headers):
@@ -143,14 +144,14 @@ def as_sent(properties: bytes) -> bytes:
 
 
 def was_delayed(headers: Table) -> bool:
-    """Has the broker kept it back?"""
+    """Tell whether the broker has kept a message with these headers back."""
     delay = headers.get(DELAY)
     return isinstance(delay, int) and delay < 0
 
 
 def sent_on_by(properties: bytes) -> object:
-    """The queue that the message died in first, or the one that has kept it back; None: it comes
-    from its publisher."""
+    """Return the queue that the message died in first, or the one that has kept it back; None when
+    it comes from its publisher."""
     if b"x-" not in properties:
         return None
     headers = BasicProperties.decode(properties).headers or {}
@@ -158,5 +159,5 @@ def sent_on_by(properties: bytes) -> object:
 
 
 def offset_of(properties: bytes) -> int:
-    """Where a message is in its stream."""
+    """Return where a message is in its stream."""
     return cast("int", (BasicProperties.decode(properties).headers or {})["x-stream-offset"])

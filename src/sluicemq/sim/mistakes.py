@@ -47,11 +47,11 @@ TURNS_ONLY: Final = (Intake, Policing, Pacer, ConsumerTimeouts, Checkpoints)
 
 
 class Mistake(Exception):
-    """A planted one."""
+    """The exception that a planted mistake raises."""
 
 
 class Mistakes:
-    """Those of one run. `happened` has the kinds of the actors, in order."""
+    """Plants mistakes in one run. `happened` has the kinds of the actors, in order."""
 
     def __init__(self, work: Workload, random: Random) -> None:
         self.work = work
@@ -64,7 +64,7 @@ class Mistakes:
         self.over = False
 
     def plant(self, node: Node) -> None:
-        """One, in a turn that comes soon."""
+        """Plant a mistake in a turn that comes soon."""
         if self.random.randrange(100) < VITAL_PERCENT:
             self.strike_vital(node)
             return
@@ -89,7 +89,7 @@ class Mistakes:
             self.strike(self.random.choice(kinds), peer)
 
     def of_one_kind(self, queues: list[Actor]) -> list[Actor]:
-        """These queues; or, of them and of who works for them, all that are of one kind."""
+        """Return these queues; or, of them and of who works for them, all that are of one kind."""
         if not self.everywhere:
             return queues
         kinds: dict[type[Actor], list[Actor]] = {}
@@ -99,7 +99,7 @@ class Mistakes:
         return self.random.choice([*kinds.values()])
 
     def strike_vital(self, node: Node) -> None:
-        """Those that seldom have a turn get one for it."""
+        """Plant a mistake in an actor that seldom has a turn, and give it one."""
         idle = seldom(node) if self.everywhere else []
         actor = self.random.choice([*vital(node), *idle])
         self.strike(actor, None)
@@ -107,7 +107,8 @@ class Mistakes:
             actor.schedule()
 
     def sound(self, node: Node) -> list[Actor]:
-        """Queues that would be there again: one fault in the life of a node each."""
+        """Return the queues that would be there again after a mistake: one in the life of a node
+        each."""
         known = self.work.book.queues
         return [
             queue
@@ -117,7 +118,7 @@ class Mistakes:
         ]
 
     def strike(self, actor: Actor, peer: Peer | None) -> None:
-        """A method of the actor ends by an exception, before or after its work."""
+        """Let a method of the actor end by an exception, before or after its work."""
         if actor in self.planted:
             return
         self.planted[actor] = None
@@ -148,7 +149,7 @@ class Mistakes:
 
 
 def queue_of(actor: Actor) -> Queue | None:
-    """Whose mistakes are this queue's."""
+    """Return the queue that a mistake of the actor counts for; None when there is none."""
     if isinstance(actor, Republisher):
         return queue_of(actor.source)
     if isinstance(actor, Delayer):
@@ -157,7 +158,7 @@ def queue_of(actor: Actor) -> Queue | None:
 
 
 def workers_of(queue: Actor) -> list[Actor]:
-    """Actors that work for a queue, and for no other."""
+    """Return the actors that work for a queue, and for no other."""
     if isinstance(queue, HoldingQueue):
         return [queue.delayer, queue.delayer.republisher]
     if not isinstance(queue, ClassicShell) or queue.upkeep.republisher is None:
@@ -166,13 +167,13 @@ def workers_of(queue: Actor) -> list[Actor]:
 
 
 def vital(node: Node) -> list[Actor]:
-    """Actors that all share."""
+    """Return the actors that the whole node shares, whose faults end it."""
     broker = node.broker
     return [broker.store, node.monitor, node.monitor.retargeting, broker.deadlines]
 
 
 def seldom(node: Node) -> list[Actor]:
-    """More of those, which have few turns."""
+    """Return the vital actors that have few turns."""
     broker = node.broker
     pacer = broker.pacer
     idle: list[Actor] = [broker.policing, node.timeouts, broker.store.checkpoints]

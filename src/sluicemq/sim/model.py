@@ -86,20 +86,20 @@ answers come with a later one."""
 
 
 def apart(address: bytes, contents: list[bytes]) -> list[tuple[bytes, bytes]]:
-    """Address and content of each message, wherever the addresses are."""
+    """Return address and content of each message, wherever the addresses are."""
     if address == ADDRESSED:
         return [separate(content) for content in contents]
     return [(address, content) for content in contents]
 
 
 def kept_size(of_batch: bytes, address: bytes, content: bytes) -> int:
-    """Bytes that the queue counts for a message."""
+    """Return the bytes that the queue counts for a message."""
     return len(content) + (len(address) if of_batch == ADDRESSED else 0)
 
 
 class Entry:
-    """One message of the queue; `content` None: not seen yet. `size` is what the queue counts for
-    it: the address is in that if its batch was ADDRESSED."""
+    """One message of the queue; its `content` is None when it was not seen yet. `size` is what the
+    queue counts for it: the address is in that if its batch was ADDRESSED."""
 
     __slots__ = (
         "address",
@@ -128,13 +128,13 @@ class Entry:
         self.returns = 0
 
     def __lt__(self, other: Entry) -> bool:
-        """Is it its turn before that of the other?"""
+        """Tell whether it is delivered before the other."""
         here, there = priority_at(self.position), priority_at(other.position)
         return here > there if here != there else self.position < other.position
 
 
 class ModelLot:
-    """What one delivery still has out; None: settled."""
+    """What one delivery still has unacknowledged; None stands for a settled message."""
 
     __slots__ = ("channel", "entries")
 
@@ -144,7 +144,8 @@ class ModelLot:
 
 
 class Spy(Tap):
-    """Sees what comes to a queue's machine, and what that answers."""
+    """Runs a model beside a queue: it sees what the queue's machine is asked and what it answers,
+    and compares."""
 
     def __init__(self, queue: ClassicShell, book: History, platter: Platter) -> None:
         super().__init__(queue.machine)
@@ -185,7 +186,7 @@ class Spy(Tap):
         """All messages, ready or out, by position."""
 
     def id_of(self, content: bytes) -> MessageId:
-        """Whose content that is."""
+        """Return the id of the message with that content."""
         return id_of_content(content[self.prefix :])
 
     def published(self, command: Publish) -> None:
@@ -196,7 +197,7 @@ class Spy(Tap):
             self.senders[command.sender] = None
 
     def watch(self, command: Command | str, effects: list[Effect]) -> None:
-        """Do the same to the model; compare."""
+        """Apply the command to the model, and compare."""
         for effect in effects:
             allowed = ANSWERS.get(command if isinstance(command, str) else type(command), ())
             promise(isinstance(effect, allowed), self.name, "answers", command, "with", effect)
@@ -219,13 +220,14 @@ class Spy(Tap):
         self.compare_removed(effects)
 
     def configure(self) -> None:
-        """Without a delivery limit nobody counts how often messages come back."""
+        """Take over the settings. Without a delivery limit nobody counts how often messages come
+        back."""
         if self.machine.settings.delivery_limit is None:
             for entry in self.there.values():
                 entry.returns = 0
 
     def answers(self, effects: list[Effect]) -> None:
-        """Deliveries, and what was asked for, in order."""
+        """Check deliveries, and what was asked for, in order."""
         delivers: list[Deliver] = []
         for at, effect in enumerate(effects):
             if isinstance(effect, DeadLetter) and not delivers:
@@ -239,8 +241,8 @@ class Spy(Tap):
         self.serve(delivers)
 
     def take_early(self, effects: list[Effect]) -> None:
-        """What a basic.get has got is out before what is behind it dies; but it is told only then,
-        with what is left."""
+        """Let what a basic.get has got be out before what is behind it dies; it is reported only
+        then, with what is left."""
         got = next((each for each in effects if isinstance(each, Got)), None)
         if got is None or got.content is None or got is self.early[0] or not self.ready:
             return
@@ -254,7 +256,7 @@ class Spy(Tap):
             self.early = (got, self.ready.pop(0))
 
     def answer(self, answer: Effect) -> None:
-        """Is it true?"""
+        """Check the effect that answers a command."""
         if isinstance(answer, Got):
             self.answers_get(answer.channel)
             self.get(answer)
@@ -276,8 +278,8 @@ class Spy(Tap):
             self.answers_get(answer.channel)
 
     def die(self, letter: DeadLetter) -> None:
-        """What is too old or too much is the head of the list, and out from now on; rejected
-        messages are out already."""
+        """Check messages that die. What is too old or too much is the head of the list, and out
+        from now on; rejected messages are out already."""
         count = len(letter.contents)
         known = self.lots.get(letter.lot)
         entries = self.ready[:count] if known is None else [e for e in known.entries if e]
@@ -296,7 +298,7 @@ class Spy(Tap):
             self.lots[letter.lot] = ModelLot(self.machine.queue, entries)
 
     def must_go(self, entry: Entry, reason: str, length: int) -> None:
-        """Is it too old, or too much?"""
+        """Check that a message which died had to: it is too old, or the queue is too long."""
         if reason == EXPIRED:
             old = entry.expiry is None or 0 < entry.expiry <= self.machine.limits.now_ms
             promise(old, self.name, "buries too early", entry.id)
@@ -308,12 +310,12 @@ class Spy(Tap):
             promise(too_many or large, self.name, "has room for", entry.id)
 
     def answers_get(self, channel: Actor) -> None:
-        """basic.gets are answered in order, each once."""
+        """Check that basic.gets are answered in order, each once."""
         promise(bool(self.gets) and self.gets[0] is channel, self.name, "answers no basic.get")
         del self.gets[0]
 
     def drop(self, entries: list[Entry] | list[Entry | None]) -> None:
-        """They leave for good."""
+        """Let entries leave the queue for good; None among them is passed over."""
         for entry in entries:
             if entry is not None:
                 self.leave(entry)
@@ -321,13 +323,13 @@ class Spy(Tap):
             self.ready = []
 
     def leave(self, entry: Entry) -> None:
-        """For good."""
+        """Let one entry leave the queue for good."""
         del self.there[entry.position]
         self.left[entry.position] = entry
 
     def compare_removed(self, effects: list[Effect]) -> None:
-        """What has left is said to be removed, if it would be there after a restart; once. (Of what
-        was purged on disk it is not known, so all of it is said to be.)"""
+        """Check that what has left is removed from the disk once, if it would be there after a
+        restart. What was purged on disk is removed without being known one by one."""
         said: list[int] = []
         for effect in effects:
             if isinstance(effect, Remove) and effect.durable:
@@ -341,14 +343,14 @@ class Spy(Tap):
         self.left = {}
 
     def is_kept(self, entry: Entry) -> bool:
-        """Over a restart?"""
+        """Tell whether the entry is there after a restart."""
         return self.machine.durable and entry.persistent
 
     def is_depth(self, count: int, word: str) -> None:
         promise(count == len(self.ready), self.name, word, count, "of", len(self.ready))
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """To the tail; what must be written is safe later, the rest now."""
+        """Append to the tail; what must be written is safe later, the rest now."""
         batch = command.batch
         messages = apart(batch.address, batch.contents)
         ids = [self.id_of(content) for _, content in messages]
@@ -384,13 +386,14 @@ class Spy(Tap):
                 promise(not effects, self.name, "answers an unconfirmed publish with", effects)
 
     def is_confirm(self, effect: Effect, sender: Actor, first_seq: int, count: int) -> None:
-        """Is this the confirm that is due?"""
+        """Check that an effect is the confirm that is due next."""
         assert isinstance(effect, Confirm)
         right = (effect.channel, effect.first_seq, effect.count) == (sender, first_seq, count)
         promise(right, self.name, "confirms", effect.first_seq, "not", first_seq)
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """Each receipt was asked for once. Its messages are on the platter, or have left again."""
+        """Check a report of written messages: each was asked for once, and they are durable, or
+        have left again."""
         promise(len(effects) == len(receipts), self.name, "confirms", effects)
         self.platter.look()
         for receipt, effect in zip(receipts, effects, strict=True):
@@ -405,7 +408,7 @@ class Spy(Tap):
             self.is_confirm(effect, receipt.sender, receipt.first_seq, receipt.count)
 
     def serve(self, delivers: list[Deliver]) -> None:
-        """What is dealt out is the head of the list, to each consumer in order."""
+        """Check that what is delivered is the head of the list, to each consumer in order."""
         count = sum(len(deliver.contents) for deliver in delivers)
         promise(count <= len(self.ready), self.name, "deals", count, "of", len(self.ready))
         head = {entry.position: entry for entry in self.ready[:count]}
@@ -436,8 +439,8 @@ class Spy(Tap):
     def put_first(
         self, copies: list[int], head: dict[int, Entry], deliver: Deliver, index: int
     ) -> None:
-        """Of copies of a message, which has died twice, the position of the one that is dealt out.
-        Of a no-ack delivery it is not told; what differs are the headers."""
+        """Choose which of several copies of a message, which has died twice, is delivered. A no-ack
+        delivery does not name its position; what differs are the headers."""
         if deliver.lot:
             position = self.machine.lots[deliver.lot].positions[index]
             promise(position in copies, self.name, "deals what is not its head")
@@ -450,8 +453,8 @@ class Spy(Tap):
         copies.insert(0, position)
 
     def recognise(self, head: dict[int, Entry], delivers: list[Deliver]) -> None:
-        """Messages of the head that are seen for the first time since the restart. Where those of
-        no-ack deliveries were is not told; they leave, so that it does not matter."""
+        """Learn messages of the head that are seen for the first time since the restart. No-ack
+        deliveries do not name positions; those messages leave, so that it does not matter."""
         unknown = {at: entry for at, entry in head.items() if entry.content is None}
         if not unknown:
             return
@@ -472,13 +475,13 @@ class Spy(Tap):
                     entry.size = kept_size(deliver.address, address, content)
 
     def learn(self, entry: Entry, content: bytes, address: bytes) -> None:
-        """This is what is there."""
+        """Note content and address of an entry that was not seen before."""
         entry.content = content
         entry.id = self.id_of(content)
         entry.address = address
 
     def compare(self, entry: Entry, content: bytes, address: bytes, redelivered: bool) -> None:
-        """Is the message what was published, and flagged if it was out before?"""
+        """Check that a message is what was published, and flagged if it was delivered before."""
         promise(content == entry.content, self.name, "changes", entry.id)
         promise(address == entry.address, self.name, "readdresses", entry.id)
         late = 0 < (entry.expiry or 0) < self.machine.limits.now_ms
@@ -487,7 +490,8 @@ class Spy(Tap):
         entry.delivered = True
 
     def hand_out(self, lot: int, channel: Actor, no_ack: bool, entries: list[Entry]) -> None:
-        """Remember what is out."""
+        """Note the entries of one delivery as unacknowledged, or as gone without
+        acknowledgements."""
         promise((lot == 0) == no_ack, self.name, "lot", lot, "for no-ack", no_ack)
         if lot:
             promise(lot not in self.lots, self.name, "uses lot", lot, "twice")
@@ -497,7 +501,7 @@ class Spy(Tap):
                 self.leave(entry)
 
     def get(self, answer: Got) -> None:
-        """The head, if there is one."""
+        """Check the answer to basic.get: the head, if there is one."""
         if answer.content is None:
             promise(not self.ready, self.name, "claims to be empty with", len(self.ready))
             return
@@ -513,7 +517,8 @@ class Spy(Tap):
         self.hand_out(answer.lot, answer.channel, answer.lot == 0, [entry])
 
     def settle(self, command: Settle) -> None:
-        """Parts of lots that are out, each once. What is given back to a deleted queue is gone."""
+        """Settle parts of deliveries that are out, each once. What is given back to a deleted queue
+        is gone."""
         for number, start, end in command.parts:
             lot = self.lots.get(number)
             if lot is None:
@@ -537,18 +542,18 @@ class Spy(Tap):
                 del self.lots[number]
 
     def bury(self, entries: list[Entry | None]) -> None:
-        """They have died, and are elsewhere now."""
+        """Note that entries have died, and are elsewhere now."""
         for entry in entries:
             if entry is not None and entry.id is not None:
                 self.book.bury(self.name, entry.id)
 
     def rejected(self, entries: list[Entry | None]) -> None:
-        """They wait for being dead letters, in a lot of their own."""
+        """Let entries wait for becoming dead letters, in a lot of their own."""
         number = next(n for n in self.machine.lots if n not in self.lots)
         self.lots[number] = ModelLot(self.machine.queue, [e for e in entries if e is not None])
 
     def requeue(self, entries: list[Entry | None]) -> None:
-        """Each back to its position, unless it has come back too often."""
+        """Put each entry back to its position, unless it has come back too often."""
         for too_often, some in groupby(entries, self.comes_back):
             if too_often is None:
                 continue
@@ -562,7 +567,8 @@ class Spy(Tap):
                 self.drop([*known])
 
     def comes_back(self, entry: Entry | None) -> bool | None:
-        """Once more; too often? None: it is settled."""
+        """Tell whether an entry may come back once more; False when it has too often, None when it
+        is settled."""
         if entry is None:
             return None
         limit = self.machine.settings.delivery_limit
@@ -572,7 +578,7 @@ class Spy(Tap):
     # -- the whole state
 
     def compare_depth(self) -> None:
-        """The running counters are the sums."""
+        """Check that the running counters are the sums."""
         if self.deleted or self.machine.rest is not None:
             return
         depth: Depth = self.machine.depth
@@ -596,7 +602,7 @@ class Spy(Tap):
         promise(len(self.there) == len(self.ready) + len(out), self.name, "has lost count")
 
     def footprint(self) -> int:
-        """What the machine has in RAM, recounted."""
+        """Return how many bytes the machine has in RAM, recounted."""
         backing = self.machine.backing
         chunks = [*backing.in_ram(), *backing.leaving()]
         total: int = sum(chunk.footprint() for chunk in chunks)
@@ -607,7 +613,8 @@ class Spy(Tap):
         return total
 
     def compare_contents(self) -> None:
-        """The machine's messages are the model's, position by position; so are its lots."""
+        """Check that the machine's messages are the model's, position by position, and what is out,
+        too."""
         if self.deleted or self.machine.rest is not None:
             return
         backing = self.machine.backing
@@ -629,7 +636,8 @@ class Spy(Tap):
         self.compare_lots()
 
     def paged(self) -> set[int]:
-        """Positions of delta: on disk, or on their way there, and not out at consumers."""
+        """Return the positions of delta: on disk, or on their way there, and not out at
+        consumers."""
         backing = self.machine.backing
         assert isinstance(backing, PlainBacking | PriorityBacking)
         levels = [backing] if isinstance(backing, PlainBacking) else backing.levels.values()
@@ -647,7 +655,7 @@ class Spy(Tap):
         return found
 
     def compare_lots(self) -> None:
-        """What is out."""
+        """Compare what is unacknowledged with the machine's."""
         promise(self.machine.lots.keys() == self.lots.keys(), self.name, "has other lots")
         for number, lot in self.machine.lots.items():
             entries = self.lots[number].entries

@@ -38,22 +38,22 @@ HEALED_FRAGMENT = 16_384
 
 
 class Client(Protocol):
-    """The other end of a socket."""
+    """The other end of a simulated socket."""
 
     name: str
 
     def receive(self, data: bytes) -> None:
-        """Bytes came from the node."""
+        """Called when bytes came from the node."""
 
     def writable(self) -> None:
-        """There is room again, after there was none."""
+        """Called when there is room again, after there was none."""
 
     def hung_up(self) -> None:
-        """The node has closed the socket, or it broke."""
+        """Called when the node has closed the socket, or it broke."""
 
 
 class Socket:
-    """One connection, both directions."""
+    """One simulated connection, both directions of it."""
 
     def __init__(self, net: SimNet, number: int, client: Client) -> None:
         self.net = net
@@ -89,29 +89,29 @@ class Socket:
     # -- the client's side
 
     def room(self) -> int:
-        """How many bytes the client can write now."""
+        """Return how many bytes the client can write now."""
         free = self.net.swarm.socket_bytes - len(self.inbound)
         self.starved = free <= 0
         return free
 
     def send(self, data: bytes) -> None:
-        """The client writes. What exceeds the room a little is taken all the same."""
+        """Write from the client's side. What exceeds the room a little is taken all the same."""
         if not self.left and not self.closing:
             self.inbound += data
             self._fetch()
 
     def stall(self) -> None:
-        """The client stops reading."""
+        """Let the client stop reading."""
         self.stalled = True
 
     def unstall(self) -> None:
-        """The client reads again."""
+        """Let the client read again."""
         self.stalled = False
         self._offer()
 
     def leave(self, kept_bytes: int | None = None) -> None:
-        """The client closes the socket. Of what it wrote the node still gets `kept_bytes`
-        (None: all), perhaps half a frame; what is on its way to the client is lost."""
+        """Close the socket from the client's side. Of what the client wrote the node still gets
+        `kept_bytes` (None: all), perhaps half a frame; what is on its way to the client is lost."""
         if self.left:
             return
         self.left = True
@@ -129,7 +129,7 @@ class Socket:
     # -- towards the node
 
     def _fetch(self) -> None:
-        """See to it that what is there arrives, if it is wanted."""
+        """Plan the arrival of bytes that the client has written, if the reader wants them."""
         unwanted = self.paused or self.rests or self.gone
         if not self.arriving and not unwanted and (self.inbound or self.left):
             self.arriving = True
@@ -151,7 +151,8 @@ class Socket:
         self._fetch()
 
     def taken(self, pulls: bool) -> bool:
-        """The owner has done with what arrived; does it pull more?"""
+        """Note that the owner has handled all that arrived. Returns whether the socket rests, so
+        that the owner has to pull more; with `pulls` False it does not rest any longer."""
         self.unparsed = 0
         if self.rests and not pulls:
             self.rests = False
@@ -159,7 +160,7 @@ class Socket:
         return self.rests
 
     def pull(self) -> bytes:
-        """The owner takes what is there, if it rests and may."""
+        """Return what is there for the owner, if the socket rests and may be read."""
         if not self.rests or self.paused or self.gone:
             return b""
         if not self.inbound:
@@ -169,7 +170,7 @@ class Socket:
         return self._take()
 
     def _take(self) -> bytes:
-        """The next bytes from the client, which has room again."""
+        """Return the next bytes from the client, which has room again."""
         size = self.net.fragment()
         data = bytes(self.inbound[:size])
         del self.inbound[:size]
@@ -181,7 +182,7 @@ class Socket:
     # -- towards the client
 
     def write(self, data: bytes) -> bool:
-        """The node writes. False: over the high-water mark."""
+        """Write from the node's side. Returns False when the buffer is over its high-water mark."""
         if self.gone:
             return True
         if self.left:
@@ -220,7 +221,8 @@ class Socket:
     # -- the end
 
     def close(self, linger_ms: int) -> None:
-        """The node closes."""
+        """Close from the node's side: first what is queued goes out, for at most `linger_ms`
+        milliseconds; 0 is the default time."""
         if self.closing or self.gone:
             return
         self.closing = True
@@ -340,7 +342,7 @@ class SimNet(Net):
         self.timeline.after(self.delay_ns(), client.name, "reset", client.over, reason)
 
     def abort(self) -> None:
-        """The node gives up whoever has not gone yet."""
+        """Cut the connections of clients that have not gone yet; the node gives them up."""
         for socket in list(self.sockets.values()):
             socket._abort()
 
@@ -392,14 +394,15 @@ class SimNet(Net):
         socket.owner = acceptor.accept(socket.number, peer)
 
     def delay_ns(self) -> int:
-        """Of one step of some bytes; a step in a hundred takes fifty times as long."""
+        """Return how long one step of some bytes takes; one step in a hundred takes fifty times as
+        long."""
         if self.healed:
             return MS // 10
         delay_ns = 1 + self.random.randrange(self.swarm.delay_ns_max)
         return delay_ns * 50 if self.random.randrange(100) == 0 else delay_ns
 
     def fragment(self) -> int:
-        """How many bytes are read at once; a read in twenty gets a few bytes only."""
+        """Return how many bytes are read at once; a read in twenty gets a few bytes only."""
         if self.healed:
             return HEALED_FRAGMENT
         if self.random.randrange(20) == 0:

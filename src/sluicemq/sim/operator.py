@@ -24,7 +24,7 @@ ANSWERS: Final = (
 
 
 class Installer(Role):
-    """Declares what the run needs, one after the other, then says so."""
+    """Declares what the run needs, one thing after the other, then calls `done`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Installer(Role):
         self.next()
 
     def next(self) -> None:
-        """The next step, or the end."""
+        """Take the next step, or call `done` after the last."""
         if self.steps:
             self.send(self.steps.pop(0))
         else:
@@ -74,7 +74,7 @@ class Operator(Role):
         self.later(1 + self.work.dice.randrange(self.pause_ns), "operates", self.act)
 
     def act(self) -> None:
-        """The next act; when it is answered, the one after it."""
+        """Act once; when that is answered, the next act follows."""
         if self.work.healing:
             return
         declare = self.work.declaration(self.queue)
@@ -100,7 +100,7 @@ class Operator(Role):
             self.plan()
 
     def may_be_refused(self, code: int) -> bool:
-        """Another operator may have deleted the queue meanwhile."""
+        """Tell whether another operator may have deleted the queue meanwhile."""
         return code == 404
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
@@ -110,11 +110,11 @@ class Operator(Role):
         return self.over or not self.unanswered
 
     def ended(self, how: str) -> None:
-        """Nothing of it stays."""
+        """Do nothing: an operator holds nothing that outlives its channel."""
 
 
 class Listener(Taker):
-    """Makes a queue of its own, listens to the news for a while, and goes."""
+    """Makes a queue of its own, consumes the news for a while, and leaves."""
 
     def __init__(self, work: Stage, name: str) -> None:
         super().__init__(work, name)
@@ -142,7 +142,7 @@ class Listener(Taker):
             promise(well, self.holder, "gets", method)
 
     def may_be_refused(self, code: int) -> bool:
-        """In the end somebody cleans up."""
+        """Tell whether the run is at its end, when queues are cleaned up."""
         return code == 404 and self.work.healing
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
@@ -153,7 +153,7 @@ class Listener(Taker):
         self.wake()
 
     def act(self) -> None:
-        """Acknowledge all; go when it has heard enough."""
+        """Acknowledge all; leave when it has received enough."""
         self.acting = False
         if self.held:
             self.ack_multiple(next(reversed(self.held)))

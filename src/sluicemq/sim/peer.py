@@ -50,36 +50,38 @@ class Role:
     """When the broker closes the channel, is what was sent behind the cause lost?"""
 
     def opened(self) -> None:
-        """channel.open-ok has come."""
+        """Called when channel.open-ok has come."""
         raise NotImplementedError
 
     def on_method(self, method: Method) -> None:
-        """A method without content."""
+        """Called with each method that has no content."""
         raise NotImplementedError
 
     def on_content(self, method: Method, properties: bytes, body: bytes) -> None:
-        """A method with its content."""
+        """Called with each method that has a content."""
         raise NotImplementedError
 
     def on_writable(self) -> None:
-        """The socket has room again."""
+        """Called when the socket has room again."""
 
     def ended(self, how: str) -> None:
-        """The channel is over: closed orderly, or broken."""
+        """Called when the channel is over: closed orderly, or broken."""
         raise NotImplementedError
 
     def closed(self) -> None:
-        """The broker has answered that the channel is closed: it has done all that was asked."""
+        """Called when the broker has answered that the channel is closed: it has done all that was
+        asked."""
 
     def may_be_refused(self, code: int) -> bool:
-        """Can the broker close the channel with this code, by no fault of either?"""
+        """Tell whether the broker may close the channel with this reply code though nobody has made
+        a mistake."""
         return False
 
     def heal(self) -> None:
-        """Faults are over: from now on behave, and come to an end."""
+        """Behave from now on, and come to an end: there are no more faults."""
 
     def is_done(self) -> bool:
-        """Nothing more is to be waited for."""
+        """Tell whether nothing more is to be waited for."""
         return self.over
 
     # -- tools
@@ -88,7 +90,7 @@ class Role:
         self.peer.send(method.frame(self.number))
 
     def later(self, delay_ns: int, what: str, call: Callable[[], None]) -> None:
-        """Call it, unless the channel is over by then."""
+        """Call `call` after a delay, unless the channel is over by then."""
 
         def unless_over(_: object) -> None:
             if not self.over:
@@ -106,8 +108,8 @@ class Role:
 
 class Stage:
     """A run, as its clients see it: what there is, what is written down of them, what is going on.
-    `targets` is what publishers choose from; `left_behind` are the names of auto-delete queues that
-    may be there at the end."""
+    Publishers choose from `targets`; `left_behind` are the names of auto-delete queues that may be
+    there at the end."""
 
     swarm: Swarm
     timeline: Timeline
@@ -128,15 +130,15 @@ class Stage:
         raise NotImplementedError
 
     def declaration(self, queue: str) -> Method:
-        """The method that declares this queue of the plan."""
+        """Return the method that declares this queue of the plan."""
         raise NotImplementedError
 
     def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
-        """A channel has come to its end, and its connection has not."""
+        """Called when a channel has come to its end, and its connection has not."""
         raise NotImplementedError
 
     def gone(self, peer: Peer) -> None:
-        """A connection has ended, whoever has ended it."""
+        """Called when a connection has ended, whoever has ended it."""
         raise NotImplementedError
 
 
@@ -173,7 +175,7 @@ class Peer:
     # -- bytes and frames
 
     def receive(self, data: bytes) -> None:
-        """From the socket."""
+        """Take bytes from the socket and handle the frames that are complete."""
         buffer = self.buffer
         buffer += data
         pos = 0
@@ -190,7 +192,7 @@ class Peer:
         del buffer[:pos]
 
     def frame(self, kind: int, channel: int, payload: bytes) -> None:
-        """One frame; those of a content come one after the other."""
+        """Handle one frame; those of a content come one after the other."""
         if kind == 1:
             promise(self.content is None, self.name, "gets a method inside a content")
             ids = int.from_bytes(payload[:4])
@@ -217,7 +219,7 @@ class Peer:
         size: int,
         body: bytearray,
     ) -> None:
-        """The header or a body frame of the content that has begun."""
+        """Handle the header or a body frame of the content that has begun."""
         promise(channel == began_on, self.name, "gets a content on two channels")
         promise((kind == 2) == (size < 0), self.name, "gets header and body in disorder")
         if kind == 2:
@@ -233,7 +235,7 @@ class Peer:
                 role.on_content(method, properties, bytes(body))
 
     def method(self, channel: int, method: Method) -> None:
-        """A method without content."""
+        """Handle a method without content: closing ones here, others in the channel's role."""
         if channel == 0:
             self.connection_method(method)
             return
@@ -261,13 +263,13 @@ class Peer:
             role.on_method(method)
 
     def channel_closed(self, channel: int) -> None:
-        """The number is free; the client may put another role there."""
+        """Free the channel's number; the client may put another role there."""
         role = self.roles.pop(channel, None)
         if role is not None and not self.leaving:
             self.work.channel_closed(self, channel, role)
 
     def add(self, channel: int, role: Role) -> None:
-        """Another role on a free channel number."""
+        """Open a channel with another role on a free number."""
         role.peer = self
         role.number = channel
         self.roles[channel] = role
@@ -276,7 +278,7 @@ class Peer:
     # -- the connection's life
 
     def connection_method(self, method: Method) -> None:
-        """Channel 0."""
+        """Handle a method of channel 0, the connection's own."""
         if isinstance(method, m.ConnectionStart):
             properties: Table = {"capabilities": CAPABILITIES, "connection_name": self.name}
             response = b"\0guest\0guest"
@@ -316,7 +318,7 @@ class Peer:
         self.send(method.frame(0))
 
     def beat(self, _: object) -> None:
-        """Heartbeats of a client that is well."""
+        """Send heartbeats, as a client does that is well."""
         if not self.over and not self.leaving:
             if self.socket.room() > 0:
                 self.send(HEARTBEAT)
@@ -347,14 +349,14 @@ class Peer:
             self.work.gone(self)
 
     def cut_off(self) -> None:
-        """The node is no more."""
+        """End everything, for the node is no more."""
         if not self.over:
             self.over = True
             self.end_roles(BROKEN)
             self.work.gone(self)
 
     def fall_silent(self) -> None:
-        """Neither read nor write any more, without a word: the heartbeat must find out."""
+        """Neither read nor write any more, without a word, so that the heartbeat must find out."""
         if not self.over:
             self.socket.stall()
             self.over = True
@@ -362,7 +364,7 @@ class Peer:
             self.work.gone(self)
 
     def hung_up(self) -> None:
-        """The node has closed the socket."""
+        """End everything, for the node has closed the socket."""
         expected = self.work.stopping or self.mistaken or self.sent_away
         if not self.over and expected and not self.closed:
             self.cut_off()
@@ -372,19 +374,20 @@ class Peer:
             self.work.gone(self)
 
     def expect_close(self) -> None:
-        """The broker has made a mistake in this connection. Nothing on it counts any more but that
-        it is closed."""
+        """Expect the connection to be closed after a mistake of the broker in it; nothing else on
+        it counts any more."""
         self.mistaken = True
         self.end_roles(BROKEN)
 
     def expect_order(self) -> None:
-        """The operator has its connection closed: what is out here may be elsewhere, before it
-        hears of that."""
+        """Expect the operator to have the connection closed: what is out here may be elsewhere,
+        before this client is told."""
         self.sent_away = True
         self.end_roles(BROKEN)
 
     def end_roles(self, how: str) -> None:
-        """A role that wanted to end well and has not heard so yet may still break."""
+        """End all roles. One that wanted to end well and has not been told so yet may still
+        break."""
         for role in self.roles.values():
             if not role.over or how == BROKEN:
                 role.over = True

@@ -39,7 +39,7 @@ class QueuePlan:
 
     @property
     def arguments(self) -> Table:
-        """Of its declaration."""
+        """Return the arguments with which the queue is declared."""
         if self.segment_bytes:
             size = self.segment_bytes
             return {"x-queue-type": "stream", "x-stream-max-segment-size-bytes": size}

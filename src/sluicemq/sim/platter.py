@@ -69,7 +69,7 @@ class Platter:
                     known.update(positions)
 
     def has(self, queue_id: int, position: int) -> bool:
-        """Would the message be there after a power loss? As of the last look."""
+        """Tell whether the message would be there after a power loss, as of the last look."""
         if position not in self.published.get(queue_id, ()):
             return False
         reference = self.references.get((queue_id, position))

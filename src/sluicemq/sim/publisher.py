@@ -29,7 +29,7 @@ CARELESS_ONE_IN: Final = 8
 
 
 class Publisher(Role):
-    """One stream of messages."""
+    """Publishes one stream of messages on one channel."""
 
     refusal_breaks = True
 
@@ -79,7 +79,7 @@ class Publisher(Role):
         self.wake()
 
     def wake(self) -> None:
-        """Act soon, if not yet planned."""
+        """Act soon, unless that is planned already."""
         if not self.acting and not self.over:
             self.acting = True
             pause_ns = self.pause_ns if not self.work.healing else MS // 20
@@ -102,12 +102,12 @@ class Publisher(Role):
             self.wake()
 
     def must_wait(self) -> bool:
-        """For room in the socket, or for a confirm; either wakes."""
+        """Tell whether it has to wait for room in the socket or for a confirm; either wakes it."""
         full = len(self.stream.unconfirmed) >= self.in_flight_max
         return self.peer.socket.room() <= 0 or full
 
     def publish(self) -> None:
-        """One message; mostly like the one before, as real publishers do."""
+        """Publish one message, mostly like the one before, as real publishers do."""
         work = self.work
         dice = work.dice
         if dice.randrange(10) == 0:
@@ -153,14 +153,14 @@ class Publisher(Role):
         self.stream.unconfirmed.clear()  # who leaves early does not hear
 
     def may_be_refused(self, code: int) -> bool:
-        """The queue it asks about may be being read back after a fault."""
+        """Tell whether the queue it asks about may be being read back after a fault."""
         return code == 404 and any(queue.had_fault for queue in self.work.book.queues.values())
 
     def heal(self) -> None:
         self.wake()
 
     def err(self) -> None:
-        """Publish to an exchange that is not there: the channel is closed by the broker."""
+        """Publish to an exchange that is not there, so that the broker closes the channel."""
         self.over = True
         self.ended("closed")
         method = m.BasicPublish(exchange="missing", routing_key="x")

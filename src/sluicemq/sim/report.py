@@ -36,8 +36,8 @@ HEADING: Final = (
 
 
 class Run:
-    """A run, as it is reported: who takes part in it, and how far it has come. `steps` is how many
-    events its first phase has at most."""
+    """A run, as it is reported: who takes part in it, and how far it has come. Its first phase has
+    at most `steps` events."""
 
     swarm: Swarm
     steps: int
@@ -54,14 +54,14 @@ class Run:
 
 
 class ShortLog:
-    """Keeps the last lines (0: prints each as it comes)."""
+    """Keeps the last lines of the short log; with 0 it prints each as it comes."""
 
     def __init__(self, kept: int) -> None:
         self.printing = kept == 0
         self.lines: deque[str] = deque(maxlen=kept)
 
     def write(self, run: Run) -> None:
-        """After an event."""
+        """Write the line of the event that has just happened."""
         line = line_of(run)
         if self.printing:
             print(line)
@@ -70,7 +70,7 @@ class ShortLog:
 
 
 def line_of(run: Run) -> str:
-    """The chain as it is now."""
+    """Return the state of the chain as one line."""
     timeline = run.timeline
     at_ns, who, what = timeline.last
     broker = run.node.broker
@@ -103,7 +103,7 @@ def line_of(run: Run) -> str:
 
 
 class Report:
-    """Figures of a run that is over. Plain data: it travels between processes."""
+    """The figures of a run that is over. Plain data: it travels between processes."""
 
     def __init__(self, run: Run, failure: str, trace: str) -> None:
         swarm = run.swarm
@@ -120,7 +120,7 @@ class Report:
         self.figures = figures_of(run)
 
     def lines(self) -> list[str]:
-        """For people."""
+        """Return the report as lines of text."""
         shown = [f"{name:22} {value}" for name, value in self.figures.items()]
         verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
         return [
@@ -135,7 +135,7 @@ class Report:
 
 
 def figures_of(run: Run) -> dict[str, int]:
-    """What happened, in numbers: above all, that flow control had to do something."""
+    """Return what happened, in numbers: above all, that flow control had to do something."""
     book = run.work.book
     checkers = run.checkers
     totals = run.totals

@@ -60,12 +60,12 @@ def simulate(
     log: ShortLog | None = None,
     plain: bool = False,
 ) -> Report:
-    """Run a seed to its verdict; `plain`: without features."""
+    """Run a seed to its verdict; with `plain` without features."""
     return Simulation(swarm_of(seed, profile, plain), steps, log).run()
 
 
 class Simulation(Run):
-    """One seed."""
+    """The run of one seed, from an empty disk to its verdict."""
 
     def __init__(self, swarm: Swarm, steps: int = STEPS, log: ShortLog | None = None) -> None:
         self.swarm = swarm
@@ -90,7 +90,7 @@ class Simulation(Run):
         self.fate.plan()
 
     def _start(self) -> None:
-        """A node, on what is on the disk."""
+        """Make a node from what is on the disk."""
         self.machine.start(self.swarm.config(), self._prepare)
         self.node = self.machine.node
 
@@ -100,12 +100,12 @@ class Simulation(Run):
         self._shrink(node)
 
     def _witness(self, actor: Actor, error: Exception) -> None:
-        """A turn has had a fault. One that nobody planted is a finding."""
+        """Note that a turn has had a fault. One that nobody planted is a finding."""
         if not isinstance(error, Mistake):
             self.finding = self.finding or error
 
     def _broken(self) -> None:
-        """The node ends at once, as if killed; whoever runs it starts another."""
+        """End the node at once, as if killed; whoever runs it starts another."""
         self.is_broken = True
 
     def _checkers(self) -> Checkers:
@@ -120,7 +120,7 @@ class Simulation(Run):
         )
 
     def stop(self) -> None:
-        """The node is stopped orderly, as the host does it."""
+        """Stop the node orderly, as the host does it."""
         self.work.stop()
         self.node.shut_down()
         self._wait_for_stop(self.timeline.now_ns + STOP_NS)
@@ -138,7 +138,7 @@ class Simulation(Run):
             self.timeline.after(5 * MS, "operator", "waits", self._wait_for_stop, deadline_ns)
 
     def crash(self, kind: str) -> None:
-        """The node is no more. Another one starts after a while."""
+        """Crash the node; another one starts after a while."""
         self.checkers.over()
         power = kind == POWER or (kind == STOP and self.random.randrange(2) == 0)
         self.machine.crash(power)
@@ -147,8 +147,8 @@ class Simulation(Run):
         self.timeline.after(delay_ns, "operator", "starts", self._start_again)
 
     def _start_again(self, _: object) -> None:
-        """Sometimes it crashes while it starts. Without space on the disk it gives up, and whoever
-        started it tries again."""
+        """Start a node; sometimes it crashes while it starts. Without space on the disk it gives
+        up, and whoever started it tries again."""
         files = self.disk.files
         if self.random.randrange(4) == 0:
             last = files.number + 1 + self.random.randrange(RECOVERY_CRASH_MAX)
@@ -166,7 +166,7 @@ class Simulation(Run):
         self.work.started()
 
     def _shrink(self, node: Node) -> None:
-        """Bounds of the chain that nobody sets, small enough to be met."""
+        """Make those bounds of the chain small that nobody can set, so that they are met."""
         broker = node.broker
         swarm = self.swarm
         node.scheduler.turn_max = swarm.turns.messages
@@ -180,7 +180,7 @@ class Simulation(Run):
         broker.stream_cache.limit = swarm.features.cache_bytes or 0
 
     def run(self) -> Report:
-        """To the end, or to the first broken promise."""
+        """Run to the end, or to the first broken promise."""
         failure = trace = ""
         try:
             while self.timeline.happened < self.steps and not self.is_idle():
@@ -202,7 +202,8 @@ class Simulation(Run):
         return Report(self, failure, trace)
 
     def step(self) -> None:
-        """One event, then the checks; only runs of the node change what they look at."""
+        """Let one event happen, then check; only runs of the node change what the checkers look
+        at."""
         self.timeline.step()
         if self.finding is not None:
             raise self.finding
@@ -215,7 +216,7 @@ class Simulation(Run):
             self.log.write(self)
 
     def until_nothing(self, hinders: Callable[[], str]) -> None:
-        """Go on until nothing hinders any more, within bounds."""
+        """Go on until nothing hinders any more, for a bounded number of events."""
         deadline_ns = self.timeline.now_ns + DRAIN_NS
         while hindrance := hinders():
             late = self.timeline.now_ns > deadline_ns or self.timeline.happened > EVENTS_MAX
@@ -223,17 +224,18 @@ class Simulation(Run):
             self.step()
 
     def is_idle(self) -> bool:
-        """Nothing is published any more, so little will happen; it is not asked at every event."""
+        """Tell whether nothing is published any more, so that little will happen; it is not asked
+        at every event."""
         timeline = self.timeline
         return timeline.happened % IDLE_EVERY == 0 and self.work.is_over() and not self.undrained()
 
     def down(self) -> str:
-        """Is there no node? "" when clients can connect."""
+        """Return why there is no node; "" when clients can connect."""
         return "" if self.work.up else "the node is down"
 
     def undrained(self) -> str:
-        """What is not over yet; "" when publishers have closed, queues are empty, and nothing is on
-        its way anywhere."""
+        """Return what is not over yet; "" when publishers have closed, queues are empty, and
+        nothing is on its way anywhere."""
         broker = self.node.broker
         if not self.work.up:
             return "the node is down"
@@ -256,7 +258,7 @@ class Simulation(Run):
         return self.work.undone()
 
     def staying(self) -> str:
-        """Who has not left yet."""
+        """Return who has not left yet; "" when all have."""
         names = [socket.client.name for socket in self.net.sockets.values()]
         if names:
             return f"{names[0]} has not left"

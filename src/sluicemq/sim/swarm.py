@@ -34,7 +34,7 @@ consumes can lock itself out, as in RabbitMQ: blocked, it does not acknowledge w
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoragePlan:
-    """How much stays in RAM, and how small files are."""
+    """How much stays in RAM, and how small files are, in one run."""
 
     paging_ratio: float
     monitor_interval_ms: int
@@ -47,8 +47,8 @@ class StoragePlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnPlan:
-    """What an actor may handle in a turn, in messages and in units of work, and the units that a
-    connection's actors get of a round."""
+    """How much an actor may handle in a turn, in messages and in units of work, and the units that
+    a connection's actors get of a round."""
 
     messages: int
     work: int
@@ -57,8 +57,8 @@ class TurnPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swarm:
-    """Parameters of one run. Times are virtual nanoseconds; `turns_max` is how many turns the node
-    gets before sockets are looked at."""
+    """The parameters of one run. Times are virtual nanoseconds; `turns_max` is how many turns the
+    node gets before sockets are looked at."""
 
     seed: int
     profile: str
@@ -110,11 +110,11 @@ class Swarm:
 
     @property
     def breaks(self) -> bool:
-        """Do connections break?"""
+        """Tell whether connections can break in this run."""
         return bool(self.break_percent or self.crash_percent or self.disk_failure_percent)
 
     def config(self) -> Config:
-        """The node's settings."""
+        """Return the node's configuration for this run."""
         return Config(
             net=NetConfig(
                 frame_max=4096,
@@ -148,7 +148,7 @@ class Swarm:
         )
 
     def lines(self) -> list[str]:
-        """For people: one parameter a line."""
+        """Return the parameters as text, one a line."""
         shown = []
         for each in fields(self):
             value = getattr(self, each.name)
@@ -164,8 +164,8 @@ class Swarm:
 
 
 def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swarm:
-    """The parameters of a seed; `profile` replaces the one it would choose, and nothing else;
-    `plain`: without features."""
+    """Return the parameters of a seed. `profile` replaces the one it would choose, and nothing
+    else; with `plain` there are no features."""
     swarm = _thrown(seed, profile)
     features = NO_FEATURES if plain else features_of(seed)
     if swarm.breaks:
@@ -176,7 +176,7 @@ def swarm_of(seed: int, profile: str | None = None, plain: bool = False) -> Swar
 
 
 def _thrown(seed: int, profile: str | None) -> Swarm:
-    """All but mistakes and features, which came later."""
+    """Return all parameters but mistakes and features, which came later."""
     dice = Random(f"swarm {seed}")
     chosen = dice.choice(PROFILES)
     profile = profile or chosen
@@ -268,7 +268,7 @@ def _storage(dice: Random) -> StoragePlan:
 
 
 def _with_limits(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ...]:
-    """Of those that may lose messages half let them expire, or are short."""
+    """Give half of those queues that may lose messages a time to live or a short length."""
     dice = Random(f"limits {seed}")
     return tuple(
         replace(
@@ -284,7 +284,7 @@ def _with_limits(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ..
 
 
 def _with_arguments(plans: tuple[QueuePlan, ...], seed: int) -> tuple[QueuePlan, ...]:
-    """Every other queue has some. Messages are only lost where they may be."""
+    """Give every other queue some arguments. Messages are only lost where they may be."""
     dice = Random(f"arguments {seed}")
     return tuple(
         replace(

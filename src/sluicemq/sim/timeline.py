@@ -18,7 +18,7 @@ EventRow = tuple[int, str, str]
 
 
 class Timeline:
-    """The events to come. `after` asks for one, `step` makes the next one happen."""
+    """The events to come. `after` plans one, `step` makes the next one happen."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -43,11 +43,11 @@ class Timeline:
 
     @property
     def is_due(self) -> bool:
-        """Is there an event to come?"""
+        """Tell whether there is an event to come."""
         return bool(self._heap)
 
     def step(self) -> None:
-        """The next event happens. There must be one."""
+        """Make the next event happen; there has to be one."""
         at_ns, order, who, what, call, argument = heapq.heappop(self._heap)
         self.now_ns = at_ns
         self.happened += 1
@@ -56,9 +56,9 @@ class Timeline:
         call(argument)
 
     def saw(self, number: int, data: bytes) -> None:
-        """`data` was written to socket `number`: part of the trace."""
+        """Add to the trace that `data` was written to socket `number`."""
         self._digest.update(b"%d %d %d\n" % (number, len(data), crc32(data)))
 
     def digest(self) -> str:
-        """Of everything until now."""
+        """Return the digest of all that has happened until now, in hexadecimal."""
         return self._digest.hexdigest()

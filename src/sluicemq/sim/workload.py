@@ -42,7 +42,7 @@ MIXED: Final = "mixed"
 
 
 class Workload(Stage):
-    """All clients of one run."""
+    """All clients of one run, and what they do."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Workload(Stage):
     # -- what there is
 
     def names_at(self, exchange: str) -> list[str]:
-        """The graves to which it leads."""
+        """Return the names of the dead letter queues to which the exchange leads."""
         plans = self.swarm.queues
         return [plan.name for plan in plans if plan.bound_to and plan.bound_to[0] == exchange]
 
@@ -117,7 +117,8 @@ class Workload(Stage):
         )
 
     def _steps(self, again: bool) -> list[Method]:
-        """Exchanges, queues, bindings. `again`: of what is durable only see that it is there."""
+        """Return the methods that declare exchanges, queues and bindings. With `again` the
+        declarations of what is durable are passive."""
         work = [plan.name for plan in self.swarm.queues if plan.promise == WORK]
         lasting = [plan.name for plan in self.swarm.queues if plan.promise in LASTING]
         kept = [name for name in lasting if again and self.plan_of(name).durable]
@@ -149,7 +150,7 @@ class Workload(Stage):
         return steps
 
     def _exchanges(self, again: bool) -> list[m.ExchangeDeclare]:
-        """As above."""
+        """Return the declarations of exchanges. With `again` the durable ones are passive."""
         features = self.swarm.features
         kinds: list[tuple[str, str, bool, Table]] = [
             (NEWS, "fanout", False, {}),
@@ -181,7 +182,7 @@ class Workload(Stage):
     # -- who takes part
 
     def begin(self) -> None:
-        """Everything is declared."""
+        """Connect all clients, for everything is declared."""
         self.begun = True
         swarm = self.swarm
         for _ in range(swarm.publishers):
@@ -220,7 +221,8 @@ class Workload(Stage):
         return Publisher(self, self.name("stream"), total)
 
     def consumer(self) -> Role:
-        """No-ack consumers stay away from connections that break, unless loss is allowed."""
+        """Make a consumer. No-ack consumers stay away from connections that break, unless loss is
+        allowed."""
         plan = self.dice.choice([plan for plan in self.swarm.queues if plan.promise != LOG])
         no_ack = self.dice.randrange(3) == 0 and (
             plan.promise not in LASTING or not self.swarm.breaks
@@ -244,7 +246,7 @@ class Workload(Stage):
         return Listener(self, self.name("listener"))
 
     def replacement(self, role: Role) -> Role | None:
-        """Who goes on where this one ended."""
+        """Return the role that goes on where this one ended; None when nobody does."""
         if isinstance(role, Consumer) and role.drains and not self.leaving:
             return self.drain(role.queue)
         if isinstance(role, LogReader) and role.drains and not self.leaving:
@@ -265,13 +267,12 @@ class Workload(Stage):
         return self.listener() if isinstance(role, Listener) else None
 
     def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
-        """A channel has come to its end, the connection has not."""
         successor = self.replacement(role)
         if successor is not None:
             peer.add(channel, successor)
 
     def gone(self, peer: Peer) -> None:
-        """A connection has ended. A broken one comes again after a while."""
+        """Note that a connection has ended. A broken one is opened again after a while."""
         self.peers.remove(peer)
         self.blocked_told += peer.blocked_count
         roles = [self.replacement(role) for role in peer.roles.values()]
@@ -295,7 +296,7 @@ class Workload(Stage):
     # -- the node's end, and the next one's beginning
 
     def crash(self, kind: str) -> None:
-        """The node is no more, and nobody can connect for a while."""
+        """Cut everybody off, for the node is no more; nobody can connect for a while."""
         self.up = False
         for peer in list(self.peers):
             peer.cut_off()
@@ -305,12 +306,12 @@ class Workload(Stage):
         self.left_behind.clear()
 
     def stop(self) -> None:
-        """The node sends everybody away, and nobody can connect for a while."""
+        """Let everybody be sent away by the node; nobody can connect for a while."""
         self.up = False
         self.stopping = True
 
     def started(self) -> None:
-        """Another node is there: see that it has what is durable, declare the rest, go on."""
+        """Go on with another node: check that it has what is durable, declare the rest, connect."""
         self.steward.started(self.node)
         self.peers.insert(0, self.installer(self._steps(again=True), self.go_on))
 
@@ -318,13 +319,14 @@ class Workload(Stage):
         self.up = True
 
     def installer(self, steps: list[Method], done: Callable[[], None]) -> Peer:
-        """The client that sets everything up; it stays."""
+        """Return the client that sets everything up; it stays."""
         return Peer(self, "setup", [Installer(steps, done, lambda: not self.up)])
 
     # -- how it ends
 
     def heal(self) -> None:
-        """Faults are over."""
+        """Let all clients behave and come to an end, and drain what queues hold: there are no more
+        faults."""
         self.healing = True
         self.net.healed = True
         for peer in list(self.peers):
@@ -340,13 +342,13 @@ class Workload(Stage):
         self.connect("cleaner", [Installer(deletes, lambda: None)])
 
     def is_over(self) -> bool:
-        """Everything has begun, and all that was to be published has been."""
+        """Tell whether everything has begun, and all that was to be published has been."""
         roles = [role for peer in self.peers for role in peer.roles.values()]
         busy = not self.up or self.away or any(isinstance(r, Publisher) for r in roles)
         return self.begun and not busy
 
     def undone(self) -> str:
-        """Which publisher has not closed, or who holds something; "" when there is none."""
+        """Return which publisher has not closed, or who holds something; "" when there is none."""
         for name in self.steward.open.values():
             return f"{name} is not answered"
         for peer in self.peers:
@@ -358,16 +360,16 @@ class Workload(Stage):
         return ""
 
     def leave(self) -> None:
-        """All clients go, orderly."""
+        """Let all clients close their connections in an orderly way."""
         self.leaving = True
         for peer in list(self.peers):
             peer.close()
 
     def publishes(self, connection: int) -> bool:
-        """Does the client of that connection publish?"""
+        """Tell whether the client of that connection publishes."""
         socket = self.net.sockets.get(connection)
         return socket is None or socket.client.name.startswith((PUBLISHER, MIXED))
 
     def blocked_count(self) -> int:
-        """How often clients were told connection.blocked."""
+        """Return how often clients were sent connection.blocked."""
         return self.blocked_told + sum(peer.blocked_count for peer in self.peers)

@@ -23,7 +23,7 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class SimClock(Clock):
-    """Virtual time."""
+    """The clock of the simulation, which shows virtual time."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -40,7 +40,7 @@ class SimClock(Clock):
 
 
 class SimDice(Dice):
-    """The node's own chance."""
+    """The node's random numbers, which follow from the seed."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -53,7 +53,7 @@ class SimDice(Dice):
 
 
 class SimLog(Log):
-    """Keeps what the node says is wrong."""
+    """A log that keeps the errors and warnings of the node."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -64,7 +64,8 @@ class SimLog(Log):
 
 
 class SimMemory(Memory):
-    """RSS is what the script says; the accounted bytes are the broker's own."""
+    """The memory of the simulation: RSS is what the script sets; the accounted bytes are the
+    broker's own."""
 
     def __init__(self, total_bytes: int) -> None:
         self.total = total_bytes
@@ -103,13 +104,13 @@ class Cpu:
         self.wake()
 
     def detach(self) -> None:
-        """The node is no more; it never gets another turn."""
+        """Stop running the node, which is no more."""
         if self.node is not None:
             self.node.scheduler.wake = lambda: None  # type: ignore[method-assign]
             self.node = None
 
     def wake(self) -> None:
-        """The node has something to do."""
+        """Plan turns of the node, which has something to do."""
         self.timeline.after(self._cost_ns(1), self.name, "run", self._run, self.node)
 
     def _run(self, node: object) -> None:

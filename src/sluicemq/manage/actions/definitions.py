@@ -28,14 +28,15 @@ TOKENS_WORK: Final = 300
 
 
 def export_definitions(task: Task, given: Given) -> None:
-    """As text that people can read."""
+    """Answer all definitions, or those of one virtual host, as a JSON document that people can
+    read."""
     vhost = task.vhost(given) if given.values.get("vhost") is not None else None
     found: list[Row] = []
     task.look(exporting(task.broker, vhost, found), found)
 
 
 def exporting(broker: Broker, vhost: VirtualHost | None, found: list[Row]) -> Iterator[int]:
-    """What is there at the beginning, written in pieces."""
+    """Write all definitions that are there at the beginning into `found`, in pieces."""
     document: dict[str, Any] = {}
     yield from fill(document, broker, vhost)
     written = JSONEncoder(indent=2, ensure_ascii=False).iterencode(document)
@@ -48,7 +49,7 @@ def exporting(broker: Broker, vhost: VirtualHost | None, found: list[Row]) -> It
 
 
 def import_definitions(task: Task, given: Given) -> None:
-    """All or nothing; answered when it is durable."""
+    """Import a document whole or not at all; answered when it is durable."""
     vhost = task.vhost(given).name if given.values.get("vhost") is not None else None
     broker = task.broker
     text = given.text("file")

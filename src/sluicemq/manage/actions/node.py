@@ -19,18 +19,18 @@ RELATIVE: Final = "mem_relative"
 
 
 def ping(task: Task, _: Given) -> None:
-    """That it answers is the answer."""
+    """Answer, which shows that the broker gives turns."""
     task.finish()
 
 
 def stop(task: Task, _: Given) -> None:
-    """The answer goes out before the socket is closed."""
+    """Stop the broker; the answer goes out before the socket is closed."""
     task.finish()
     task.node.stop()
 
 
 def alarm_rows(task: Task) -> list[Row]:
-    """Those that are raised."""
+    """Return a row for each alarm that is raised."""
     reasons = task.broker.alarms.reasons
     return [
         {"resource": resource, "scope": "local", "reason": reason}
@@ -50,7 +50,7 @@ def check_alarms(task: Task, _: Given) -> None:
 
 
 def set_vm_memory_high_watermark(task: Task, given: Given) -> None:
-    """As the configuration does; publishers hear at once."""
+    """Set the limit of the memory alarm, as an option would; publishers are told at once."""
     text = given.text("fraction")
     monitor = task.node.monitor
     if text == ABSOLUTE:
@@ -65,7 +65,8 @@ def set_vm_memory_high_watermark(task: Task, given: Given) -> None:
 
 
 def set_disk_free_limit(task: Task, given: Given) -> None:
-    """As above."""
+    """Set the limit of the disk alarm in bytes, as a size with a unit, or as a fraction of the
+    memory that the process may use."""
     text = given.text("limit")
     monitor = task.node.monitor
     if text == RELATIVE:
@@ -80,7 +81,7 @@ def set_disk_free_limit(task: Task, given: Given) -> None:
 
 
 def number(text: str) -> float:
-    """Of a fraction; it is finite."""
+    """Parse a fraction; it is finite. Raises CommandRefused when it is none."""
     try:
         value = float(text)
     except ValueError:
@@ -91,7 +92,7 @@ def number(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """In bytes."""
+    """Parse a size such as `512MiB` into bytes. Raises CommandRefused when it is none."""
     try:
         return size_of(text)
     except ValueError as error:
@@ -99,7 +100,7 @@ def size(text: str) -> int:
 
 
 def environment(task: Task, _: Given) -> None:
-    """Secrets are not shown."""
+    """Answer a row for each option with its value; those of secret options are hidden."""
     rows: list[Row] = []
     for section, kind in SECTIONS.items():
         values = getattr(task.node.config, section)

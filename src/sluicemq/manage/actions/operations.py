@@ -25,7 +25,8 @@ ASK_WORK: Final = 2
 
 
 def queue_of(task: Task, given: Given) -> Queue:
-    """The queue that was named, in the virtual host that was."""
+    """Return the queue that the command names, in the virtual host it names. Raises CommandRefused
+    when there is none."""
     vhost, name = task.vhost(given), given.text("queue")
     queue = vhost.queues.get(name)
     if queue is None:
@@ -35,7 +36,7 @@ def queue_of(task: Task, given: Given) -> Queue:
 
 
 def purge_queue(task: Task, given: Given) -> None:
-    """What is delivered and not settled stays."""
+    """Drop the ready messages of a queue; those delivered and not settled stay."""
 
     def heard(message: object) -> None:
         if isinstance(message, Refuse):  # it has had a fault
@@ -50,7 +51,7 @@ def purge_queue(task: Task, given: Given) -> None:
 
 
 def delete_queue(task: Task, given: Given) -> None:
-    """Answered when it is durable that it is gone."""
+    """Delete a queue; answered when that is durable."""
 
     def heard(message: object) -> None:
         if isinstance(message, Refuse):
@@ -63,8 +64,8 @@ def delete_queue(task: Task, given: Given) -> None:
 
 
 def list_unresponsive_queues(task: Task, given: Given) -> None:
-    """Each queue is asked, and the answer waits for all of them; one that has had a fault says no
-    more than that."""
+    """List the queues that have had a fault. Each queue is asked, and the answer waits for all of
+    them; one that has had a fault answers with a refusal."""
     asked = [*task.vhost(given).queues.values()]
     answered = 0
 
@@ -82,14 +83,14 @@ def list_unresponsive_queues(task: Task, given: Given) -> None:
 
 
 def asking(task: Task, queues: list[Queue]) -> Iterator[int]:
-    """Each of them; what they say is heard when all have been asked."""
+    """Ask each queue; what they answer is handled when all have been asked."""
     for queue in queues:
         queue.post(Inspect(task))
         yield ASK_WORK
 
 
 def reason_of(given: Given) -> str:
-    """What the clients are told."""
+    """Return the reason that clients get in connection.close."""
     return " ".join(given.texts("explanation")) or "Closed by the operator"
 
 
@@ -103,7 +104,8 @@ def close_connection(task: Task, given: Given) -> None:
 
 
 def close_all_connections(task: Task, given: Given) -> None:
-    """Those in the handshake are in no virtual host yet."""
+    """Close all connections, or those of one virtual host; one in the handshake belongs to none
+    yet."""
     vhost = task.vhost(given)
     close_some(
         task,
@@ -121,7 +123,7 @@ def close_all_user_connections(task: Task, given: Given) -> None:
 
 
 def close_some(task: Task, given: Given, sessions: Iterable[Session]) -> None:
-    """At most as many as there may be; says how many."""
+    """Close at most as many connections as the command allows, and answer how many that were."""
     limit = given.number("limit", 0)
     chosen = [*sessions][: limit if limit > 0 else None]
     close(chosen, reason_of(given))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def grant(task: Task, permission: Permission | TopicPermission) -> None:
-    """Set one that has patterns."""
+    """Set a permission, after checking its patterns."""
     try:
         permission.check()
     except Refused as refused:
@@ -31,7 +31,7 @@ def set_permissions(task: Task, given: Given) -> None:
 
 
 def clear_permissions(task: Task, given: Given) -> None:
-    """That there are none is fine."""
+    """Remove a user's permissions in a virtual host; that there are none is fine."""
     key = user_of(task, given).name, task.vhost(given).name
     if key not in task.broker.definitions.permissions:
         task.finish()
@@ -40,14 +40,15 @@ def clear_permissions(task: Task, given: Given) -> None:
 
 
 def set_topic_permissions(task: Task, given: Given) -> None:
-    """The exchange need not be there."""
+    """Set a user's permissions for topics of one exchange, which need not exist."""
     user, vhost = user_of(task, given).name, task.vhost(given).name
     exchange, write, read = given.name("exchange"), given.text("write"), given.text("read")
     grant(task, TopicPermission(user, vhost, exchange, write, read))
 
 
 def clear_topic_permissions(task: Task, given: Given) -> None:
-    """At one exchange, or at all there are some for."""
+    """Remove a user's topic permissions for one exchange, or for all exchanges when none is
+    named."""
     broker = task.broker
     user, vhost = user_of(task, given).name, task.vhost(given).name
     exchange = given.values.get("exchange")
@@ -60,7 +61,7 @@ def clear_topic_permissions(task: Task, given: Given) -> None:
 
 
 def listing(table: str, of_user: bool) -> Action:
-    """The permissions of one user, or those in one virtual host."""
+    """Make the action that lists the permissions of one user, or those in one virtual host."""
 
     def run(task: Task, given: Given) -> None:
         field = "user" if of_user else "vhost"

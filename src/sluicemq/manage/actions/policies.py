@@ -29,7 +29,7 @@ OF_COMMANDS: Final = {
 
 
 def setting(kind: type[Policy]) -> Action:
-    """set_policy, set_operator_policy."""
+    """Make the action of set_policy or set_operator_policy, by the class of policy."""
 
     def run(task: Task, given: Given) -> None:
         vhost = task.vhost(given)
@@ -51,7 +51,7 @@ def setting(kind: type[Policy]) -> Action:
 
 
 def clearing(kind: type[Policy]) -> Action:
-    """clear_policy, clear_operator_policy."""
+    """Make the action of clear_policy or clear_operator_policy, by the class of policy."""
 
     def run(task: Task, given: Given) -> None:
         vhost, name = task.vhost(given), given.text("name")
@@ -63,7 +63,7 @@ def clearing(kind: type[Policy]) -> Action:
 
 
 def listing(kind: type[Policy]) -> Action:
-    """list_policies, list_operator_policies."""
+    """Make the action of list_policies or list_operator_policies, by the class of policy."""
 
     def run(task: Task, given: Given) -> None:
         task.finish([*map(row_of, task.vhost(given).policies.all_of(kind.KIND))])
@@ -72,7 +72,7 @@ def listing(kind: type[Policy]) -> Action:
 
 
 def row_of(policy: Policy) -> Row:
-    """RabbitMQ's columns; the definition is JSON text there, too."""
+    """Return a policy under RabbitMQ's column names; the definition is JSON text there, too."""
     return {
         "vhost": policy.vhost,
         "name": policy.name,
@@ -140,12 +140,12 @@ def no_parameter() -> CommandRefused:
 
 
 def compact(value: object) -> str:
-    """JSON without spaces."""
+    """Return a value as JSON without spaces."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def value_of(text: str) -> Any:
-    """A JSON text's value."""
+    """Parse JSON text. Raises CommandRefused when it is not valid."""
     try:
         return json_of(text)
     except ValueError as error:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def user_named(broker: Broker, name: str) -> User:
-    """That user, or rabbitmqctl's exit code for no such user."""
+    """Return that user. Raises CommandRefused with rabbitmqctl's exit code when there is none."""
     user = broker.definitions.users.get(name)
     if user is None:
         raise CommandRefused(f'User "{name}" does not exist', NO_USER)
@@ -27,12 +27,13 @@ def user_named(broker: Broker, name: str) -> User:
 
 
 def user_of(task: Task, given: Given) -> User:
-    """The one that was named."""
+    """Return the user that the command names."""
     return user_named(task.broker, given.text("username"))
 
 
 def hashed(task: Task, given: Given) -> str:
-    """What is kept of the password that was given; nothing of an empty one."""
+    """Return the hash of the password that was given; "" for an empty password, which never
+    matches."""
     password = given.text("password")
     salt = task.broker.world.dice.token(SALT_BYTES)
     return hash_password(password, salt) if password else ""
@@ -52,12 +53,12 @@ def delete_user(task: Task, given: Given) -> None:
 
 
 def change(task: Task, user: User) -> None:
-    """The user as it is now."""
+    """Store the user as it is now."""
     task.record([user_changes.put(task.broker, user)])
 
 
 def change_password(task: Task, given: Given) -> None:
-    """Hashed as new ones are, however it was before."""
+    """Set a user's password; it is hashed as new ones are, however the old one was."""
     user = user_of(task, given)
     change(task, User(user.name, hashed(task, given), tags=user.tags, limits=user.limits))
 
@@ -67,7 +68,7 @@ def clear_password(task: Task, given: Given) -> None:
 
 
 def authenticate_user(task: Task, given: Given) -> None:
-    """As if it came from this machine, which it does."""
+    """Check a password as if the client came from this machine, which it does."""
     name = given.text("username")
     refusal = task.broker.access.refusal(name, given.text("password"), from_loopback=True)
     if refusal:
@@ -77,7 +78,8 @@ def authenticate_user(task: Task, given: Given) -> None:
 
 
 def set_user_tags(task: Task, given: Given) -> None:
-    """`impersonator` holds at once; the others are for the management interface."""
+    """Set a user's tags. Only `impersonator` has an effect here; the others are for management
+    interfaces."""
     tags = tuple(dict.fromkeys(given.texts("tags")))
     change(task, replace(user_of(task, given), tags=tags))
 
@@ -88,26 +90,26 @@ def list_users(task: Task, _: Given) -> None:
 
 
 def new_hash(task: Task, given: Given) -> None:
-    """hash_password: nothing is kept."""
+    """Answer the hash of the password that was given; nothing is stored."""
     task.finish([{"password_hash": hashed(task, given)}])
 
 
 def set_user_limits(task: Task, given: Given) -> None:
-    """Those that are not named stay."""
+    """Set the limits that are named; the others stay."""
     user = user_of(task, given)
     limits = check_limits(json_object(given.text("definition")), USER_LIMITS)
     change(task, replace(user, limits={**user.limits, **limits}))
 
 
 def clear_user_limits(task: Task, given: Given) -> None:
-    """That there was none is fine."""
+    """Remove one limit of a user, or all; that there was none is fine."""
     user, gone = user_of(task, given), given.text("limit_type")
     left = {name: limit for name, limit in user.limits.items() if gone not in (name, "all")}
     change(task, replace(user, limits=left))
 
 
 def list_user_limits(task: Task, given: Given) -> None:
-    """With --user it is listed though it has none."""
+    """List users that have limits; a user named with --user is listed even without any."""
     if given.values.get("user") is not None:
         users = [user_named(task.broker, given.text("user"))]
     else:
@@ -116,7 +118,7 @@ def list_user_limits(task: Task, given: Given) -> None:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """What an argument says that has to be a JSON object."""
+    """Parse an argument that has to be a JSON object. Raises CommandRefused when it is none."""
     try:
         value = json_of(text)
     except ValueError as error:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 
 def definition_of(task: Task, given: Given) -> VhostDefinition:
-    """Of the virtual host that was named."""
+    """Return the definition of the virtual host that the command names. Raises CommandRefused when
+    there is none."""
     return task.broker.definitions.vhosts[task.vhost(given).name]
 
 
 def add_vhost(task: Task, given: Given) -> None:
-    """One that is there stays as it is."""
+    """Add a virtual host; one that exists stays as it is."""
     name = given.text("vhost")
     kind = given.text("default_queue_type", "") or None
     if kind is not None and kind not in TYPES_HERE:
@@ -48,7 +49,7 @@ def add_vhost(task: Task, given: Given) -> None:
 
 
 def delete_vhost(task: Task, given: Given) -> None:
-    """Answered when it is durable that it is gone."""
+    """Delete a virtual host; answered when that is durable."""
     vhost = task.vhost(given)
     if vhost.listener is not None:
         raise CommandRefused(f"Virtual host '{vhost.name}' is being deleted", LATER)
@@ -77,7 +78,7 @@ def list_vhosts(task: Task, _: Given) -> None:
 
 
 def set_vhost_limits(task: Task, given: Given) -> None:
-    """Those that are not named go."""
+    """Replace a virtual host's limits; those that are not named are removed."""
     definition = definition_of(task, given)
     limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
     task.record([user_changes.put_vhost(task.broker, replace(definition, limits=limits))])
@@ -91,7 +92,7 @@ def clear_vhost_limits(task: Task, given: Given) -> None:
 
 
 def list_vhost_limits(task: Task, given: Given) -> None:
-    """Of one, though it has none, or of all that have some."""
+    """List the limits of one virtual host, even without any, or of all that have some."""
     if given.flag("global_"):
         every = task.broker.definitions.vhosts.values()
         some = [definition for definition in every if definition.limits]
