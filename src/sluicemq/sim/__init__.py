@@ -5,7 +5,7 @@
     disk, inode files that know what a power loss would leave of them, and jobs on them
     swarm       the parameters of a run, thrown from its seed
     peer        clients that speak AMQP bytes; publisher, consumer, operator: what they do
-    workload    who takes part, how it ends; fate: what goes wrong, crashes included
+    workload    who takes part, how it ends; fault_injector: what goes wrong, with crashes
     history     what clients saw, against what was promised them
     model       a queue as a plain list, run beside each real one; platter: what is really durable
     checkers    credit, bounds, counters: what must hold after every event

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
     from sluicemq.sim.checkers import Checkers, Totals
     from sluicemq.sim.disk import SimDisk
-    from sluicemq.sim.fate import Fate
+    from sluicemq.sim.fault_injector import FaultInjector
     from sluicemq.sim.net import SimNet
     from sluicemq.sim.swarm import Swarm
     from sluicemq.sim.timeline import Timeline
@@ -48,7 +48,7 @@ class Run:
     disk: SimDisk
     cpu: Cpu
     work: Workload
-    fate: Fate
+    fault_injector: FaultInjector
     checkers: Checkers
     totals: Totals
 
@@ -141,8 +141,8 @@ def figures_of(run: Run) -> dict[str, int]:
     totals = run.totals
     totals.add(*checkers.gate_figures())
     shut, blocked_ns = totals.shut, totals.blocked_ns
-    faults = run.fate.faults
-    mistakes = run.fate.mistakes.happened
+    faults = run.fault_injector.faults
+    mistakes = run.fault_injector.mistakes.happened
     return {
         "events": run.timeline.happened,
         "runs of the node": run.cpu.runs,

@@ -18,7 +18,7 @@ from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
 from sluicemq.sim.checkers import Checkers, Totals
 from sluicemq.sim.disk import Crashed, stop_at
-from sluicemq.sim.fate import Fate
+from sluicemq.sim.fault_injector import FaultInjector
 from sluicemq.sim.history import KILL, POWER, STOP, promise
 from sluicemq.sim.machine import Machine
 from sluicemq.sim.mistakes import Mistake
@@ -83,11 +83,11 @@ class Simulation(Run):
         """The node has to end."""
         self._start()
         self.work = Workload(swarm, self.timeline, machine, self._begin_faults)
-        self.fate = Fate(self.work, self.disk, machine.memory, self.cpu, self.crash, self.stop)
+        self.fault_injector = FaultInjector(self.work, self.disk, machine.memory, self.cpu, self.crash, self.stop)
         self.checkers = self._checkers()
 
     def _begin_faults(self) -> None:
-        self.fate.plan()
+        self.fault_injector.plan()
 
     def _start(self) -> None:
         """Make a node from what is on the disk."""
@@ -186,7 +186,7 @@ class Simulation(Run):
             while self.timeline.happened < self.steps and not self.is_idle():
                 self.step()
             self.phase = "liveness"
-            self.fate.end()
+            self.fault_injector.end()
             self.until_nothing(self.down)
             self.work.heal()
             self.until_nothing(self.undrained)

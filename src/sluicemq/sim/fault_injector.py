@@ -1,7 +1,7 @@
 """What goes wrong in a run: clients that stall, break and err; a slow processor, full memory; a
 disk that is slow, full, or fails; and the end of the node, after which another begins.
 
-Each kind strikes as often as the swarm says. `Fate.ends` is over when the faults are.
+Each kind of fault happens as often as the swarm says, until `FaultInjector.end`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Faults:
         self.stops = 0
 
 
-class Fate:
+class FaultInjector:
     """Makes faults happen to the clients and the World of one run."""
 
     def __init__(
