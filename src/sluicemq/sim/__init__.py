@@ -7,7 +7,7 @@
     peer        clients that speak AMQP bytes; publisher, consumer, operator: what they do
     workload    who takes part, how it ends; fault_injector: what goes wrong, with crashes
     history     what clients saw, against what was promised them
-    model       a queue as a plain list, run beside each real one; platter: what is really durable
+    model       a queue as a plain list, run beside each real one; durable_image: what survives
     checkers    credit, bounds, counters: what must hold after every event
     run         the loop and the verdict; report: figures and the short log
 

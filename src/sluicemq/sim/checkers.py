@@ -51,9 +51,9 @@ from sluicemq.limits import DEAD_LETTERS_MAX
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.settings import settings_of
+from sluicemq.sim.durable_image import DurableImage
 from sluicemq.sim.history import PromiseBroken, promise
 from sluicemq.sim.model import Spy
-from sluicemq.sim.platter import Platter
 
 if TYPE_CHECKING:
     from sluicemq.amqp.connection import AmqpConnection
@@ -203,7 +203,7 @@ class Checkers:
         self.book = book
         self.disk = disk
         self.net = net
-        self.platter = Platter(disk.files)
+        self.durable_image = DurableImage(disk.files)
         self.publishes = publishes
         self.cost_max = cost_of(body_bytes_max + 200)
         self.channels: dict[Channel, None] = {}
@@ -260,7 +260,7 @@ class Checkers:
 
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside the queue."""
-        spy = Spy(queue, self.book, self.platter)
+        spy = Spy(queue, self.book, self.durable_image)
         self.queues[queue] = spy
         page_bodies = queue.page_bodies
 

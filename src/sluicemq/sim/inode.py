@@ -1,4 +1,4 @@
-"""A simulated file: what a reader sees, what is on the platter, and what is on its way there.
+"""A simulated file: what a reader sees, what is durable, and what is on its way there.
 
     write, resize --> data (the page cache) --> steps --sync--> durable
 

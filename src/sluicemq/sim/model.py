@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.classic import ClassicShell
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
-    from sluicemq.sim.platter import Platter
+    from sluicemq.sim.durable_image import DurableImage
 
 ANSWERS: Final[dict[type | str, tuple[type, ...]]] = {
     SERVE: (Deliver, Got, Remove),
@@ -147,14 +147,14 @@ class Spy(Tap):
     """Runs a model beside a queue: it sees what the queue's machine is asked and what it answers,
     and compares."""
 
-    def __init__(self, queue: ClassicShell, book: History, platter: Platter) -> None:
+    def __init__(self, queue: ClassicShell, book: History, durable_image: DurableImage) -> None:
         super().__init__(queue.machine)
         self.queue_id = queue.id
         self.name = queue.name
         self.prefix = queue.prefix_bytes
         """Bytes that the queue has put before each content."""
         self.book = book
-        self.platter = platter
+        self.durable_image = durable_image
         self.lots: dict[int, ModelLot] = {}
         self.writes: dict[int, tuple[range, list[MessageId]]] = {}
         """Positions and ids by receipt."""
@@ -395,14 +395,14 @@ class Spy(Tap):
         """Check a report of written messages: each was asked for once, and they are durable, or
         have left again."""
         promise(len(effects) == len(receipts), self.name, "confirms", effects)
-        self.platter.look()
+        self.durable_image.look()
         for receipt, effect in zip(receipts, effects, strict=True):
             known = self.writes.pop(id(receipt), None)
             promise(known is not None, self.name, "hears twice of", receipt.first_seq)
             assert known is not None
             for position, message in zip(*known, strict=True):
                 if position in self.there:
-                    durable = self.platter.has(self.queue_id, position)
+                    durable = self.durable_image.has(self.queue_id, position)
                     promise(durable, self.name, "hears before the sync of", message)
                 self.book.make_safe(self.name, message)
             self.is_confirm(effect, receipt.sender, receipt.first_seq, receipt.count)

@@ -83,7 +83,9 @@ class Simulation(Run):
         """The node has to end."""
         self._start()
         self.work = Workload(swarm, self.timeline, machine, self._begin_faults)
-        self.fault_injector = FaultInjector(self.work, self.disk, machine.memory, self.cpu, self.crash, self.stop)
+        self.fault_injector = FaultInjector(
+            self.work, self.disk, machine.memory, self.cpu, self.crash, self.stop
+        )
         self.checkers = self._checkers()
 
     def _begin_faults(self) -> None:

@@ -17,7 +17,7 @@ JOURNAL: Final = "journal/"
 BODIES: Final = "messages/persistent/"
 
 
-class Platter:
+class DurableImage:
     """Follows the journal and the bodies that one node writes, not what was there before."""
 
     def __init__(self, files: SimFiles) -> None:
