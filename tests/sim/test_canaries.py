@@ -10,7 +10,7 @@ import pytest
 
 from sim.canaries import CANARIES
 from sluicemq.sim.history import History
-from sluicemq.sim.model import Spy
+from sluicemq.sim.model import QueueModel
 from sluicemq.sim.run import simulate
 
 SEEDS = 100
@@ -54,7 +54,7 @@ def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_planted_bug_is_seen_by_clients_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with the models of the queues switched off: two ways to notice it."""
     for method in ("watch", "compare_depth", "compare_contents"):
-        monkeypatch.setattr(Spy, method, lambda *_: None)
+        monkeypatch.setattr(QueueModel, method, lambda *_: None)
     monkeypatch.setattr(History, "told_what_is_safe", False)
     CANARIES[name](monkeypatch)
     assert first_caught(), f"{name} was not noticed in {SEEDS} seeds"

@@ -53,7 +53,7 @@ from sluicemq.queues.effects import Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.sim.durable_image import DurableImage
 from sluicemq.sim.history import PromiseBroken, promise
-from sluicemq.sim.model import Spy
+from sluicemq.sim.model import QueueModel
 
 if TYPE_CHECKING:
     from sluicemq.amqp.connection import AmqpConnection
@@ -209,7 +209,7 @@ class Checkers:
         self.channels: dict[Channel, None] = {}
         self.connections: dict[Reader, None] = {}
         """Those that hold something after the broker has forgotten them, too."""
-        self.queues: dict[ClassicShell, Spy] = {}
+        self.queues: dict[ClassicShell, QueueModel] = {}
         self.crashed: dict[ClassicShell, None] = {}
         """What is left of queues that have had a fault."""
         self.crashed_streams: list[StreamShell] = []
@@ -260,12 +260,12 @@ class Checkers:
 
     def watch(self, queue: ClassicShell) -> None:
         """Put a model beside the queue."""
-        spy = Spy(queue, self.book, self.durable_image)
-        self.queues[queue] = spy
+        model = QueueModel(queue, self.book, self.durable_image)
+        self.queues[queue] = model
         page_bodies = queue.page_bodies
 
         def page() -> None:
-            spy.handed_over += queue.machine.backing.to_store_count
+            model.handed_over += queue.machine.backing.to_store_count
             page_bodies()
 
         queue.page_bodies = page  # type: ignore[method-assign]
@@ -381,8 +381,8 @@ class Checkers:
                 self.link(
                     DELIVERIES, inflow.outflow, inflow, self.cost_max - 1, on_its_way(delayer)
                 )
-        for queue, spy in self.queues.items():
-            self.to_store(queue, spy)
+        for queue, model in self.queues.items():
+            self.to_store(queue, model)
 
     def link(
         self, kind: str, outflow: Outflow, inflow: Inflow, overspend_max: int, extra: int = 0
@@ -477,16 +477,16 @@ class Checkers:
         waiting = not window.waiting or window.spent > 0
         promise(waiting, reader.name, "lets windows wait for nothing")
 
-    def to_store(self, queue: ClassicShell, spy: Spy) -> None:
+    def to_store(self, queue: ClassicShell, model: QueueModel) -> None:
         """Check the link from a queue to the store; what may come before the grants are kept back
         depends on the senders."""
         outflow = queue.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
-        overspend = 2 * len(spy.senders) * (3 * initial - 1) - 1 + spy.handed_over
+        overspend = 2 * len(model.senders) * (3 * initial - 1) - 1 + model.handed_over
         self.link(STORE, outflow, queue.store_inflow, max(0, overspend))
         if not outflow.is_shut:
-            spy.senders.clear()
-            spy.handed_over = 0
+            model.senders.clear()
+            model.handed_over = 0
         waiting = sum(
             len(each.publish.batch.contents) for each in queue.inbox if isinstance(each, Enqueue)
         )
@@ -556,10 +556,10 @@ class Checkers:
             accounted += channel.accounted
             if channel.publishing.transaction is not None:
                 accounted += channel.publishing.transaction.held_bytes
-        for queue, spy in self.queues.items():
-            spy.compare_depth()
+        for queue, model in self.queues.items():
+            model.compare_depth()
             if contents:
-                spy.compare_contents()
+                model.compare_contents()
             accounted += queue.accounted
             for consumer in queue.machine.consumers.all():
                 held = sum(

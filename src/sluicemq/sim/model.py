@@ -1,10 +1,10 @@
 """A queue as anyone would write it down: one list of messages by position. Run beside the real one.
 
-`Spy` sits between the queue actor and its machine, sees each command that is applied and each
-call, with the effects that answer it, and does the same to the model. Whatever differs is a broken
-promise: what is delivered is the head of the list, what is requeued goes back to its position, what
-is confirmed is durable or gone again, what has left is said to be removed, and the counters are the
-sums. Where a message is, in RAM or on disk, is no matter to the model.
+`QueueModel` sits between the queue actor and its machine, sees each command that is applied and
+each call, with the effects that answer it, and does the same to the model. Whatever differs is a
+broken promise: what is delivered is the head of the list, what is requeued goes back to its
+position, what is confirmed is durable or gone again, what has left is said to be removed, and the
+counters are the sums. Where a message is, in RAM or on disk, is no matter to the model.
 
 Of a queue that was recovered only the positions are known at first; a message is known when it has
 been seen.
@@ -143,7 +143,7 @@ class ModelLot:
         self.entries: list[Entry | None] = list(entries)
 
 
-class Spy(Tap):
+class QueueModel(Tap):
     """Runs a model beside a queue: it sees what the queue's machine is asked and what it answers,
     and compares."""
 
