@@ -116,7 +116,7 @@ class Publisher(Client):
             self.stream.unconfirmed.clear()  # who leaves early does not hear
 
 
-class Taker(Client):
+class ReceivingClient(Client):
     """What consumers and getters have in common: tags, what is held, and settling it."""
 
     def __init__(self, fleet: Fleet, name: str, queue: str) -> None:
@@ -172,7 +172,7 @@ class Taker(Client):
         self.book.end(self.holder, how)
 
 
-class Consumer(Taker):
+class Consumer(ReceivingClient):
     """One consumer with a prefetch; acknowledges in one of several styles, or is slow."""
 
     def __init__(self, fleet: Fleet, name: str, queue: str, drains: bool = False) -> None:
@@ -218,7 +218,7 @@ class Consumer(Taker):
             self.leave()
 
 
-class Getter(Taker):
+class Getter(ReceivingClient):
     """Polls with basic.get, one at a time."""
 
     def __init__(self, fleet: Fleet, name: str, queue: str) -> None:

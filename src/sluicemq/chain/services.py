@@ -132,11 +132,11 @@ class Services:
         """Make a link from a queue to who takes its deliveries, within the window `shared` of the
         connection, if there is one. `keepers` are the two ends' own for deliveries: no gate of
         theirs holds up who publishes."""
-        sender, taker = keepers
+        sender, receiving = keepers
         name = f"deliveries to {receiver}"
         if shared is None:
-            return link(sender, queue, taker, self.delivery_window, name)
-        return link_deliveries(sender, queue, taker, self.delivery_window, name, shared)
+            return link(sender, queue, receiving, self.delivery_window, name)
+        return link_deliveries(sender, queue, receiving, self.delivery_window, name, shared)
 
     def connection_window(self) -> int:
         """Return how much may be on its way to one socket, in units of delivery cost: less while

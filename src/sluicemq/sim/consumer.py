@@ -29,7 +29,7 @@ NOT_COUNTED: Final = -1
 """As a consumption's limit: basic.get is not a matter of prefetch."""
 
 
-class Taker(Role):
+class ReceivingRole(Role):
     """What consumers and getters have in common: tags, what is held, and settling it."""
 
     def __init__(self, work: Stage, name: str) -> None:
@@ -156,7 +156,7 @@ class Taker(Role):
         self.send(m.BasicAck(delivery_tag=self.last_tag + 1000))
 
 
-class Consumer(Taker):
+class Consumer(ReceivingRole):
     """Consumes from one queue, on one channel with one or two consumers."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool, drains: bool) -> None:
@@ -301,7 +301,7 @@ class Consumer(Taker):
         self.wake()
 
 
-class Getter(Taker):
+class Getter(ReceivingRole):
     """Polls a queue with basic.get, one message at a time."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool) -> None:

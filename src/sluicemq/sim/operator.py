@@ -7,7 +7,7 @@ from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.sim.consumer import Taker
+from sluicemq.sim.consumer import ReceivingRole
 from sluicemq.sim.history import ENDED_WELL, LISTENING, Consumption, promise
 from sluicemq.sim.peer import Role, Stage
 from sluicemq.sim.units import MS
@@ -113,7 +113,7 @@ class Operator(Role):
         """Do nothing: an operator holds nothing that outlives its channel."""
 
 
-class Listener(Taker):
+class Listener(ReceivingRole):
     """Makes a queue of its own, consumes the news for a while, and leaves."""
 
     def __init__(self, work: Stage, name: str) -> None:
