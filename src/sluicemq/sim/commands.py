@@ -80,9 +80,9 @@ class Steward:
         """Whom they send away."""
         self.held: dict[Record, list[Value]] = {}
         """What may be so; one when it is known."""
-        self.strike: Callable[[Task], None] | None = None
+        self.plant_next: Callable[[Task], None] | None = None
         """Plants a mistake in the next command."""
-        self.struck: dict[int, None] = {}
+        self.mistaken: dict[int, None] = {}
         """Those in which there may be one."""
 
     def begin(self) -> None:
@@ -166,10 +166,10 @@ class Steward:
             self.check(node, number, name, answer)
 
         start(node, ACTIONS, name, arguments, reply)
-        if self.strike is not None:
-            strike, self.strike = self.strike, None
-            self.struck[number] = None
-            strike(next(e for e in reversed(node.scheduler.ready) if isinstance(e, Task)))
+        if self.plant_next is not None:
+            plant, self.plant_next = self.plant_next, None
+            self.mistaken[number] = None
+            plant(next(e for e in reversed(node.scheduler.ready) if isinstance(e, Task)))
 
     # -- answers
 
@@ -196,7 +196,7 @@ class Steward:
     def may_fail(self, number: int, name: str, answer: Answer) -> bool:
         """Tell whether a command may fail by no fault of the broker's: something is not there, or
         the disk has failed."""
-        if number in self.struck and "has failed in this command" in answer.error:
+        if number in self.mistaken and "has failed in this command" in answer.error:
             return True
         if self.work.storage_may_fail and "storage" in answer.error:
             return True
@@ -231,8 +231,8 @@ class Steward:
         self.open.clear()
         self.changing.clear()
         self.leaving.clear()
-        self.struck.clear()
-        self.strike = None
+        self.mistaken.clear()
+        self.plant_next = None
 
     def started(self, node: Node) -> None:
         """Check that a new node knows what was answered before."""

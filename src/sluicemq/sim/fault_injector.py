@@ -84,12 +84,12 @@ class FaultInjector:
     def plan(self) -> None:
         """Plan the next round of faults."""
         delay_ns = 1 + self.random.randrange(self.swarm.fault_interval_ns)
-        self.timeline.after(delay_ns, "fate", "strikes", self.strike)
+        self.timeline.after(delay_ns, "fate", "strikes", self.inject)
 
     def percent(self, percent: int) -> bool:
         return self.random.randrange(100) < percent
 
-    def strike(self, _: object) -> None:
+    def inject(self, _: object) -> None:
         """Let one fault of each kind this run has happen, by chance."""
         if self.over:
             return

@@ -66,27 +66,27 @@ class Mistakes:
     def plant(self, node: Node) -> None:
         """Plant a mistake in a turn that comes soon."""
         if self.random.randrange(100) < VITAL_PERCENT:
-            self.strike_vital(node)
+            self.plant_in_vital(node)
             return
         steward = self.work.steward
         if self.work.swarm.features.commands and self.random.randrange(100) < COMMAND_PERCENT:
-            steward.strike = partial(self.strike, peer=None)
+            steward.plant_next = partial(self.plant_in, peer=None)
             return
         queues = self.sound(node)
         if queues and self.random.randrange(100) < QUEUE_PERCENT:
-            self.strike(self.random.choice(self.of_one_kind(queues)), None)
+            self.plant_in(self.random.choice(self.of_one_kind(queues)), None)
             return
         victims = [peer for peer in self.work.peers[1:] if not peer.over and not peer.leaving]
         publishing = [peer for peer in victims if peer.socket.reader.publishes_now]
         if self.everywhere and publishing and self.random.randrange(2):
             peer = self.random.choice(publishing)
-            self.strike(peer.socket.reader.intake, peer)
+            self.plant_in(peer.socket.reader.intake, peer)
             peer.socket.reader.intake.schedule()
         elif victims:
             peer = self.random.choice(victims)
             reader = peer.socket.reader
             kinds = [reader, reader, reader.writer, *reader.channels.values()]
-            self.strike(self.random.choice(kinds), peer)
+            self.plant_in(self.random.choice(kinds), peer)
 
     def of_one_kind(self, queues: list[Actor]) -> list[Actor]:
         """Return these queues; or, of them and of who works for them, all that are of one kind."""
@@ -98,11 +98,11 @@ class Mistakes:
                 kinds.setdefault(type(actor), []).append(actor)
         return self.random.choice([*kinds.values()])
 
-    def strike_vital(self, node: Node) -> None:
+    def plant_in_vital(self, node: Node) -> None:
         """Plant a mistake in an actor that seldom has a turn, and give it one."""
         idle = seldom(node) if self.everywhere else []
         actor = self.random.choice([*vital(node), *idle])
-        self.strike(actor, None)
+        self.plant_in(actor, None)
         if actor in idle:
             actor.schedule()
 
@@ -117,7 +117,7 @@ class Mistakes:
             if known[queue.name].promise != LISTENING
         ]
 
-    def strike(self, actor: Actor, peer: Peer | None) -> None:
+    def plant_in(self, actor: Actor, peer: Peer | None) -> None:
         """Let a method of the actor end by an exception, before or after its work."""
         if actor in self.planted:
             return
