@@ -17,7 +17,7 @@ from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
 from sluicemq.kernel.actor import NEVER_US, Scheduler
-from sluicemq.kernel.containment import told
+from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.peer import Peer
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
@@ -87,7 +87,7 @@ class Node:
         self.broker.counters.faults += 1
         title = getattr(actor, "title", "") or getattr(actor, "name", "")
         where = f"{type(actor).__name__.lower()} {title}".rstrip()
-        text = f"a fault of the broker's own, contained in {where}: {told(error)}"
+        text = f"a fault of the broker's own, contained in {where}: {traceback_text(error)}"
         self.world.log.write("error", text)
 
     def broke(self, actor: Actor, error: Exception) -> None:

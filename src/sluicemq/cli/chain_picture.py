@@ -225,7 +225,7 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
     for stage_id, stage in chain.by_id.items():
         if stage_id not in waited_for:
             for links in paths(chain, stage_id, ()):
-                yield Hold(stage, told(chain, links))
+                yield Hold(stage, worth_naming(chain, links))
 
 
 def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tuple[Link, ...]]:
@@ -238,7 +238,7 @@ def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tup
         yield from paths(chain, link["receiver"], (*so_far, link))
 
 
-def told(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
+def worth_naming(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
     """Return the links worth naming: a channel that is itself held up only passes that on, so it is
     left out."""
     passes_on = len(links) > 1 and chain.by_id[links[0]["receiver"]]["kind"] == "channel"

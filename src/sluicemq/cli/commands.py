@@ -175,8 +175,8 @@ def secret_from_stdin(name: str) -> str:
 def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> None:
     """Ask the broker, and print what there is to print."""
     outputs = {each.name: given[each.name] for each in spec.arguments if each.file == "out"}
-    if spec.says and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
-        click.echo(escaped(said(spec, given)))
+    if spec.announces and not (own["quiet"] or own["silent"] or "-" in outputs.values()):
+        click.echo(escaped(announcement(spec, given)))
     for argument in spec.arguments:
         if argument.file == "in":
             given[argument.name] = content_of(given[argument.name])
@@ -188,14 +188,14 @@ def carry_out(spec: Command, given: dict[str, Any], own: Mapping[str, Any]) -> N
     rows = ask(own["port"], spec.name, wanted, own["timeout"], spec.of_health)
     for name, path in outputs.items():
         write_file(path, rows[0][name])
-    if spec.columns is not None and (rows or not spec.says):
+    if spec.columns is not None and (rows or not spec.announces):
         print_rows(rows, columns_asked(spec, wanted.get("columns")), own)
 
 
-def said(spec: Command, given: Mapping[str, Any]) -> str:
+def announcement(spec: Command, given: Mapping[str, Any]) -> str:
     """Return what a command says before it begins; an argument that was not given leaves no gap."""
     words = {key: "" if value is None else value for key, value in given.items()}
-    return spec.says.format_map(words).replace("  ", " ")
+    return spec.announces.format_map(words).replace("  ", " ")
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], own: Mapping[str, Any]) -> None:

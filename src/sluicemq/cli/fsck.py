@@ -41,7 +41,7 @@ def fsck(directory: Path, formatter: str, repair: bool) -> None:
     A torn tail, the rest of a write that was cut off, is noted and no damage. `lost` is what a
     broker does not start without, unless it is told to: `sluicemq serve --accept-loss`.
     """
-    from sluicemq.host.data_dir import unheld  # noqa: PLC0415 (a bad option is told at once)
+    from sluicemq.host.data_dir import unheld  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.read_only_files import ReadOnlyFiles  # noqa: PLC0415
 
     if repair:

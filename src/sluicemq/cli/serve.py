@@ -66,7 +66,7 @@ def serve(
 
     config = read()
 
-    from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is told at once)
+    from sluicemq.host.data_dir import chosen  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.run import serve as run  # noqa: PLC0415
 
     with chosen(config, os.environ) as directory:

@@ -58,13 +58,13 @@ class HostFiles(Files):
         self.handles.close()
 
     def names(self, directory: str) -> list[str]:
-        with told("list", directory):
+        with as_disk_failure("list", directory):
             with suppress(FileNotFoundError):
                 return sorted(self.handles.patiently(os.listdir, self._place(directory)))
             return []
 
     def make_directory(self, path: str) -> None:
-        with told("make directory", path):
+        with as_disk_failure("make directory", path):
             place = self._place(path)
             if not place.is_dir():
                 if place.parent != self.root:
@@ -73,7 +73,7 @@ class HostFiles(Files):
                 self._sync_directory(place.parent)
 
     def size(self, path: str) -> int:
-        with told("look at", path):
+        with as_disk_failure("look at", path):
             with suppress(FileNotFoundError):
                 return os.stat(self._place(path)).st_size
             return -1
@@ -141,28 +141,28 @@ class HostFiles(Files):
             self.handles.sync(handle)
 
     def sync_directory(self, path: str) -> None:
-        with told("sync directory", path):
+        with as_disk_failure("sync directory", path):
             self._sync_directory(self._place(path))
 
     def rename(self, old: str, new: str) -> None:
-        with told("rename", old):
+        with as_disk_failure("rename", old):
             os.rename(self._place(old), self._place(new))
         self.handles.renamed(old, new)
 
     def delete(self, path: str) -> None:
-        with told("delete", path), suppress(FileNotFoundError):
+        with as_disk_failure("delete", path), suppress(FileNotFoundError):
             self._place(path).unlink()
         self.handles.deleted(path)
 
     def delete_tree(self, path: str) -> None:
         assert path, "the data directory itself stays"
-        with told("delete", path):
+        with as_disk_failure("delete", path):
             remove = partial(shutil.rmtree, onerror=_unless_missing)
             self.handles.patiently(remove, self._place(path))
         self.handles.deleted(path)
 
     def free_bytes(self) -> int:
-        with told("look at", ""):
+        with as_disk_failure("look at", ""):
             found = os.statvfs(self.root)
             return found.f_bavail * found.f_frsize
 
@@ -174,7 +174,7 @@ class HostFiles(Files):
     def _open(self, action: str, path: str, create: bool = False) -> Iterator[Handle]:
         """Yield the handle of a path for use inside the block."""
         _assert_inside(path)
-        with told(action, path):
+        with as_disk_failure(action, path):
             handle = self.handles.take(path, create)
             try:
                 yield handle
@@ -195,7 +195,7 @@ class HostFiles(Files):
 
 
 @contextmanager
-def told(action: str, path: str) -> Iterator[None]:
+def as_disk_failure(action: str, path: str) -> Iterator[None]:
     """Turn OSError into DiskFailed, with the action and the path in its text."""
     try:
         yield

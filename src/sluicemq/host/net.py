@@ -299,7 +299,7 @@ class TlsIncoming(Incoming):
         if tls.ended:
             return b""
         try:
-            said = tls.receive(data)
+            plain = tls.receive(data)
             if self.owner is None and tls.ready:
                 self.shake_hands()
         except ssl.SSLError as error:
@@ -310,7 +310,7 @@ class TlsIncoming(Incoming):
         if tls.ended:
             self.transport.write(tls.goodbye())
             self.transport.close()
-        return said
+        return plain
 
     def shake_hands(self) -> None:
         """TLS is agreed: now AMQP may begin."""

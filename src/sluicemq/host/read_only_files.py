@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sluicemq.host.files import told
+from sluicemq.host.files import as_disk_failure
 from sluicemq.kernel.disk import Files
 
 
@@ -17,18 +17,18 @@ class ReadOnlyFiles(Files):
 
     def names(self, directory: str) -> list[str]:
         place = self.root / directory
-        with told("list", directory):
+        with as_disk_failure("list", directory):
             return sorted(os.listdir(place)) if place.is_dir() else []
 
     def size(self, path: str) -> int:
         place = self.root / path
-        with told("look at", path):
+        with as_disk_failure("look at", path):
             return place.stat().st_size if place.exists() else -1
 
     def is_directory(self, path: str) -> bool:
         return (self.root / path).is_dir()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        with told("read", path), (self.root / path).open("rb") as file:
+        with as_disk_failure("read", path), (self.root / path).open("rb") as file:
             file.seek(offset)
             return file.read(size)

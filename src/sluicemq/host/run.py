@@ -28,7 +28,7 @@ from sluicemq.host.reload import merged, summary
 from sluicemq.host.start_definitions import load_definitions
 from sluicemq.host.tls import TlsSettings
 from sluicemq.host.watchdog import Watchdog
-from sluicemq.kernel.containment import objects_at, told
+from sluicemq.kernel.containment import objects_at, traceback_text
 from sluicemq.kernel.world import World
 from sluicemq.limits import TIGHT_RATIO
 from sluicemq.node import Node, in_memory
@@ -180,7 +180,9 @@ class Host:
     def crashed(self, error: BaseException) -> None:
         """End as if killed, for a job of the disk has crashed and what waits for it would wait
         forever. What was confirmed is on the disk."""
-        self.log.write("error", f"a disk job failed in a way it must not, stopping: {told(error)}")
+        self.log.write(
+            "error", f"a disk job failed in a way it must not, stopping: {traceback_text(error)}"
+        )
         self.broken()
 
     def broken(self) -> None:
@@ -197,7 +199,7 @@ class Host:
             self.log.write("warning", f"{what}: {error}" if error else what)
             return
         self.node.broker.counters.faults += 1
-        self.log.write("error", f"a fault of the broker's own: {what}: {told(error)}")
+        self.log.write("error", f"a fault of the broker's own: {what}: {traceback_text(error)}")
         at_work = (context.get("protocol"), *reversed(objects_at(error)))
         connection = next((each for each in at_work if isinstance(each, Connection)), None)
         if connection is not None:

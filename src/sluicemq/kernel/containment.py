@@ -38,7 +38,7 @@ def is_vital(error: BaseException) -> bool:
     return any(getattr(type(each), "is_vital", False) for each in objects_at(error))
 
 
-def told(error: BaseException) -> str:
+def traceback_text(error: BaseException) -> str:
     """Return the traceback of an error for the log, of bounded length."""
     text = "".join(traceback.format_exception(error)).rstrip()
     if len(text) > SAID_MAX:

@@ -1,7 +1,7 @@
 """The end of something whose own code has failed: steps of which each stands alone.
 
 Ending in order cannot be counted on any more, so each step goes by what it finds, and may be taken
-again. A step that fails itself is told and passed over: a second fault costs what that step was
+again. A step that fails itself is logged and passed over: a second fault costs what that step was
 about, and never goes in a circle.
 """
 

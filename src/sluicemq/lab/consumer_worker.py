@@ -116,7 +116,7 @@ class ConsumerWorker(Worker[ConsumerLink]):
         self.inspector = Inspector(publishers, plan.seqs_max)
         self._delivered_before = 0
         self._acked_before = 0
-        self._arrived_told = -1
+        self._arrived_reported = -1
         self._draining = False
 
     def makers(self) -> Sequence[Callable[[], ConsumerLink]]:
@@ -130,9 +130,9 @@ class ConsumerWorker(Worker[ConsumerLink]):
         """While draining, tell the conductor how many messages have arrived."""
         arrived = self.inspector.arrived
         draining = self._draining or now_ns >= self.steps[-1].end_ns
-        if draining and arrived != self._arrived_told:
+        if draining and arrived != self._arrived_reported:
             self.pipe.send(Arrived(arrived))
-            self._arrived_told = arrived
+            self._arrived_reported = arrived
 
     def stop(self, now_ns: int) -> None:
         self._draining = True

@@ -76,15 +76,15 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command. `says`: what it prints before it begins, with {arguments}; `columns`: its rows
-    have these (column -> meaning), and there may be no rows when `says` is set; `shown`: the
-    columns shown when none are named, all if empty; `per_vhost`: it has -p."""
+    """One command. `announces`: what it prints before it begins, with {arguments}; `columns`: its
+    rows have these (column -> meaning), and there may be no rows when `announces` is set; `shown`:
+    the columns shown when none are named, all if empty; `per_vhost`: it has -p."""
 
     name: str
     help: str
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
-    says: str = ""
+    announces: str = ""
     columns: Mapping[str, str] | None = None
     shown: tuple[str, ...] = ()
     per_vhost: bool = False

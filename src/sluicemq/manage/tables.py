@@ -1,7 +1,7 @@
 """What the control commands answer: columns with RabbitMQ's names, and the rows of the chain.
 
-Both ends use it, `views.py` in the broker and the command line, so that an unknown column is told
-without asking a broker. `DEFAULTS` are rabbitmqctl's.
+Both ends use it, `views.py` in the broker and the command line, so that who names an unknown column
+is refused without asking a broker. `DEFAULTS` are rabbitmqctl's.
 """
 
 from __future__ import annotations

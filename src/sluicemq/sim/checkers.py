@@ -570,8 +570,8 @@ class Checkers:
                     promise(prefetch.held == held, consumer.tag, "holds", held, prefetch.held)
                 promise(not 0 < prefetch.limit < held, consumer.tag, "holds", held)
         accounted += self.of_streams()
-        told = self.broker.accounted_bytes
-        promise(accounted == told, "accounted bytes", told, "are", accounted)
+        reported = self.broker.accounted_bytes
+        promise(accounted == reported, "accounted bytes", reported, "are", accounted)
 
     def of_streams(self) -> int:
         """Return the bytes that streams have not written, and those that were read of them and are
@@ -646,8 +646,10 @@ class Checkers:
             promise(depth.footprint == 0, queue.name, "still accounts", depth.footprint)
         begun = [reader.accounted for reader in self.broker.connections.values()]
         promise(all(held < HEARTBEAT_BYTES for held in begun), "connections hold", begun)
-        told = self.broker.accounted_bytes - self.of_streams()
-        promise(told == sum(begun), "accounted", told, "beside heartbeats that come", begun)
+        accounted = self.broker.accounted_bytes - self.of_streams()
+        promise(
+            accounted == sum(begun), "accounted", accounted, "beside heartbeats that come", begun
+        )
         for reader in self.broker.connections.values():
             shut = reader.keeper.gates_shut + reader.halts.gates_shut
             promise(shut == 0, reader.name, "has a shut gate")
@@ -672,8 +674,8 @@ class Checkers:
         """Check that the broker has forgotten all clients once they have gone."""
         broker = self.broker
         promise(not broker.connections, "connections left:", len(broker.connections))
-        told = broker.accounted_bytes - self.of_streams()
-        promise(told == 0, "accounted", told)
+        accounted = broker.accounted_bytes - self.of_streams()
+        promise(accounted == 0, "accounted", accounted)
         promise(not broker.alarms.listeners, "alarm listeners left")
         for vhost in broker.vhosts.values():
             promise(not vhost.exclusive, "exclusive queues left:", *vhost.exclusive)

@@ -94,7 +94,7 @@ def promise(kept: bool, *words: object) -> None:
 class Holder:
     """One channel of one client, for as long as it is open."""
 
-    __slots__ = ("ended", "held", "limit", "name", "queues", "untold")
+    __slots__ = ("ended", "held", "limit", "name", "queues", "unanswered")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -103,7 +103,7 @@ class Holder:
         self.limit = 0
         """basic.qos with global: its consumers together hold no more."""
         self.queues: dict[str, None] = {}
-        self.untold: list[Delivery] = []
+        self.unanswered: list[Delivery] = []
         """Acknowledged, but the broker may not have heard of it yet."""
 
     def __repr__(self) -> str:
@@ -426,8 +426,8 @@ class History:
                     queue.confirmed = max(queue.confirmed, sent.at)
                     queue.on_disk = max(queue.on_disk, behind)
                 if self.told_what_is_safe and queue.promise not in (*PASSING, LOG):
-                    said = f"{stream.name} hears that {each} is safe, but it is not in {target}"
-                    promise(target in sent.safe, said)
+                    text = f"{stream.name} hears that {each} is safe, but it is not in {target}"
+                    promise(target in sent.safe, text)
             if sent.mandatory and not sent.targets:
                 promise(sent.returned, stream.name, each, "is confirmed before it is returned")
         self.confirmed += len(tags)
@@ -595,7 +595,7 @@ class History:
         delivery.state = state
         delivery.settled = self.now()
         if state == ACKED:
-            delivery.by.holder.untold.append(delivery)
+            delivery.by.holder.unanswered.append(delivery)
         self.settled += 1
         if delivery.counted:
             delivery.by.held -= 1
@@ -603,12 +603,12 @@ class History:
 
     def answered(self, holder: Holder, asked: int = NEVER) -> None:
         """Note an answer: what was acknowledged before the moment `asked` has arrived."""
-        told = [each for each in holder.untold if each.settled < asked]
-        if told:
+        settled = [each for each in holder.unanswered if each.settled < asked]
+        if settled:
             now = self.now()
-            for delivery in told:
+            for delivery in settled:
                 delivery.dealt_with = now
-            holder.untold = [each for each in holder.untold if each.settled >= asked]
+            holder.unanswered = [each for each in holder.unanswered if each.settled >= asked]
 
     def end(self, holder: Holder, how: str) -> None:
         """Note that the holder's channel is over, from the moment on at which its client wants it

@@ -43,9 +43,9 @@ class Machine:
         self.disk = SimDisk(timeline, Random(f"disk {seed}"), SimFiles(), swarm.sync_ns_max)
         self.memory = SimMemory(MEMORY_BYTES)
         self.cpu = Cpu(timeline, Random(f"cpu {seed}"), swarm, name)
-        self.said = SimLog()
+        self.log = SimLog()
         clock, dice = SimClock(timeline), SimDice(Random(f"node {seed}"))
-        self.world = World(clock, dice, self.disk, self.net, self.memory, self.said)
+        self.world = World(clock, dice, self.disk, self.net, self.memory, self.log)
         self.node: Node
         """The one that was started last."""
 
@@ -53,9 +53,9 @@ class Machine:
         """Start a node on what is on the disk; `prepare` gets it before it does anything. Raises
         what a start raises; an error in the log of one that succeeds is a broken promise, for
         nothing on the disk is damaged, whatever has happened."""
-        self.said.errors.clear()
+        self.log.errors.clear()
         node = Node(self.world, config)
-        promise(not self.said.errors, "a start finds fault:", *self.said.errors)
+        promise(not self.log.errors, "a start finds fault:", *self.log.errors)
         prepare(node)
         self.node = node
         self.net.listen(node, self.host, AMQP_PORT)

@@ -330,16 +330,16 @@ class QueueModel(Tap):
     def compare_removed(self, effects: list[Effect]) -> None:
         """Check that what has left is removed from the disk once, if it would be there after a
         restart. What was purged on disk is removed without being known one by one."""
-        said: list[int] = []
+        removed: list[int] = []
         for effect in effects:
             if isinstance(effect, Remove) and effect.durable:
-                said += effect.positions
+                removed += effect.positions
         kept = [at for at, entry in self.left.items() if self.is_kept(entry)]
-        missing = set(kept).difference(said)
+        missing = set(kept).difference(removed)
         promise(not missing, self.name, "does not say that it removes", *sorted(missing))
-        invented = set(said).difference(self.left)
+        invented = set(removed).difference(self.left)
         promise(not invented, self.name, "removes what is still there:", *sorted(invented))
-        promise(len(said) == len(set(said)), self.name, "removes twice of", *sorted(said))
+        promise(len(removed) == len(set(removed)), self.name, "removes twice of", *sorted(removed))
         self.left = {}
 
     def is_kept(self, entry: Entry) -> bool:
@@ -597,8 +597,8 @@ class QueueModel(Tap):
             counted["ready_bytes"] = sum(e.size for e in self.ready)
             counted["unacked_bytes"] = sum(e.size for e in out)
         for word, value in counted.items():
-            told = getattr(depth, word)
-            promise(told == value, self.name, "counts", word, told, "not", value)
+            reported = getattr(depth, word)
+            promise(reported == value, self.name, "counts", word, reported, "not", value)
         promise(len(self.there) == len(self.ready) + len(out), self.name, "has lost count")
 
     def footprint(self) -> int:

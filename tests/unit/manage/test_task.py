@@ -38,7 +38,7 @@ def test_what_a_command_says_names_its_own_arguments(command: Command) -> None:
     assert len(set(names)) == len(names)
     secret = [each.name for each in command.arguments if each.secret]
     given = {name: name for name in [*names, "vhost"] if name not in secret}
-    command.says.format_map(given)
+    command.announces.format_map(given)
     assert set(command.shown) <= set(command.columns or ())
 
 

@@ -41,7 +41,7 @@ from sluicemq.chain.store.messages import (
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
-from sluicemq.kernel.containment import told
+from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.steps import Step, take
 from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.model.batch import ADDRESSED, names_of
@@ -327,7 +327,7 @@ class Crash(Aftermath, Generic[Q]):
             return
         self.services.has_space(job)
         if not job.is_done:
-            self.say_unread(str(job.failure) if job.fault is None else told(job.fault))
+            self.say_unread(str(job.failure) if job.fault is None else traceback_text(job.fault))
             if job.failure is not None:  # it may have been a sync
                 self.store.seal(str(job.failure))
             return

@@ -14,7 +14,7 @@ COMMANDS: Final = (
         " bindings to FILE, as RabbitMQ's JSON; - for standard output.",
         (Argument("file", file="out"),),
         (VHOST,),
-        says='Exporting definitions in JSON to a file at "{file}" ...',
+        announces='Exporting definitions in JSON to a file at "{file}" ...',
     ),
     Command(
         "import_definitions",
@@ -30,7 +30,7 @@ COMMANDS: Final = (
                 False,
             ),
         ),
-        says='Importing definitions in JSON from a file at "{file}" ...',
+        announces='Importing definitions in JSON from a file at "{file}" ...',
         columns={
             "what": "what it is",
             "name": "its name, with its virtual host before it",

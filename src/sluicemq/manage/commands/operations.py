@@ -12,7 +12,7 @@ QUEUE_COMMANDS: Final = (
         "purge_queue",
         "Drop the messages of a queue that wait for delivery.",
         (Argument("queue"),),
-        says='Purging queue "{queue}" in vhost "{vhost}" ...',
+        announces='Purging queue "{queue}" in vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
@@ -23,7 +23,7 @@ QUEUE_COMMANDS: Final = (
             Option("if_empty", "Only if it has no messages.", False, ("-e", "--if-empty")),
             Option("if_unused", "Only if it has no consumers.", False, ("-u", "--if-unused")),
         ),
-        says='Deleting queue "{queue}" on vhost "{vhost}" ...',
+        announces='Deleting queue "{queue}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
 )
@@ -41,7 +41,7 @@ CONNECTION_COMMANDS: Final = (
         "close_connection",
         "Close a connection, named as list_connections names it; its client hears EXPLANATION.",
         (Argument("connection"), REASON),
-        says="Closing connection {connection} ...",
+        announces="Closing connection {connection} ...",
     ),
     Command(
         "close_all_connections",
@@ -51,7 +51,7 @@ CONNECTION_COMMANDS: Final = (
             Option("global", "Those of all virtual hosts.", False),
             Option("limit", "At most so many; 0: all.", 0),
         ),
-        says='Closing all connections in vhost "{vhost}" ...',
+        announces='Closing all connections in vhost "{vhost}" ...',
         columns={"closed": "how many connections are being closed"},
         per_vhost=True,
     ),
@@ -59,7 +59,7 @@ CONNECTION_COMMANDS: Final = (
         "close_all_user_connections",
         "Close the connections of a user.",
         (Argument("username"), REASON),
-        says='Closing connections of user "{username}" ...',
+        announces='Closing connections of user "{username}" ...',
         columns={"closed": "how many connections are being closed"},
     ),
 )
@@ -68,7 +68,7 @@ BROKER_COMMANDS: Final = (
     Command(
         "ping",
         "Say whether the broker answers.",
-        says="Will ping the broker. This only checks if it runs and answers ...",
+        announces="Will ping the broker. This only checks if it runs and answers ...",
         of_health=True,
     ),
     Command(
@@ -76,7 +76,7 @@ BROKER_COMMANDS: Final = (
         "Wait until the broker answers, which it does when it is ready.",
         of_health=True,
     ),
-    Command("stop", "Stop the broker in order.", says="Stopping and halting the broker ..."),
+    Command("stop", "Stop the broker in order.", announces="Stopping and halting the broker ..."),
     Command(
         "alarms",
         "List the alarms that are raised.",
@@ -90,13 +90,13 @@ BROKER_COMMANDS: Final = (
     Command(
         "check_alarms",
         "Exit with 70 when an alarm is raised.",
-        says="Asking the broker to report any resource alarms ...",
+        announces="Asking the broker to report any resource alarms ...",
         of_health=True,
     ),
     Command(
         "check_local_alarms",
         "The same: there is one node.",
-        says="Asking the broker to report any local resource alarms ...",
+        announces="Asking the broker to report any local resource alarms ...",
         of_health=True,
     ),
     Command(
@@ -104,14 +104,14 @@ BROKER_COMMANDS: Final = (
         "Set the memory limit: FRACTION of the system's, or absolute SIZE (100MB). Until the"
         " broker stops.",
         (Argument("fraction"), Argument("size", optional=True)),
-        says="Setting the memory limit to {fraction} {size} ...",
+        announces="Setting the memory limit to {fraction} {size} ...",
     ),
     Command(
         "set_disk_free_limit",
         "Set the limit of free disk space: SIZE (1GB), or mem_relative FRACTION of the memory."
         " Until the broker stops.",
         (Argument("limit"), Argument("fraction", optional=True)),
-        says="Setting the limit of free disk space to {limit} {fraction} ...",
+        announces="Setting the limit of free disk space to {limit} {fraction} ...",
     ),
     Command(
         "environment",

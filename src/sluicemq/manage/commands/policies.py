@@ -31,14 +31,14 @@ POLICY_COMMANDS: Final = (
         "Set or replace a policy; DEFINITION is a JSON object.",
         SET,
         OPTIONS,
-        says="Setting policy" + SETTING,
+        announces="Setting policy" + SETTING,
         per_vhost=True,
     ),
     Command(
         "clear_policy",
         "Take a policy away.",
         (Argument("name"),),
-        says='Clearing policy "{name}" on vhost "{vhost}" ...',
+        announces='Clearing policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command("list_policies", "List the policies.", columns=COLUMNS, per_vhost=True),
@@ -47,14 +47,14 @@ POLICY_COMMANDS: Final = (
         "Set or replace an operator policy: limits that neither clients nor policies can exceed.",
         SET,
         OPTIONS,
-        says="Setting operator policy override" + SETTING,
+        announces="Setting operator policy override" + SETTING,
         per_vhost=True,
     ),
     Command(
         "clear_operator_policy",
         "Take an operator policy away.",
         (Argument("name"),),
-        says='Clearing operator policy "{name}" on vhost "{vhost}" ...',
+        announces='Clearing operator policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
@@ -68,15 +68,15 @@ PARAMETER_COMMANDS: Final = (
         "Set or replace a parameter of a component; VALUE is JSON. It is kept and exported; nothing"
         " here looks at it.",
         (Argument("component"), Argument("name"), Argument("value")),
-        says='Setting runtime parameter "{name}" for component "{component}" to "{value}" in vhost'
-        ' "{vhost}" ...',
+        announces='Setting runtime parameter "{name}" for component "{component}" to "{value}" in'
+        ' vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
         "clear_parameter",
         "Take a parameter away.",
         (Argument("component"), Argument("name")),
-        says='Clearing runtime parameter "{name}" for component "{component}" on vhost'
+        announces='Clearing runtime parameter "{name}" for component "{component}" on vhost'
         ' "{vhost}" ...',
         per_vhost=True,
     ),
@@ -90,13 +90,13 @@ PARAMETER_COMMANDS: Final = (
         "set_global_parameter",
         "Set or replace a parameter of the whole node; VALUE is JSON.",
         (Argument("name"), Argument("value")),
-        says='Setting global runtime parameter "{name}" to "{value}" ...',
+        announces='Setting global runtime parameter "{name}" to "{value}" ...',
     ),
     Command(
         "clear_global_parameter",
         "Take a parameter of the whole node away.",
         (Argument("name"),),
-        says='Clearing global runtime parameter "{name}" ...',
+        announces='Clearing global runtime parameter "{name}" ...',
     ),
     Command(
         "list_global_parameters",
