@@ -141,13 +141,13 @@ class AlarmBoard:
         """Raise an alarm; one that is raised already changes nothing."""
         if source not in self.reasons:
             self.reasons[source] = reason
-            self._tell()
+            self._notify()
 
     def clear_alarm(self, source: str) -> None:
         if self.reasons.pop(source, None) is not None:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         changed = AlarmsChanged(self.reason)
         for listener in self.listeners:
             listener.post(changed)

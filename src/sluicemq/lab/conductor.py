@@ -206,7 +206,7 @@ class Conductor:
         self._origin_ns = time.monotonic_ns() + HEAD_START_NS
         for pipe in self._workers:
             offset = self._offsets.get(pipe, SAME_CLOCK)
-            self._tell(Start(self._origin_ns + offset.offset_ns), pipe)
+            self._send(Start(self._origin_ns + offset.offset_ns), pipe)
         self._sampler = Sampler(self._queues, self._process, self._origin_ns)
         if plan.sample_every > 1:
             self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
@@ -233,13 +233,13 @@ class Conductor:
         found: dict[Connection, Offset] = {}
         for pipe in [] if self._engine.shares_clock else self._workers:
             if pipe not in self._reports:
-                with suppress(NoAnswer):  # whoever is dead is noticed by `_hear`
+                with suppress(NoAnswer):  # whoever is dead is noticed by `_receive`
                     found[pipe] = estimate(pipe, partial(self._handle, pipe))
         return found
 
     def _collect_reports(self) -> None:
         self._later = self._ask_clocks()
-        self._tell(Finish())
+        self._send(Finish())
         self._finished_ns = time.monotonic_ns() - self._origin_ns if self._origin_ns else 0
         deadline = time.monotonic() + REPORT_TIMEOUT_S
         while len(self._reports) < len(self._workers):
@@ -274,10 +274,10 @@ class Conductor:
 
     # Talking with the workers
 
-    def _tell(self, command: object, *pipes: Connection) -> None:
+    def _send(self, command: object, *pipes: Connection) -> None:
         """Send a command to the workers behind `pipes`, or to all when none are given."""
         for pipe in pipes or self._workers:
-            with suppress(OSError):  # a dead worker is noticed by `_hear`
+            with suppress(OSError):  # a dead worker is noticed by `_receive`
                 pipe.send(command)
 
     def _listen(self) -> None:
@@ -285,11 +285,11 @@ class Conductor:
         alive = [pipe for pipe in self._workers if pipe not in self._reports]
         for pipe in wait(alive, WAIT_S):
             assert isinstance(pipe, Connection)
-            self._hear(pipe)
+            self._receive(pipe)
         if self._interrupts:
             self._stop(INTERRUPTED)
 
-    def _hear(self, pipe: Connection) -> None:
+    def _receive(self, pipe: Connection) -> None:
         try:
             message = pipe.recv()
         except (EOFError, OSError):
@@ -324,7 +324,7 @@ class Conductor:
             self._stopped = reason
             if first and self._origin_ns:
                 self._stop_ns = time.monotonic_ns() - self._origin_ns
-                self._tell(Stop())
+                self._send(Stop())
             self._progress.note(f"stopping: {reason}")
 
     def _on_second(self, message: Second) -> None:

@@ -12,9 +12,9 @@ To add one: a `Command` in `commands/<noun>.py`, in its `COMMANDS`; a function i
             raise CommandRefused(f"there is a thing {name}", UNAVAILABLE)
         task.record([definitions.add_thing(name)])      # answered when that is durable
 
-or `task.finish(rows)` when there is nothing to wait for, or `task.hear(function)` to go on with
-whatever an actor posts to the task. Files with both tables are named in `commands/__init__.py` and
-`actions/__init__.py`; a test compares the two.
+or `task.finish(rows)` when there is nothing to wait for, or `task.on_message(function)` to go on
+with whatever an actor posts to the task. Files with both tables are named in
+`commands/__init__.py` and `actions/__init__.py`; a test compares the two.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Task(Actor):
         self.reply: Reply | None = reply
         self.waiting = 0
         self.rows: Sequence[Row] = ()
-        self.heard: Callable[[object], None] | None = None
+        self.message_handler: Callable[[object], None] | None = None
 
     @property
     def broker(self) -> Broker:
@@ -99,10 +99,10 @@ class Task(Actor):
         if not self.waiting:
             self.finish(self.rows)
 
-    def hear(self, function: Callable[[object], None]) -> None:
+    def on_message(self, function: Callable[[object], None]) -> None:
         """Have `function` called with what is posted to this task, but for the store's answer to
         `record`."""
-        self.heard = function
+        self.message_handler = function
 
     def finish(self, answer: Sequence[Row] = ()) -> None:
         """Answer with rows: the command has succeeded."""
@@ -152,9 +152,9 @@ class Task(Actor):
             if message.failure:
                 self.answer(Answer((), message.failure, SOFTWARE))
             self.done()
-        elif self.heard is not None and self.reply is not None:
+        elif self.message_handler is not None and self.reply is not None:
             try:
-                self.heard(message)
+                self.message_handler(message)
             except (Refused, ProtocolViolation) as error:
                 self.fail(error)
 

@@ -38,7 +38,7 @@ def queue_of(task: Task, given: Given) -> Queue:
 def purge_queue(task: Task, given: Given) -> None:
     """Drop the ready messages of a queue; those delivered and not settled stay."""
 
-    def heard(message: object) -> None:
+    def on_answer(message: object) -> None:
         if isinstance(message, Refuse):  # it has had a fault
             raise ChannelViolation(message.code, message.text)
         if isinstance(message, Purged):
@@ -46,20 +46,20 @@ def purge_queue(task: Task, given: Given) -> None:
 
     queue = queue_of(task, given)
     check_has(queue, "purge_queue")
-    task.hear(heard)
+    task.on_message(on_answer)
     queue.post(Purge(task))
 
 
 def delete_queue(task: Task, given: Given) -> None:
     """Delete a queue; answered when that is durable."""
 
-    def heard(message: object) -> None:
+    def on_answer(message: object) -> None:
         if isinstance(message, Refuse):
             raise ChannelViolation(message.code, message.text)
         if isinstance(message, Deleted):
             task.finish()
 
-    task.hear(heard)
+    task.on_message(on_answer)
     queue_of(task, given).post(Delete(task, given.flag("if_unused"), given.flag("if_empty")))
 
 
@@ -69,14 +69,14 @@ def list_unresponsive_queues(task: Task, given: Given) -> None:
     asked = [*task.vhost(given).queues.values()]
     answered = 0
 
-    def heard(message: object) -> None:
+    def on_answer(message: object) -> None:
         nonlocal answered
         if isinstance(message, Inspected | Refuse):
             answered += 1
             if answered == len(asked):
                 task.finish([{"name": queue.name} for queue in asked if queue.crash is not None])
 
-    task.hear(heard)
+    task.on_message(on_answer)
     if not asked:
         task.finish()
     task.begin(asking(task, asked))

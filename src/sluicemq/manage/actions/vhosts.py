@@ -54,11 +54,11 @@ def delete_vhost(task: Task, given: Given) -> None:
     if vhost.listener is not None:
         raise CommandRefused(f"Virtual host '{vhost.name}' is being deleted", LATER)
 
-    def heard(message: object) -> None:
+    def on_answer(message: object) -> None:
         if isinstance(message, VhostEmpty):
             task.record([user_changes.delete_vhost(task.broker, vhost)])
 
-    task.hear(heard)
+    task.on_message(on_answer)
     user_changes.empty_vhost(task.broker, vhost, task)
 
 
