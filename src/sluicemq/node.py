@@ -80,7 +80,7 @@ class Node:
         self.broken: Callable[[], None] = ignore
         """Ends the process at once, for something that all share is broken; set likewise."""
         if not recovery.is_new:
-            self.say_recovered((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
+            self.log_recovery((world.clock.now_ns() - began_ns) // 1_000_000, recovery.clean)
 
     def witness(self, actor: Actor, error: Exception) -> None:
         """Log a fault of an actor and count it."""
@@ -112,7 +112,7 @@ class Node:
         """Return 16 random bytes that identify a file."""
         return self.world.dice.token(16)
 
-    def say_recovered(self, duration_ms: int, clean: bool) -> None:
+    def log_recovery(self, duration_ms: int, clean: bool) -> None:
         """Log one line about what the start has found on the disk."""
         queues = [queue for queue in self.broker.all_with_messages() if queue.is_durable]
         messages = sum(queue.machine.depth.ready for queue in queues)

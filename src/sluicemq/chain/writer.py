@@ -120,7 +120,7 @@ class Writer(Actor):
     def receive(self, message: object) -> None:
         """Handle frames from channels and reader, and Writable from the net."""
         if isinstance(message, Frames):
-            if not (self.closed or (self.has_failed and not is_farewell(message.data))):
+            if not (self.closed or (self.has_failed and not is_closing(message.data))):
                 self.pending.append(message)
                 self.pending_bytes += len(message.data)
         elif isinstance(message, Writable):
@@ -211,7 +211,7 @@ class Writer(Actor):
         self.account()
 
 
-def is_farewell(frame: bytes) -> bool:
+def is_closing(frame: bytes) -> bool:
     """Tell whether a frame is connection.close or close-ok. Anything else may refer to what was
     lost by a fault."""
     return frame[1:3] == CHANNEL_0 and frame[7:11] in FAREWELLS

@@ -66,13 +66,13 @@ def mend(directory: Path) -> None:
         pass  # only a directory that is there is taken
     dice = HostDice()
 
-    def say(level: str, text: str) -> None:
+    def log(level: str, text: str) -> None:
         click.echo(escaped(f"{level}: {text.removeprefix('recovery: ')}"), err=True)
 
     with held(directory):
         files = HostFiles(directory, HANDLES)
         try:
-            Repair(files, lambda: dice.token(16), say).run()
+            Repair(files, lambda: dice.token(16), log).run()
         finally:
             files.close()
 

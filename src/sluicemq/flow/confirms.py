@@ -133,8 +133,8 @@ class Unconfirmed:
         if len(acks) == 1 and acks[0][1] == 1:
             frames.append((acks[0][0], False, False))  # RabbitMQ looks at no cutoff here
         else:
-            _say(acks, _cutoff(smallest, nacks), False, frames)
-        _say(nacks, _cutoff(smallest, acks), True, frames)
+            _append_frames(acks, _cutoff(smallest, nacks), False, frames)
+        _append_frames(nacks, _cutoff(smallest, acks), True, frames)
         return frames
 
 
@@ -146,7 +146,9 @@ def _cutoff(smallest: int | None, other_kind: list[Range]) -> int | None:
     return first if smallest is None else min(smallest, first)
 
 
-def _say(ranges: list[Range], cutoff: int | None, nack: bool, frames: list[Frame]) -> None:
+def _append_frames(
+    ranges: list[Range], cutoff: int | None, nack: bool, frames: list[Frame]
+) -> None:
     """Append the frames for one kind; `ranges` are sorted and none of them spans the cutoff."""
     below = 0
     while below < len(ranges) and (cutoff is None or ranges[below][0] < cutoff):

@@ -34,7 +34,7 @@ WAIT_SECONDS: Final = 0.05
 """Between two attempts, when there is no descriptor."""
 
 
-def no_word(_: str) -> None:
+def log_nothing(_: str) -> None:
     """Report nothing: for files whose troubles nobody follows."""
 
 
@@ -75,9 +75,9 @@ class FileHandles:
         root: Path,
         limit: int,
         counters: IoCounters,
-        say: Callable[[str], object] = no_word,
+        log: Callable[[str], object] = log_nothing,
     ) -> None:
-        self.say = say
+        self.log = log
         self.is_short = False
         """Somebody waits for a descriptor, and that was said."""
         self.root = f"{root}/"
@@ -206,14 +206,14 @@ class FileHandles:
             else:
                 if self.is_short:
                     self.is_short = False
-                    self.say("there are descriptors for files again")
+                    self.log("there are descriptors for files again")
                 return result
 
     def _wait(self, error: OSError) -> None:
         """Wait a moment for a descriptor to become free, and log once that there is none."""
         if not self.is_short:
             self.is_short = True
-            self.say(f"no descriptor left for a file ({errno_name(error)}): waiting for one")
+            self.log(f"no descriptor left for a file ({errno_name(error)}): waiting for one")
         time.sleep(WAIT_SECONDS)
 
     def _close_one(self) -> bool:

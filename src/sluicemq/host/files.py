@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sluicemq.errors import DiskFailed
-from sluicemq.host.file_handles import FileHandles, Handle, errno_name, no_word
+from sluicemq.host.file_handles import FileHandles, Handle, errno_name, log_nothing
 from sluicemq.host.io_counters import (
     READ,
     READ_BYTES,
@@ -46,12 +46,12 @@ class HostFiles(Files):
     in use."""
 
     def __init__(
-        self, root: Path, handles_max: int, say: Callable[[str], object] = no_word
+        self, root: Path, handles_max: int, log: Callable[[str], object] = log_nothing
     ) -> None:
-        """`say` is told once when descriptors run out, and once when there are some again."""
+        """`log` is called once when descriptors run out, and once when there are some again."""
         self.root = root.absolute()
         self.counters = IoCounters([])
-        self.handles = FileHandles(self.root, handles_max, self.counters, say)
+        self.handles = FileHandles(self.root, handles_max, self.counters, log)
 
     def close(self) -> None:
         """Close every handle. The files can be used afterwards: they are opened again."""

@@ -50,12 +50,12 @@ class Pulse(Actor):
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler)
-        self.heard = 0
+        self.answered = 0
         """The number of the last question."""
 
     def receive(self, message: object) -> None:
         assert isinstance(message, int)
-        self.heard = message
+        self.answered = message
 
 
 class Watchdog:
@@ -96,9 +96,9 @@ class Watchdog:
         before = monotonic()
         while not self.over.wait(self.tick_s):
             now = monotonic()
-            if asked == self.pulse.heard:
+            if asked == self.pulse.answered:
                 if reported:
-                    self.say("warning", f"the broker answers again after {silent_s:.0f} s")
+                    self.log("warning", f"the broker answers again after {silent_s:.0f} s")
                 asked += 1
                 silent_s = 0.0
                 reported = False
@@ -108,12 +108,12 @@ class Watchdog:
             before = now
             if self.report_s and silent_s >= self.report_s and not reported:
                 reported = True
-                self.say(
+                self.log(
                     "error", f"nobody got an answer for {silent_s:.1f} s; at work is:{self.where()}"
                 )
             if self.end_s and silent_s >= self.end_s:
                 text = f"nobody got an answer for {silent_s:.0f} s, ending at once: what was"
-                self.say("error", f"{text} confirmed is on the disk; at work is:{self.where()}")
+                self.log("error", f"{text} confirmed is on the disk; at work is:{self.where()}")
                 self.end(STUCK_EXIT_CODE)
                 return
 
@@ -129,7 +129,7 @@ class Watchdog:
         frame = sys._current_frames().get(self.watched)
         return "\n" + "".join(traceback.format_stack(frame)) if frame is not None else " nothing"
 
-    def say(self, level: str, text: str) -> None:
+    def log(self, level: str, text: str) -> None:
         """Write a line to standard error, if that can be done without waiting."""
         data = line_of(level, text).encode() + b"\n"
         poll = select.poll()
