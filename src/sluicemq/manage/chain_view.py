@@ -152,7 +152,7 @@ class Drawing:
         own = queue_id(queue)
         self.add_stage(own, queue, queue_name(queue), queue.flow_state(self.now_ns))
         if isinstance(queue, ClassicShell):
-            self.add_link(own, STORE, queue.to_store, queue.store_inflow)
+            self.add_link(own, STORE, queue.storage.to_store, queue.storage.store_inflow)
         return STAGE_WORK + LINK_WORK + inbox_work(queue)
 
     def add_pacer(self, broker: Broker) -> Iterator[int]:

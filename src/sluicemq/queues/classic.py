@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk, same_cost, within
+from sluicemq.queues.chunk import Chunk, same_cost
+from sluicemq.queues.classic_stored import StoredClassic
 from sluicemq.queues.commands import (
     ACK,
     REQUEUE,
@@ -42,7 +43,6 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.queues.head import Head
 from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
@@ -68,11 +68,10 @@ if TYPE_CHECKING:
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
-    from sluicemq.storage.positions import Mark
-    from sluicemq.storage.queue_index import IndexRead, QueueIndex
+    from sluicemq.storage.queue_index import QueueIndex
 
 
-class ClassicQueue(Head):
+class ClassicQueue(StoredClassic):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
 
     def __init__(
@@ -616,61 +615,6 @@ class ClassicQueue(Head):
                 if quota <= 0 or not self.ram_acks:
                     break
         return quota
-
-    def loaded(self, job: IndexRead) -> list[range]:
-        """Messages are back from disk. Returns the positions that could not be read; they are
-        gone."""
-        return self.lose(self.backing.loaded(job, self.out_in))
-
-    def out_in(self, start: int, end: int) -> list[range]:
-        """The positions of [start, end) that are at consumers."""
-        out: list[range] = []
-        for lot in self.lots.values():
-            if lot.positions[-1] >= start and lot.positions[0] < end:
-                parts = [lot.positions[first:last] for first, last in lot.open_parts()]
-                out += [part for part in (within(each, start, end) for each in parts) if part]
-        return out
-
-    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """Bodies are back from the message store. Returns the positions of those that are gone."""
-        if chunk in self.limits.reading:
-            return self.limits.got_bodies(chunk, contents)
-        return self.lose(self.backing.got_bodies(chunk, contents))
-
-    def lose(self, lost: list[range]) -> list[range]:
-        """These cannot be read: they count no more."""
-        for positions in lost:
-            self.depth.ready -= len(positions)
-            self.backing.index.acknowledge(positions)
-            if self.returns is not None:
-                self.returns.forget(positions, self.depth)
-        return lost
-
-    def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
-        """After a restart; the marks are those of all priorities. `expiring`: some messages may."""
-        if expiring:
-            self.limits.saw_expiry()
-        self.depth.ready = self.depth.persistent = self.backing.recover(marks)
-        self.depth.ready_bytes = self.backing.delta.bytes
-
-    def marks(self) -> list[Mark]:
-        """What a restart has to know about positions; that of priority 0 first."""
-        size = self.depth.ready_bytes + self.depth.unacked_bytes
-        return self.backing.marks(size, self.lots.values())
-
-    def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
-        """Persistent messages below position `upto` that the index may not have yet, wherever they
-        are. (A lot is looked at as a whole.) True comes with those that wait in q4 to q1 and were
-        never fetched: they are in order, so whoever goes on where it stopped may leave out those
-        before `start`."""
-        if self.deleted:
-            return
-        backing = self.backing
-        for lot in self.lots.values():
-            first = lot.positions[0]
-            if lot.chunk.persistent and first < backing.bound_at(first, upto):
-                yield from ((chunk, False) for chunk in lot.open_chunks())
-        yield from backing.unsaved(upto, start)
 
     def is_unused(self) -> bool:
         """An auto-delete queue goes when its last consumer has gone."""

@@ -262,13 +262,13 @@ class Checkers:
         """Put a model beside the queue."""
         model = QueueModel(queue, self.book, self.durable_image)
         self.queues[queue] = model
-        page_bodies = queue.page_bodies
+        page_bodies = queue.storage.page_bodies
 
         def page() -> None:
-            model.handed_over += queue.machine.backing.to_store_count
+            model.handed_over += queue.machine.to_store_count
             page_bodies()
 
-        queue.page_bodies = page  # type: ignore[method-assign]
+        queue.storage.page_bodies = page  # type: ignore[method-assign]
 
     def check(self) -> None:
         """Check everything that must hold after each event that touched the node."""
@@ -318,7 +318,7 @@ class Checkers:
         store = self.broker.store
         if self.disk.busy() or store.retrying or store.rereads:
             return True
-        return any(queue.machine.backing.index.busy for queue in self.queues)
+        return any(queue.machine.index.busy for queue in self.queues)
 
     def discover(self) -> None:
         """Note new channels, and forget channels and queues that are no more."""
@@ -480,10 +480,10 @@ class Checkers:
     def to_store(self, queue: ClassicShell, model: QueueModel) -> None:
         """Check the link from a queue to the store; what may come before the grants are kept back
         depends on the senders."""
-        outflow = queue.to_store
+        outflow = queue.storage.to_store
         initial = self.broker.profile.credit_flow_default_credit.initial
         overspend = 2 * len(model.senders) * (3 * initial - 1) - 1 + model.handed_over
-        self.link(STORE, outflow, queue.store_inflow, max(0, overspend))
+        self.link(STORE, outflow, queue.storage.store_inflow, max(0, overspend))
         if not outflow.is_shut:
             model.senders.clear()
             model.handed_over = 0

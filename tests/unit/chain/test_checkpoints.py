@@ -190,7 +190,7 @@ def test_what_comes_behind_the_last_snapshot_is_replayed() -> None:
         if not node.run(1) and life.broker.world.disk.jobs:
             life.broker.world.disk.finish()
     position = queue.machine.backing.next_position
-    store.post(StoreWrite(queue, late, None, position, queue.store_inflow))
+    store.post(StoreWrite(queue, late, None, position, queue.storage.store_inflow))
     store.commits.urgent = True
     life.broker.run()
     assert node.storage_closed
@@ -206,7 +206,7 @@ def test_deleted_queue_does_not_hold_up_a_checkpoint() -> None:
     life.publish("r", b"x")
     store.checkpoints.flushing[queue] = None
     store.checkpoints.cut = 1
-    queue.flush_upto = 1 << 40
+    queue.storage.flush_upto = 1 << 40
     life.client.call(1, m.QueueDelete(queue="r"))
     assert store.checkpoints.flushing == {}
     assert store.checkpoints.cut == 0

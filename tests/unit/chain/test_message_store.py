@@ -79,7 +79,7 @@ class Bench:
         batch = Batch(b"\0\0", [body] * count, size, True, True, 1, 1, large)
         receipt = Receipt(self.sender, seq, count) if seq else None
         to = self.queues[queue]
-        self.store.post(StoreWrite(to, batch, receipt, first, to.store_inflow))
+        self.store.post(StoreWrite(to, batch, receipt, first, to.storage.store_inflow))
         self.run()
         return range(first, first + count)
 
@@ -523,7 +523,7 @@ def test_what_is_paged_out_is_accounted_until_it_is_written() -> None:
     queue = bench.queues[0]
     for first_id in (5, 6):
         chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, first_id, True)
-        bench.store.post(StorePaged(chunk, queue.store_inflow))
+        bench.store.post(StorePaged(chunk, queue.storage.store_inflow))
         bench.run()
     assert bench.broker.accounted_bytes == 10_000
     bench.finish()
@@ -533,7 +533,7 @@ def test_what_is_paged_out_is_accounted_until_it_is_written() -> None:
     chunk = Chunk(b"\0\0", [b"x" * 5000], True, False, 1, 1, 0, False, 7, True)
     removed = StoreRemove(queue, 0)
     removed.transient.append(range(7, 8))
-    bench.store.post(StorePaged(chunk, queue.store_inflow))
+    bench.store.post(StorePaged(chunk, queue.storage.store_inflow))
     bench.store.post(removed)
     bench.run()
     assert bench.broker.accounted_bytes == 0

@@ -283,9 +283,9 @@ def test_publisher_waits_while_memory_is_tight_and_the_disk_is_behind(
     queue.post(SetTarget(0.0))
     while broker.node.run(1):
         pass
-    assert queue.paging.is_shut
+    assert queue.storage.paging.is_shut
     broker.run()
-    assert not queue.paging.is_shut, "the disk is done"
+    assert not queue.storage.paging.is_shut, "the disk is done"
     assert queue.machine.backing.delta.count > 50
     client.publish(1, "q", b"last")
     assert consume(client, 1, "q", "c", no_ack=True) == [*expected, b"last"]

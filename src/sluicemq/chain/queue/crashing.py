@@ -36,7 +36,6 @@ from sluicemq.chain.store.messages import (
     Forgotten,
     StoreDefinition,
     StoreQueueDeleted,
-    StoreRemove,
     Written,
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
@@ -403,9 +402,9 @@ class ClassicCrash(Crash[ClassicShell]):
             self.let_senders_go,
             self.give_memory_back,
             partial(self.store.checkpoints.forget, queue),
-            queue.to_store.detach,
-            queue.store_inflow.detach,
-            queue.paging.open,
+            queue.storage.to_store.detach,
+            queue.storage.store_inflow.detach,
+            queue.storage.paging.open,
             *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
             queue.upkeep.close,
             self.vhost.topology.has_changed,
@@ -439,7 +438,7 @@ class ClassicCrash(Crash[ClassicShell]):
 
     @property
     def directory(self) -> str:
-        return self.queue.machine.backing.index.directory
+        return self.queue.machine.index.directory
 
     def recovery(self) -> QueueRecovery:
         checkpoints = self.store.checkpoints
@@ -486,7 +485,7 @@ class ClassicCrash(Crash[ClassicShell]):
         fresh = self.queue.successor
         if not job.kept or not isinstance(fresh, type(self.queue)):
             return
-        removed = StoreRemove(fresh, fresh.machine.backing.delivered)
+        removed = fresh.storage.removal()
         removed.indexed = [poison.run.positions for poison in job.kept]
         removed.persistent = job.ids
         self.store.post(removed)

@@ -1,0 +1,148 @@
+"""A classic queue as its storage sees it: what of it is in files, and what of that is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.queues.chunk import within
+from sluicemq.queues.head import Head
+from sluicemq.queues.stored import Stored
+from sluicemq.storage.checkpoint import QueueState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.limits import Limits
+    from sluicemq.storage.entries import Run
+    from sluicemq.storage.positions import Mark
+    from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
+
+
+class StoredClassic(Head, Stored):
+    """Most of it is the backing queue's; here it is counted, and what is lost leaves the queue."""
+
+    limits: Limits
+
+    def hungry(self) -> bool:
+        """Would somebody take a message that is on the disk?"""
+        raise NotImplementedError
+
+    @property
+    def index(self) -> QueueIndex:
+        return self.backing.index
+
+    @property
+    def delivered(self) -> int:
+        return self.backing.delivered
+
+    # -- from RAM to the disk and back
+
+    def needs_disk(self) -> bool:
+        return self.backing.needs_disk()
+
+    def next_job(self, hungry: bool, writing: bool) -> IndexWrite | IndexRead | None:
+        return self.backing.next_job(hungry, writing)
+
+    def wrote(self, job: IndexWrite) -> None:
+        self.backing.wrote(job)
+
+    def give_up(self, job: IndexWrite) -> None:
+        self.backing.give_up(job)
+
+    def loaded(self, job: IndexRead) -> list[range]:
+        return self.lose(self.backing.loaded(job, self.out_in))
+
+    def sought(self, job: IndexRead) -> list[Run]:
+        return self.backing.sought(job)
+
+    @property
+    def is_seeking(self) -> bool:
+        return self.backing.is_seeking
+
+    @property
+    def is_paging_out(self) -> bool:
+        backing = self.backing
+        return backing.target is not None and not self.deleted and backing.has_outgoing
+
+    # -- bodies in the message store
+
+    @property
+    def to_store_count(self) -> int:
+        return self.backing.to_store_count
+
+    def take_to_store(self) -> list[Chunk]:
+        return self.backing.take_to_store()
+
+    def bodies_wanted(self, hungry: bool) -> list[Chunk]:
+        return self.backing.bodies_wanted(hungry)
+
+    def dead_bodies_wanted(self) -> list[Chunk]:
+        return self.limits.bodies_wanted()
+
+    def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
+        if chunk in self.limits.reading:
+            return self.limits.got_bodies(chunk, contents)
+        return self.lose(self.backing.got_bodies(chunk, contents))
+
+    def out_in(self, start: int, end: int) -> list[range]:
+        """The positions of [start, end) that are at consumers."""
+        out: list[range] = []
+        for lot in self.lots.values():
+            if lot.positions[-1] >= start and lot.positions[0] < end:
+                parts = [lot.positions[first:last] for first, last in lot.open_parts()]
+                out += [part for part in (within(each, start, end) for each in parts) if part]
+        return out
+
+    def lose(self, lost: list[range]) -> list[range]:
+        """These cannot be read: they count no more."""
+        for positions in lost:
+            self.depth.ready -= len(positions)
+            self.backing.index.acknowledge(positions)
+            if self.returns is not None:
+                self.returns.forget(positions, self.depth)
+        return lost
+
+    # -- checkpoints, restarts
+
+    def bound(self, upto: int) -> None:
+        self.backing.bound(upto)
+
+    def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
+        """Wherever they are; a lot is looked at as a whole. In order are those that wait in q4 to
+        q1 and were never fetched."""
+        if self.deleted:
+            return
+        backing = self.backing
+        for lot in self.lots.values():
+            first = lot.positions[0]
+            if lot.chunk.persistent and first < backing.bound_at(first, upto):
+                yield from ((chunk, False) for chunk in lot.open_chunks())
+        yield from backing.unsaved(upto, start)
+
+    def runs_of(self, chunk: Chunk) -> list[Run]:
+        return self.backing.runs_of(chunk)
+
+    def marks(self) -> list[Mark]:
+        """What a restart has to know about positions; that of priority 0 first."""
+        size = self.depth.ready_bytes + self.depth.unacked_bytes
+        return self.backing.marks(size, self.lots.values())
+
+    def state(self) -> QueueState:
+        depth = self.depth
+        mark, *others = self.marks()
+        return QueueState(
+            self.index.queue_id,
+            mark.next,
+            mark.delivered,
+            self.index.states(),
+            depth.ready_bytes + depth.unacked_bytes,
+            others,
+        )
+
+    def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
+        """After a restart; the marks are those of all priorities. `expiring`: some messages may."""
+        if expiring:
+            self.limits.saw_expiry()
+        self.depth.ready = self.depth.persistent = self.backing.recover(marks)
+        self.depth.ready_bytes = self.backing.delta.bytes
