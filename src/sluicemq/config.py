@@ -409,8 +409,8 @@ class StorageConfig(Section):
     reserve_bytes: int = declared(
         16 * MIB,
         "bytes",
-        "Size of a file that is given up when the disk is full, so that the broker can still"
-        " tidy up; 0 for none.",
+        "Size of the ballast file, which is deleted when the disk is full so that the broker can"
+        " still tidy up; 0 for none.",
         unit="bytes",
         high=GIB,
     )

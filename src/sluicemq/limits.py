@@ -230,8 +230,8 @@ CONTENT_OVERHEAD_BYTES: Final = 30
 """What the frames around properties and body add to a content (header frame 22, one body frame
 8)."""
 
-RESERVE_PAUSE_NS: Final = 10_000_000_000
-"""So long after an attempt to lay the reserve aside comes the next one."""
+BALLAST_PAUSE_NS: Final = 10_000_000_000
+"""So long after an attempt to create the ballast file comes the next one."""
 
 STORE_GROUP_BYTES: Final = 8 << 20
 """Bytes waiting for one sync at which the message store stops granting credit: a disk is at its

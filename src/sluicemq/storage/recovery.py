@@ -69,8 +69,8 @@ from sluicemq.storage.segments import NAME as SEGMENT_NAME
 from sluicemq.storage.segments import QUEUES, TRANSIENT_QUEUES, queue_directory
 from sluicemq.storage.stream_recovery import StreamRecovery
 
-RESERVE: Final = "reserve"
-"""A file that is given up when the disk is full (chain/store/reserve.py)."""
+BALLAST: Final = "reserve"
+"""The file that is deleted when the disk is full (chain/store/ballast.py)."""
 WHAT_IS_LOST: Final = "messages, acknowledgements and definitions are lost"
 """With a file of the journal; what they were only the file could tell."""
 PROGRESS_EVERY: Final = 1000
@@ -170,7 +170,7 @@ class Recovery:
     def settle(self, persistent: MessageFiles, transient: MessageFiles) -> None:
         """Make it durable. A crash at any point leaves what `look` finds again."""
         files = self.files
-        files.delete(RESERVE)  # there may be no other space for what is written here
+        files.delete(BALLAST)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
         transient.wipe(files)
         for path in dict.fromkeys(self.damaged):

@@ -285,7 +285,7 @@ class StreamShell(Queue):
         elif job.may_be_tried_again:
             job.failure = None
             self.services.no_space_for(job)
-            self.store.reserve.give_up()
+            self.store.ballast.delete()
             self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
         else:
             self.store.seal(str(job.failure))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sluicemq.chain.store.ballast import Ballast, CreateBallast, DeleteBallast
 from sluicemq.chain.store.checkpoints import Checkpoints, CheckpointSaved, SegmentSync
 from sluicemq.chain.store.group_commit import Append, CommitDue, GroupCommit, WhenDurable
 from sluicemq.chain.store.journal_seals import Idle
@@ -25,7 +26,6 @@ from sluicemq.chain.store.messages import (
     Written,
 )
 from sluicemq.chain.store.port import StorePort
-from sluicemq.chain.store.reserve import GiveUp, LayAside, Reserve
 from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
@@ -79,7 +79,7 @@ class MessageStore(StorePort):
         self.durable_queues: dict[int, StoreClient] = {}
         """Those that are there after a restart, by id."""
         self.checkpoints = Checkpoints(self, self.durable_queues)
-        self.reserve = Reserve(self, services.config.storage.reserve_bytes)
+        self.ballast = Ballast(self, services.config.storage.reserve_bytes)
         self.commits = GroupCommit(self, journal)
         self.group = self.new_group()
         self.group_bytes_max = STORE_GROUP_BYTES
@@ -258,7 +258,7 @@ class MessageStore(StorePort):
             self.checkpoints.close_when_idle()
 
     def group_written(self) -> None:
-        self.reserve.look()
+        self.ballast.create_if_missing()
         self.commits.seals.watch()
         if self.journal.rotate():
             self.checkpoints.rotated()
@@ -278,8 +278,8 @@ class MessageStore(StorePort):
         if isinstance(job, ReadMessages):
             self.was_read(job)
             return
-        if isinstance(job, LayAside | GiveUp):
-            self.reserve.done(job)
+        if isinstance(job, CreateBallast | DeleteBallast):
+            self.ballast.done(job)
             return
         if job.failure is not None:
             self.failed(job)
@@ -313,7 +313,7 @@ class MessageStore(StorePort):
         if failure.is_full and not isinstance(job, SegmentSync):
             job.failure = None
             self.services.no_space_for(job)
-            self.reserve.give_up()
+            self.ballast.delete()
             if job is self.commits.job:
                 self.checkpoints.make_room()
             self.try_later(job)

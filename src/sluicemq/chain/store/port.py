@@ -1,5 +1,5 @@
 """What the parts of the message store see of it: group commit, checkpoints,
-seals of the journal, the reserve."""
+seals of the journal, the ballast file."""
 
 from __future__ import annotations
 

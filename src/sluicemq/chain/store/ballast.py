@@ -1,7 +1,7 @@
-"""The reserve: a file that is given up when the disk is full, so that what makes space can work.
+"""The ballast file: it is deleted when the disk is full, so that what makes space can work.
 
 A full disk refuses checkpoints and compaction too, which would free journal files and garbage. So
-the first refused write deletes the reserve; it is laid aside again when the disk alarm is over.
+the first refused write deletes the ballast; it is created again when the disk alarm is over.
 """
 
 from __future__ import annotations
@@ -10,54 +10,57 @@ from typing import TYPE_CHECKING
 
 from sluicemq.flow.alarm import DISK
 from sluicemq.kernel.disk import DiskJob, Files
-from sluicemq.limits import RESERVE_PAUSE_NS
-from sluicemq.storage.recovery import RESERVE
+from sluicemq.limits import BALLAST_PAUSE_NS
+from sluicemq.storage.recovery import BALLAST
 
 if TYPE_CHECKING:
     from sluicemq.chain.store.port import StorePort
 
 
-class LayAside(DiskJob):
-    """Makes the file, if twice as much is free."""
+class CreateBallast(DiskJob):
+    """Creates the file with `size` bytes, if twice as much is free. `is_there`: it has that size
+    now."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.is_there = False
 
     def run(self, files: Files) -> None:
-        if files.size(RESERVE) != self.size:
+        if files.size(BALLAST) != self.size:
             if files.free_bytes() <= 2 * self.size:
                 return
-            files.delete(RESERVE)
-            files.allocate(RESERVE, self.size)
+            files.delete(BALLAST)
+            files.allocate(BALLAST, self.size)
         self.is_there = True
 
 
-class GiveUp(DiskJob):
-    """Deletes it."""
+class DeleteBallast(DiskJob):
+    """Deletes the file, if there is one."""
 
     def run(self, files: Files) -> None:
-        files.delete(RESERVE)
+        files.delete(BALLAST)
 
 
-class Reserve:
+class Ballast:
     """Of one message store; `size` in bytes, 0: there is none.
 
-    While it is given up the disk counts as full: what it has made room for is checkpoints,
-    compaction and acknowledgements, not new messages. It is laid aside again when there is space.
+    While it is deleted the disk counts as full: what it has made room for is checkpoints,
+    compaction and acknowledgements, not new messages. It is created again when there is space.
     """
 
     def __init__(self, store: StorePort, size: int) -> None:
         self.store = store
         self.size = size
         self.is_there = False
-        self.wanted: LayAside | None = None
-        """It was given up; this is to make it again."""
+        self.wanted: CreateBallast | None = None
+        """The job that is to create it again after it was deleted; None: it was not."""
         self.working = False
+        """A job is under way."""
         self.not_before_ns = 0
+        """When `create_if_missing` may try again."""
 
-    def look(self) -> None:
-        """Lay it aside when it is missing and the disk is well."""
+    def create_if_missing(self) -> None:
+        """Create the file when it is not there and the disk is well, now and then."""
         if self.is_there or self.working or not self.size or self.store.sealed:
             return
         services = self.store.services
@@ -65,23 +68,23 @@ class Reserve:
             return
         now_ns = services.world.clock.now_ns()
         if now_ns >= self.not_before_ns:
-            self.not_before_ns = now_ns + RESERVE_PAUSE_NS
+            self.not_before_ns = now_ns + BALLAST_PAUSE_NS
             self.working = True
-            self.store.submit(LayAside(self.size))
+            self.store.submit(CreateBallast(self.size))
 
-    def give_up(self) -> None:
-        """There is no space."""
+    def delete(self) -> None:
+        """A write was refused for want of space: make some."""
         if self.size and self.wanted is None:
-            self.wanted = LayAside(self.size)
+            self.wanted = CreateBallast(self.size)
             self.store.services.no_space_for(self.wanted)
             if not self.working:
                 self.working = True
-                self.store.submit(GiveUp())
+                self.store.submit(DeleteBallast())
 
-    def done(self, job: LayAside | GiveUp) -> None:
+    def done(self, job: CreateBallast | DeleteBallast) -> None:
         """A job has come back. One that failed did no harm: it is tried again after a while."""
         self.working = False
-        self.is_there = isinstance(job, LayAside) and job.is_there
+        self.is_there = isinstance(job, CreateBallast) and job.is_there
         if self.wanted is not None:
             if self.is_there:
                 self.store.services.has_space(self.wanted)
