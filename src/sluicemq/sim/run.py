@@ -135,7 +135,7 @@ class Simulation(Run):
         if not self.net.sockets and not node.broker.store.checkpoints.closing:
             node.close_storage()
         if node.storage_closed:
-            self.crash(KILL if node.broker.store.sealed else STOP)
+            self.crash(KILL if node.broker.store.storage_failed else STOP)
         else:
             self.timeline.after(5 * MS, "operator", "waits", self._wait_for_stop, deadline_ns)
 

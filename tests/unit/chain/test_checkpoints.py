@@ -214,11 +214,11 @@ def test_deleted_queue_does_not_hold_up_a_checkpoint() -> None:
     life.broker.run()
 
 
-def test_checkpoint_of_a_sealed_store_is_never_written() -> None:
+def test_checkpoint_of_a_failed_storage_is_never_written() -> None:
     life = Life()
     life.declare("q")
     before = life.checkpoints
-    life.broker.node.broker.store.seal("broken")
+    life.broker.node.broker.store.fail_storage("broken")
     life.broker.stop()
     assert life.broker.node.storage_closed, "it does not hang"
     assert life.checkpoints == before
@@ -409,7 +409,7 @@ def test_no_checkpoint_is_made_of_what_the_journal_could_not_be_told() -> None:
     before = life.checkpoints
     life.files.fail = lambda action, path: "EIO" * (action == "sync" and "journal" in path) or None
     life.broker.run()
-    assert life.broker.node.broker.store.sealed
+    assert life.broker.node.broker.store.storage_failed
     life.broker.stop()
     assert life.broker.node.storage_closed, "it does not hang"
     assert life.checkpoints == before
@@ -540,7 +540,7 @@ def test_checkpoint_that_is_broken_off_leaves_the_one_before() -> None:
     before = spread.checkpoints.count
     while spread.checkpoints.underway is None:
         spread.step()
-    spread.life.broker.node.broker.store.seal("broken")
+    spread.life.broker.node.broker.store.fail_storage("broken")
     for _ in range(200):
         spread.step()
     assert spread.checkpoints.count == before

@@ -248,7 +248,7 @@ def test_who_deletes_one_that_cannot_be_read_back_is_answered() -> None:
     bench.node.run(1)
     bench.publisher.post_bytes(m.QueueDelete(queue="q").frame(1))
     bench.node.run(1000)
-    bench.node.broker.store.seal("EIO")
+    bench.node.broker.store.fail_storage("EIO")
     bench.queue.post(Defined("EIO"))
     bench.run()
     told = [e.method for e in bench.publisher.events() if isinstance(e, MethodFrame)]
@@ -269,7 +269,7 @@ def test_who_deletes_one_is_answered_when_the_storage_fails_while_the_disk_is_fu
         bench.publisher.post_bytes(m.QueueDelete(queue="q").frame(1))
         bench.run()
         bench.publisher.events()
-        bench.node.broker.store.seal("EIO")
+        bench.node.broker.store.fail_storage("EIO")
         bench.run()
         for timer in [each for each in clock.timers if isinstance(each[2], TryAgain)]:
             clock.timers.remove(timer)

@@ -140,8 +140,8 @@ def test_auto_delete_exchange_goes_durably_with_its_last_binding() -> None:
     assert one.again().names() == ([], ["x"], 0)
 
 
-def test_sealed_storage_refuses_what_must_be_durable(bench: Bench) -> None:
-    bench.broker.node.broker.store.seal("broken")
+def test_a_failed_storage_refuses_what_must_be_durable(bench: Bench) -> None:
+    bench.broker.node.broker.store.fail_storage("broken")
     [closed] = bench.client.call(1, m.QueueDeclare(queue="new", durable=True))
     assert isinstance(closed, m.ChannelClose)
     assert closed.reply_code == 406

@@ -438,7 +438,7 @@ def test_full_disk_loses_nothing() -> None:
     bench.finish()
     assert bench.heard(0) == [2]
     assert bench.positions_written() == [0, 1]
-    assert not bench.store.sealed
+    assert not bench.store.storage_failed
 
 
 def test_alarm_holds_until_nobody_waits_for_space() -> None:
@@ -470,12 +470,12 @@ def test_broken_disk_confirms_nothing_ever() -> None:
     bench.disk.files.fail = lambda action, _: "EIO" if action == "sync" else None
     bench.finish()
     bench.disk.files.fail = None
-    assert bench.broker.alarms.reasons[STORAGE] == bench.store.sealed
-    assert "EIO" in bench.store.sealed
+    assert bench.broker.alarms.reasons[STORAGE] == bench.store.storage_failed
+    assert "EIO" in bench.store.storage_failed
     for channel in (first, second, third):
         [answer] = drain(channel)
         assert isinstance(answer, Defined)
-        assert answer.failure == bench.store.sealed
+        assert answer.failure == bench.store.storage_failed
     bench.write(0, 2)
     bench.define(b"{}", first)
     [answer] = drain(first)
@@ -492,7 +492,7 @@ def test_what_was_on_its_way_when_another_job_broke_is_answered_once() -> None:
     channel = bystander()
     bench.define(b"{}", channel)
     bench.write(0, 1)
-    bench.store.seal("a segment could not be synced")
+    bench.store.fail_storage("a segment could not be synced")
     assert drain(channel) == []
     bench.finish()
     [answer] = drain(channel)
@@ -503,11 +503,11 @@ def test_what_was_on_its_way_when_another_job_broke_is_answered_once() -> None:
     assert bench.heard(0) == [], "gathered, not on its way"
 
 
-def test_sealed_store_still_reads() -> None:
+def test_a_failed_storage_still_reads() -> None:
     bench = Bench()
     bench.write(0, 1, 5000, large=3)
     bench.finish_all()
-    bench.store.seal("broken")
+    bench.store.fail_storage("broken")
     bench.drained(0)
     chunk = paged(bench.queues[0], 0, 3, 5000)
     bench.store.post(StoreRead(bench.queues[0], chunk))

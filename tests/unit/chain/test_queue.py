@@ -300,7 +300,7 @@ def test_queue_whose_disk_broke_still_gives_what_it_has() -> None:
     files = broker.world.disk.files
     files.fail = lambda action, path: "EIO" if action == "write" and "queues/" in path else None
     client.publish(1, "q", *[b"%d" % n for n in range(10, 20)], raw=PERSISTENT)
-    assert broker.node.broker.store.sealed
+    assert broker.node.broker.store.storage_failed
     assert consume(client, 1, "q", "c") == [b"%d" % n for n in range(20)]
 
 
@@ -342,5 +342,5 @@ def test_one_that_is_deleted_while_it_waits_for_space_writes_nothing_any_more(be
     again[1].post(again[2])
     broker.run()
     assert DISK not in broker.node.broker.alarms.reasons
-    assert not broker.node.broker.store.sealed
+    assert not broker.node.broker.store.storage_failed
     assert not files.is_directory(directory)

@@ -146,18 +146,18 @@ def live_on(files: SimFiles, known: Knowledge, fails_at: int, code: str) -> Brok
 @pytest.mark.parametrize("code", ["EIO", "ENOSPC"])
 def test_a_disk_may_fail_at_any_moment(code: str) -> None:
     """Without space it goes on later; after anything else nothing more is confirmed."""
-    sealed = 0
+    failed = 0
     for step in range(1, STEPS_MAX):
         files, known = SimFiles(), Knowledge()
         broker = live_on(files, known, step, code)
         if files.plan:
             assert step > 30, "there are more primitives than these"
             break
-        if broker.node.broker.store.sealed:
-            sealed += 1
+        if broker.node.broker.store.storage_failed:
+            failed += 1
         elif known.declared:
             assert known.confirmed == MESSAGES
         files.crash(Random(step))
         known.deleting = not known.declared
         look(files, known)
-    assert sealed > 10
+    assert failed > 10

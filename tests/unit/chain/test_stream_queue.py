@@ -120,7 +120,7 @@ def test_a_failed_sync_seals_and_nothing_is_ever_confirmed() -> None:
     files.fail = None
     client.publish(1, "s", b"c")
     assert acks(client) == []
-    assert broker.node.broker.store.sealed
+    assert broker.node.broker.store.storage_failed
     reader = broker.connect()
     reader.open(2)
     consume(reader)
@@ -148,7 +148,7 @@ def test_a_failed_sync_is_not_tried_again_for_want_of_space() -> None:
     broker, client = ready()
     broker.world.disk.files.fail = lambda action, _: "ENOSPC" if action == "sync" else None
     client.publish(1, "s", b"a")
-    assert broker.node.broker.store.sealed
+    assert broker.node.broker.store.storage_failed
 
 
 def test_what_nobody_waits_for_is_written_after_a_while() -> None:
@@ -416,7 +416,7 @@ def test_deleted_while_it_waits_for_space_it_waits_no_more() -> None:
         timer[1].post(timer[2])
     broker.run()
     node = broker.node.broker
-    assert not node.store.sealed
+    assert not node.store.storage_failed
     waiting = client.reader.accounted
     assert waiting > 0, "what came while the disk was full is not read before the next look at it"
     assert node.accounted_bytes == waiting

@@ -69,8 +69,8 @@ def test_what_is_not_there_is_told(bench: Bench) -> None:
     assert "there is no command" in bench.ask("rubbish").error
 
 
-def test_a_sealed_store_refuses_changes(bench: Bench) -> None:
-    bench.node.broker.store.seal("EIO")
+def test_a_failed_storage_refuses_changes(bench: Bench) -> None:
+    bench.node.broker.store.fail_storage("EIO")
     assert "storage has failed" in bench.ask("delete_queue", queue="orders").error
 
 

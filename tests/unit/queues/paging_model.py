@@ -234,7 +234,7 @@ class Bench:
         self.flushes = 0
         self.credit = WINDOW
         """Messages that may be handed to the message store in a turn."""
-        self.sealed = False
+        self.storage_failed = False
         self.failure: str | None = None
         """How the next write fails."""
         self.round_ended = False
@@ -364,9 +364,9 @@ class Bench:
         self.failure = code
         self.turn()
 
-    def seal(self, sealed: bool) -> None:
-        """A sealed storage is not written to."""
-        self.sealed = sealed
+    def fail_storage(self, failed: bool) -> None:
+        """A storage that has failed is not written to."""
+        self.storage_failed = failed
         self.turn()
 
     def flush(self, choice: int) -> None:
@@ -388,7 +388,7 @@ class Bench:
         """In order: everybody leaves, everything is flushed; what is transient is gone."""
         if not self.durable:
             return
-        self.sealed, self.failure = False, None
+        self.storage_failed, self.failure = False, None
         for channel in (0, 1):
             self.down(channel)
         self.work_to_the_end()
@@ -490,7 +490,7 @@ class Bench:
         return [(level.q1.count, level.q4.count) for level in self.backing.levels.values()]
 
     def store_is_full(self) -> bool:
-        full = self.sealed or self.backing.to_store_count >= self.credit
+        full = self.storage_failed or self.backing.to_store_count >= self.credit
         self.round_ended &= not full
         return full
 
@@ -508,10 +508,10 @@ class Bench:
         if index.busy:
             return
         job: IndexWrite | IndexRead | None = None
-        if self.flush_upto and not self.sealed:
+        if self.flush_upto and not self.storage_failed:
             job = self.next_flush()
         if job is None:
-            job = backing.next_job(hungry, writing=not self.sealed)
+            job = backing.next_job(hungry, writing=not self.storage_failed)
         if job is not None:
             self.submit(job)
 
@@ -543,7 +543,7 @@ class Bench:
             self.submit(job)
         else:
             self.backing.give_up(job)
-            self.sealed = True
+            self.storage_failed = True
 
     def next_flush(self) -> IndexWrite | None:
         runs = []
@@ -640,7 +640,7 @@ class Bench:
     def drain(self) -> None:
         """Take everything; nothing may be left anywhere."""
         self.credit = WINDOW
-        self.sealed = False
+        self.storage_failed = False
         for channel in (0, 1):
             self.down(channel)
         self.consume(0, False, 3)

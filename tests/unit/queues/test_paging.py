@@ -114,7 +114,9 @@ class PagingLife(RuleBasedStateMachine):
         self.bench.sync_journal()
 
     @rule(
-        what=st.sampled_from(["purge", "delete", "restart", "seal", "unseal", "full", "broken"]),
+        what=st.sampled_from(
+            ["purge", "delete", "restart", "storage fails", "storage is back", "full", "broken"]
+        ),
         lazy=rarely,
     )
     def interfere(self, what: str, lazy: bool) -> None:
@@ -125,8 +127,8 @@ class PagingLife(RuleBasedStateMachine):
             "restart": bench.restart,
             "full": lambda: bench.fail_write("ENOSPC"),
             "broken": lambda: bench.fail_write("EIO"),
-            "seal": lambda: bench.seal(True),
-            "unseal": lambda: bench.seal(False),
+            "storage fails": lambda: bench.fail_storage(True),
+            "storage is back": lambda: bench.fail_storage(False),
         }
         acts[what]()
         if lazy:
@@ -173,8 +175,8 @@ def acts_of(bench: Bench, dice: random.Random) -> list[tuple[int, Callable[[], N
         (2, bench.sync_journal),
         (2, lambda: bench.give_credit(dice.choice(credit))),
         (1, lambda: bench.fail_write(dice.choice(("ENOSPC", "EIO")))),
-        (1, lambda: bench.seal(True)),
-        (2, lambda: bench.seal(False)),
+        (1, lambda: bench.fail_storage(True)),
+        (2, lambda: bench.fail_storage(False)),
         (1, lambda: seldom(bench, n)),
     ]
 
@@ -284,7 +286,7 @@ def test_a_get_is_answered_while_a_queue_becomes_lazy_and_its_storage_takes_noth
         bench = Bench(durable=False)
         bench.set_target(0)
         bench.publish(1, 15, False, 1, 0)  # in the message store
-        bench.seal(True)
+        bench.fail_storage(True)
         bench.publish(1, 0, False, 1, 0)
         bench.set_lazy(True)
         bench.get(0, True)
@@ -293,14 +295,14 @@ def test_a_get_is_answered_while_a_queue_becomes_lazy_and_its_storage_takes_noth
         assert bench.gets == 0
 
 
-def test_a_consumer_gets_what_is_there_while_a_queue_becomes_lazy_and_its_storage_is_sealed() -> (
+def test_a_consumer_gets_what_is_there_while_a_queue_becomes_lazy_and_its_storage_has_failed() -> (
     None
 ):
     """What has come back for it to q3 is not paged out again before its body is read."""
     with tiny():
         bench = Bench(durable=False)
         bench.set_target(0)
-        bench.seal(True)
+        bench.fail_storage(True)
         bench.publish(1, 0, False, 1, 0)
         bench.set_lazy(True)
         bench.publish(1, 3, False, 1, 0)

@@ -298,9 +298,9 @@ class Crash(Aftermath, Generic[Q]):
         queue is deleted, or the storage has failed meanwhile."""
         if not isinstance(job, ReadBack) or self.queue.gone:
             self.services.has_space(job)
-        elif self.store.sealed:
+        elif self.store.storage_failed:
             self.services.has_space(job)
-            self.say_unread(self.store.sealed)
+            self.say_unread(self.store.storage_failed)
         else:
             self.services.world.disk.submit(job, self.queue, self.queue.lane)
 
@@ -328,7 +328,7 @@ class Crash(Aftermath, Generic[Q]):
         if not job.is_done:
             self.say_unread(str(job.failure) if job.fault is None else traceback_text(job.fault))
             if job.failure is not None:  # it may have been a sync
-                self.store.seal(str(job.failure))
+                self.store.fail_storage(str(job.failure))
             return
         if self.state == RECOVERING:
             self.goes_on(job)

@@ -143,7 +143,7 @@ class QueueStorage:
     def store_is_full(self) -> bool:
         """Is the credit to the message store spent, or will be by what is about to be handed over?
         Then nothing more is paged out to it."""
-        return self.to_store.credit <= self.stored.to_store_count or bool(self.store.sealed)
+        return self.to_store.credit <= self.stored.to_store_count or bool(self.store.storage_failed)
 
     def page_bodies(self) -> None:
         """Transient bodies that leave RAM go to the message store, over the credited link."""
@@ -155,7 +155,7 @@ class QueueStorage:
         """At most one job of the index at a time; bodies are read beside it."""
         stored = self.stored
         index = stored.index
-        sealed = bool(self.store.sealed)
+        writing = not self.store.storage_failed
         if index.has_empty:
             self.let_segments_go()
         for chunk in stored.dead_bodies_wanted():
@@ -168,10 +168,10 @@ class QueueStorage:
         if index.busy:
             return
         job: IndexWrite | IndexRead | None = None
-        if self.flush_upto and not sealed:
+        if self.flush_upto and writing:
             job = self.flush()
         if job is None:
-            job = stored.next_job(hungry, writing=not sealed)
+            job = stored.next_job(hungry, writing=writing)
         if job is not None:
             self.submit(job)
 
@@ -210,7 +210,7 @@ class QueueStorage:
     def is_behind(self) -> bool:
         """Is there something to page out that will wake this queue when it is done?"""
         stored = self.stored
-        if self.store.sealed or not isinstance(stored.index.job, IndexWrite):
+        if self.store.storage_failed or not isinstance(stored.index.job, IndexWrite):
             return False
         return stored.is_paging_out
 
@@ -259,7 +259,7 @@ class QueueStorage:
             self.later(job)
         else:
             self.stored.give_up(job)
-            self.store.seal(str(failure))
+            self.store.fail_storage(str(failure))
 
     def later(self, job: DiskJob) -> None:
         """Try again in a while."""

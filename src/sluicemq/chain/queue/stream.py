@@ -254,7 +254,7 @@ class StreamShell(Queue):
     def commit(self) -> None:
         """Begin the next group, when somebody waits for it, it is large, or has waited long."""
         log = self.log
-        if log.job is not None or not log.waiting or self.store.sealed:
+        if log.job is not None or not log.waiting or self.store.storage_failed:
             return
         urgent = self.hurry or self.flushing or self.machine.is_waited_for
         if not urgent and log.waiting_bytes < UNHURRIED_GROUP_BYTES:
@@ -288,7 +288,7 @@ class StreamShell(Queue):
             self.store.ballast.delete()
             self.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
         else:
-            self.store.seal(str(job.failure))
+            self.store.fail_storage(str(job.failure))
 
     def committed(self, job: StreamCommit) -> None:
         """It is durable, and that its file must be there."""

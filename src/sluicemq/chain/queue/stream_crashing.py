@@ -62,7 +62,7 @@ class StreamCrash(Crash[Any]):
         if job.failure is None or job.may_be_tried_again:
             self.services.has_space(job)
         else:
-            self.store.seal(str(job.failure))
+            self.store.fail_storage(str(job.failure))
 
     def settled(self, message: c.Settle) -> None:
         """Only the readers would have had the credit, and they are gone."""

@@ -61,7 +61,7 @@ class Ballast:
 
     def create_if_missing(self) -> None:
         """Create the file when it is not there and the disk is well, now and then."""
-        if self.is_there or self.working or not self.size or self.store.sealed:
+        if self.is_there or self.working or not self.size or self.store.storage_failed:
             return
         services = self.store.services
         if DISK in services.alarms.reasons:

@@ -154,7 +154,7 @@ class Checkpoints(Actor):
         """The journal has rotated. Two files stay as they are."""
         store = self.store
         cut = store.journal.number - 1
-        if self.cut or store.sealed or cut <= max(self.saved_cut, store.journal.first):
+        if self.cut or store.storage_failed or cut <= max(self.saved_cut, store.journal.first):
             return
         self._start(cut, store.journal.marks_before(cut))
 
@@ -168,7 +168,7 @@ class Checkpoints(Actor):
         store = self.store
         if self.closed:
             return
-        if store.sealed:
+        if store.storage_failed:
             self.closed = True
         elif not self.cut and store.is_idle:
             queues = self.durable_queues
@@ -219,7 +219,7 @@ class Checkpoints(Actor):
             self.again = False
             for work in chain(self._see_queues(), self._see_streams()):
                 yield work
-                if store.sealed:
+                if store.storage_failed:
                     return  # the one before goes on to count
             if self.held:
                 self.flushing.update(dict.fromkeys(self.held))
@@ -295,7 +295,7 @@ class Checkpoints(Actor):
     def _save_if_durable(self) -> None:
         """Write the checkpoint, when nothing is in its way any more."""
         store = self.store
-        if self.syncing or not self.looked or store.sealed:
+        if self.syncing or not self.looked or store.storage_failed:
             return
         self.looked = False
         self.number += 1

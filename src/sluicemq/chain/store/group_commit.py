@@ -104,8 +104,8 @@ class GroupCommit:
 
     def add(self, append: Append) -> None:
         """Have it in the next group."""
-        if self.store.sealed:
-            append.refused(self.store.sealed)
+        if self.store.storage_failed:
+            append.refused(self.store.storage_failed)
         else:
             self.gathered.append(append)
             self.urgent |= append.urgent
@@ -167,7 +167,7 @@ class GroupCommit:
             group = self.committing + group
             self.committing = []
         for append in group:
-            append.refused(self.store.sealed)
+            append.refused(self.store.storage_failed)
 
 
 def in_order(gathered: list[Append]) -> list[Append]:

@@ -47,5 +47,5 @@ class JournalSeals:
             self.watch()
             return
         job = store.journal.seal()
-        if job is not None and not store.sealed:
+        if job is not None and not store.storage_failed:
             store.submit(job)

@@ -4,8 +4,8 @@ What comes in is gathered as a `StoreGroup`, which goes to the journal with what
 makes durable then (group_commit.py). A queue hears `Written` only after the sync that covers it. A
 write that is overtaken by its message's removal is never made, and confirmed at once (spec 6.4).
 
-When the disk is full a job is tried again until there is space. Any other failure seals the
-storage: nothing is written and nothing is confirmed until a restart; reads go on.
+When the disk is full a job is tried again until there is space. Any other failure ends
+all writing: nothing is written and nothing is confirmed until a restart; reads go on.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class MessageStore(StorePort):
         self.reading: dict[ReadMessages, tuple[StoreRead, dict[int, bytes]]] = {}
         self.rereads = 0
         """Reads that have failed and will be made again after a while."""
-        self.sealed = ""
+        self.storage_failed = ""
         """Why nothing is written any more."""
         self.paged_bytes = 0
         """Transient bodies that were paged out and are in RAM until they are written."""
@@ -249,7 +249,7 @@ class MessageStore(StorePort):
 
     def turn_ended(self) -> None:
         """Start the next commit when something waits for one; see to what else there is to do."""
-        if not self.sealed:
+        if not self.storage_failed:
             self.commits.commit()
             self.page_bodies()
             self.compact(self.persistent)
@@ -318,20 +318,22 @@ class MessageStore(StorePort):
                 self.checkpoints.make_room()
             self.try_later(job)
         else:
-            self.seal(str(failure))
+            self.fail_storage(str(failure))
             if job is self.commits.job:
                 self.commits.refuse(also_committing=True)
 
     def try_later(self, job: DiskJob) -> None:
         self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
 
-    def seal(self, reason: str) -> None:
-        """The disk cannot be trusted any more."""
-        if self.sealed:
+    def fail_storage(self, reason: str) -> None:
+        """Write nothing any more: the disk cannot be trusted. `reason` is for people."""
+        if self.storage_failed:
             return
-        self.sealed = f"storage has failed ({reason}); restart the broker"
-        self.services.world.log.write("error", f"{self.sealed}: nothing is written any more")
-        self.services.alarms.raise_alarm(STORAGE, self.sealed)
+        self.storage_failed = f"storage has failed ({reason}); restart the broker"
+        self.services.world.log.write(
+            "error", f"{self.storage_failed}: nothing is written any more"
+        )
+        self.services.alarms.raise_alarm(STORAGE, self.storage_failed)
         self.commits.refuse(also_committing=False)
         self.schedule()  # a stop waits for nothing any more
 
@@ -400,7 +402,7 @@ class MessageStore(StorePort):
             "Message store": {
                 "messages_written": self.writes,
                 "writes_overtaken": self.overtaken,
-                "sealed": self.sealed or "no",
+                "storage_failed": self.storage_failed or "no",
             },
             "Journal": {
                 "file": self.journal.number,

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class StorePort(FlowActor):
-    """The message store. `sealed` says why nothing is written any more; empty: it is."""
+    """The message store. `storage_failed` says why nothing is written any more; empty: it is."""
 
     services: Services
     journal: Journal
-    sealed: str
+    storage_failed: str
 
     @property
     def sync_runs(self) -> bool:

@@ -62,8 +62,8 @@ def import_definitions(task: Task, given: Given) -> None:
     if given.flag("dry_run"):
         task.finish([*differences(broker, plan), *left_out(plan)])
         return
-    if broker.store.sealed:
-        raise CommandRefused(broker.store.sealed, SOFTWARE)
+    if broker.store.storage_failed:
+        raise CommandRefused(broker.store.storage_failed, SOFTWARE)
     plan.parameters.append(imported)
     task.record([carry_out(broker, plan, task.expect)], [*left_out(plan)])
 
