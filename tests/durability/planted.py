@@ -72,12 +72,12 @@ class Late(DiskJob):
 def confirm_before_the_write() -> None:
     submit = HostDisk.submit
 
-    def at_once(self: HostDisk, job: DiskJob, actor: Any, lane: int) -> None:
+    def at_once(self: HostDisk, job: DiskJob, actor: Any, strand: int) -> None:
         if isinstance(job, GroupWrite):
-            submit(self, Late(job), Nobody(), lane)  # type: ignore[arg-type]
+            submit(self, Late(job), Nobody(), strand)  # type: ignore[arg-type]
             actor.post(job)
         else:
-            submit(self, job, actor, lane)
+            submit(self, job, actor, strand)
 
     HostDisk.submit = at_once  # type: ignore[method-assign]
 

@@ -11,7 +11,7 @@ import pytest
 
 from sluicemq.errors import DiskFailed
 from sluicemq.kernel.actor import Actor, Scheduler
-from sluicemq.kernel.disk import SYNC_LANE, DiskJob, Files
+from sluicemq.kernel.disk import SYNC_STRAND, DiskJob, Files
 from sluicemq.sim.disk import CHANGES, Crashed, SimDisk, SimFiles, stop_at
 from sluicemq.sim.inode import SECTOR
 from sluicemq.sim.timeline import Timeline
@@ -279,12 +279,12 @@ def disk_of(seed: int) -> SimDisk:
     return SimDisk(Timeline(), Random(seed), SimFiles())
 
 
-def test_jobs_of_a_lane_run_in_order_and_lanes_beside_one_another() -> None:
+def test_jobs_of_a_strand_run_in_order_and_lanes_beside_one_another() -> None:
     orders = set()
     for seed in range(20):
         disk, owner = disk_of(seed), Owner()
         for n in range(4):
-            disk.submit(Append("f", b"%d" % n), owner, SYNC_LANE)
+            disk.submit(Append("f", b"%d" % n), owner, SYNC_STRAND)
         disk.submit(Append("g", b"g"), owner, 1)
         assert disk.busy() and not owner.inbox
         while disk.busy():
@@ -298,7 +298,7 @@ def test_jobs_of_a_lane_run_in_order_and_lanes_beside_one_another() -> None:
 def test_a_stall_holds_a_job_up_until_it_is_over() -> None:
     disk, owner = disk_of(1), Owner()
     disk.stalled_until_ns = 5_000_000_000
-    disk.submit(Append("f", b"x"), owner, SYNC_LANE)
+    disk.submit(Append("f", b"x"), owner, SYNC_STRAND)
     disk.timeline.step()
     assert disk.timeline.now_ns == 5_000_000_000
     assert owner.news() == b"x"
@@ -307,7 +307,7 @@ def test_a_stall_holds_a_job_up_until_it_is_over() -> None:
 def test_a_failure_comes_back_with_its_job() -> None:
     disk, owner = disk_of(1), Owner()
     disk.files.sync_failures = 1
-    disk.submit(Append("f", b"x"), owner, SYNC_LANE)
+    disk.submit(Append("f", b"x"), owner, SYNC_STRAND)
     disk.timeline.step()
     owner.news()
     failure = owner.heard[0].failure
@@ -319,8 +319,8 @@ def test_after_a_crash_nobody_hears_of_jobs_and_a_part_of_them_has_happened(powe
     found = set()
     for seed in range(100):
         disk, owner = disk_of(seed), Owner()
-        disk.submit(Append("f", b"abcd"), owner, SYNC_LANE)
-        disk.submit(Append("f", b"efgh"), owner, SYNC_LANE)
+        disk.submit(Append("f", b"abcd"), owner, SYNC_STRAND)
+        disk.submit(Append("f", b"efgh"), owner, SYNC_STRAND)
         disk.crash(power)
         disk.timeline.step()
         assert owner.news() == b"" and not disk.busy()
@@ -332,7 +332,7 @@ def test_after_a_crash_nobody_hears_of_jobs_and_a_part_of_them_has_happened(powe
 def test_a_job_that_is_crashed_is_not_heard_of() -> None:
     disk, owner = disk_of(3), Owner()
     disk.files.before = stop_at(2)
-    disk.submit(Append("f", b"abcd"), owner, SYNC_LANE)
+    disk.submit(Append("f", b"abcd"), owner, SYNC_STRAND)
     with pytest.raises(Crashed):
         disk.timeline.step()
     disk.crash(power=False)

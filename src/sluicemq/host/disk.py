@@ -1,9 +1,9 @@
 """The World's disk on this machine: the files, and the threads that work on them.
 
-The journal's lane has a thread to itself, for confirms wait for it; the other lanes share a pool. A
-thread takes its jobs in order, so a lane, which stays with its thread, keeps its order too. What is
-done goes back to the event loop, and from there to the inbox of whoever asked. A thread without a
-job waits for one without a timeout: an idle broker asks the system for nothing.
+The journal's strand has a thread to itself, for confirms wait for it; the other strands share a
+pool. A thread takes its jobs in order, so a strand, which stays with its thread, keeps its order
+too. What is done goes back to the event loop, and from there to the inbox of whoever asked. A
+thread without a job waits for one without a timeout: an idle broker asks the system for nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from sluicemq.errors import DiskFailed
 from sluicemq.host.files import HostFiles
 from sluicemq.kernel import disk
-from sluicemq.kernel.disk import SYNC_LANE, DiskJob
+from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -57,11 +57,11 @@ class HostDisk(disk.Disk):
         self.threads = [self._thread("disk-sync", self.sync_queue)]
         self.threads += [self._thread(f"disk-{n}", jobs) for n, jobs in enumerate(self.pool)]
 
-    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
-        """Queue a job on its lane. After `stop` nothing is run any more, as if the broker had been
-        killed then."""
+    def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
+        """Queue a job on its strand. After `stop` nothing is run any more, as if the broker had
+        been killed then."""
         if not self.is_stopped:
-            jobs = self.sync_queue if lane == SYNC_LANE else self.pool[lane % len(self.pool)]
+            jobs = self.sync_queue if strand == SYNC_STRAND else self.pool[strand % len(self.pool)]
             jobs.put((job, actor))
 
     def counters(self) -> dict[str, int]:

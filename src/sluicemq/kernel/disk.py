@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from sluicemq.errors import DiskFailed
     from sluicemq.kernel.actor import Actor
 
-SYNC_LANE: Final = 0
-"""The lane of the journal and of checkpoints: the one thread that makes confirms wait."""
+SYNC_STRAND: Final = 0
+"""The strand of the journal and of checkpoints: the one thread that makes confirms wait."""
 
 
 class Files:
@@ -98,9 +98,9 @@ class Disk:
 
     files: Files
 
-    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
-        """Run the job, then post it to `actor`. Jobs of one lane run in order; lanes run beside one
-        another (on the host as far as there are threads)."""
+    def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
+        """Run the job, then post it to `actor`. Jobs of one strand run in order; strands run
+        beside one another (on the host as far as there are threads)."""
         raise NotImplementedError
 
     def counters(self) -> dict[str, int]:

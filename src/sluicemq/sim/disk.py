@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.errors import DiskFailed
-from sluicemq.kernel.disk import SYNC_LANE, Disk, DiskJob, Files
+from sluicemq.kernel.disk import SYNC_STRAND, Disk, DiskJob, Files
 from sluicemq.sim.inode import Inode
 
 if TYPE_CHECKING:
@@ -361,8 +361,8 @@ class SimFiles(Files):
         return inode
 
 
-class Lane:
-    """The jobs of one lane, in order; the first is being done."""
+class Strand:
+    """The jobs of one strand, in order; the first is being done."""
 
     __slots__ = ("jobs",)
 
@@ -383,67 +383,67 @@ class SimDisk(Disk):
         self.delay_ns_max = delay_ns_max
         self.stalled_until_ns = 0
         self.healed = False
-        self.lanes: dict[int, Lane] = {}
+        self.strands: dict[int, Strand] = {}
         self.submitted = 0
         self.done = 0
         self.syncs = 0
-        """Jobs of the sync lane."""
+        """Jobs of the sync strand."""
         self.waited_us = 0
 
-    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
+    def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
         self.submitted += 1
-        jobs = self.lanes.setdefault(lane, Lane()).jobs
+        jobs = self.strands.setdefault(strand, Strand()).jobs
         jobs.append((job, actor))
         if len(jobs) == 1:
-            self._start(lane)
+            self._start(strand)
 
-    def _start(self, lane: int) -> None:
+    def _start(self, strand: int) -> None:
         delay_ns = MS // 10
         if not self.healed:
             delay_ns = 1 + self.random.randrange(self.delay_ns_max)
             delay_ns = max(delay_ns, self.stalled_until_ns - self.timeline.now_ns)
         self.waited_us += delay_ns // 1000
-        self.syncs += lane == SYNC_LANE
-        job = type(self.lanes[lane].jobs[0][0]).__name__
-        self.timeline.after(delay_ns, "disk", job, self._over, (self.lanes[lane], lane))
+        self.syncs += strand == SYNC_STRAND
+        job = type(self.strands[strand].jobs[0][0]).__name__
+        self.timeline.after(delay_ns, "disk", job, self._over, (self.strands[strand], strand))
 
-    def _over(self, begun: tuple[Lane, int]) -> None:
-        """Do the first job of a lane, unless the node it was for is no more."""
-        there, lane = begun
-        if self.lanes.get(lane) is not there:
+    def _over(self, begun: tuple[Strand, int]) -> None:
+        """Do the first job of a strand, unless the node it was for is no more."""
+        there, strand = begun
+        if self.strands.get(strand) is not there:
             return
         job, actor = there.jobs[0]
         try:
             run(job, self.files)
         except Crashed:
-            del self.lanes[lane]  # it has come as far as it gets
+            del self.strands[strand]  # it has come as far as it gets
             raise
         there.jobs.popleft()
         self.done += 1
         actor.post(job)
         if there.jobs:
-            self._start(lane)
+            self._start(strand)
         else:
-            del self.lanes[lane]
+            del self.strands[strand]
 
     def busy(self) -> bool:
         """Tell whether any job is not done yet."""
-        return bool(self.lanes)
+        return bool(self.strands)
 
     def crash(self, power: bool) -> None:
-        """Stop the node's jobs at this moment: of the first job of each lane some primitives have
+        """Stop the node's jobs at this moment: of the first job of each strand some primitives have
         happened, and nobody is told of it. With `power` the power goes, too."""
         files = self.files
         random = self.random
         files.rest()
-        for lane in self.lanes.values():
-            job, _ = lane.jobs[0]
+        for strand in self.strands.values():
+            job, _ = strand.jobs[0]
             files.before = stop_at(files.number + 1 + random.randrange(6), random.random())
             try:
                 run(job, files)
             except Crashed:
                 continue
-        self.lanes = {}
+        self.strands = {}
         self.stalled_until_ns = 0
         if power:
             files.crash(random)

@@ -1,6 +1,6 @@
 """One stream as it would be after a restart, while the broker runs.
 
-The job runs behind the stream's own writes, in their lane. What must be there is what the newest
+The job runs behind the stream's own writes, in their strand. What must be there is what the newest
 checkpoint and the journal behind it say; before it runs, everything said of the stream must be
 durable.
 """

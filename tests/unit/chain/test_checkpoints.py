@@ -251,7 +251,7 @@ def every_job(broker: Broker, look: Callable[[], None]) -> None:
     disk = broker.world.disk
     submit = disk.submit
 
-    def spy(job: DiskJob, actor: Actor, lane: int) -> None:
+    def spy(job: DiskJob, actor: Actor, strand: int) -> None:
         run = job.run
 
         def run_and_look(files: DictFiles) -> None:
@@ -259,7 +259,7 @@ def every_job(broker: Broker, look: Callable[[], None]) -> None:
             look()
 
         job.run = run_and_look  # type: ignore[method-assign, assignment]
-        submit(job, actor, lane)
+        submit(job, actor, strand)
 
     disk.submit = spy  # type: ignore[method-assign]
 

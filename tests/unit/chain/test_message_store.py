@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.store.group_commit import CommitDue
-from sluicemq.chain.store.message_store import MESSAGES_LANE, TryAgain
+from sluicemq.chain.store.message_store import MESSAGES_STRAND, TryAgain
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
@@ -574,22 +574,22 @@ def test_a_body_that_the_disk_fails_to_read_is_tried_again_before_it_is_given_up
     assert found.contents == {1: b"x" * 5000}
 
 
-def test_lanes() -> None:
+def test_strands() -> None:
     """Confirms do not wait for reads."""
     bench = Bench()
     bench.write(0, 1, 5000, large=3)
     bench.finish_all()
-    lanes: list[int] = []
+    strands: list[int] = []
     submit = bench.disk.submit
 
-    def spy(job: object, actor: Actor, lane: int) -> None:
-        lanes.append(lane)
-        submit(job, actor, lane)  # type: ignore[arg-type]
+    def spy(job: object, actor: Actor, strand: int) -> None:
+        strands.append(strand)
+        submit(job, actor, strand)  # type: ignore[arg-type]
 
     bench.store.disk.submit = spy  # type: ignore[method-assign]
     bench.store.post(StoreRead(bench.queues[0], paged(bench.queues[0], 0, 3, 5000)))
     bench.write(0, 2)
-    assert sorted(lanes) == [0, MESSAGES_LANE]
+    assert sorted(strands) == [0, MESSAGES_STRAND]
 
 
 STEPS = st.lists(st.sampled_from(["write 0", "write 1", "quiet 0", "wait", "finish", "ack 0"]))

@@ -1,5 +1,5 @@
-"""Goal: jobs run elsewhere, each lane in order, each job comes back to its actor exactly once, and
-one that breaks breaks loudly. Method: a real loop, real threads, real files.
+"""Goal: jobs run elsewhere, each strand in order, each job comes back to its actor exactly once,
+and one that breaks breaks loudly. Method: a real loop, real threads, real files.
 """
 
 from __future__ import annotations
@@ -79,25 +79,25 @@ async def disk(root: Path, threads: int = 2) -> AsyncIterator[tuple[HostDisk, li
     await made.stop()
 
 
-def test_a_lane_keeps_its_order_and_every_job_comes_back(tmp_path: Path) -> None:
+def test_a_strand_keeps_its_order_and_every_job_comes_back(tmp_path: Path) -> None:
     async def scene() -> None:
         async with disk(tmp_path) as (made, crashes):
             inboxes = [Inbox() for _ in range(5)]
             for number in range(100):
-                for lane, inbox in enumerate(inboxes):
-                    made.submit(Append(f"lane{lane}", number), inbox, lane)
-            for lane, inbox in enumerate(inboxes):
+                for strand, inbox in enumerate(inboxes):
+                    made.submit(Append(f"strand{strand}", number), inbox, strand)
+            for strand, inbox in enumerate(inboxes):
                 jobs = await inbox.filled(100)
                 assert [job.number for job in jobs if isinstance(job, Append)] == [*range(100)]
-                assert made.files.read(f"lane{lane}", 0, 200) == bytes(range(100))
-                thread = "disk-sync" if lane == 0 else f"disk-{lane % 2}"
+                assert made.files.read(f"strand{strand}", 0, 200) == bytes(range(100))
+                thread = "disk-sync" if strand == 0 else f"disk-{strand % 2}"
                 assert {job.thread for job in jobs if isinstance(job, Append)} == {thread}
             assert crashes == []
 
     asyncio.run(scene())
 
 
-def test_the_journals_lane_waits_for_nobody(tmp_path: Path) -> None:
+def test_the_journals_strand_waits_for_nobody(tmp_path: Path) -> None:
     async def scene() -> None:
         async with disk(tmp_path, threads=1) as (made, _):
             gate, inbox = Gate(), Inbox()
@@ -160,8 +160,8 @@ def test_a_mistake_is_told_and_nothing_runs_after_it(tmp_path: Path) -> None:
             inbox = Inbox()
             made.submit(Append("a", 1), inbox, 0)
             made.submit(Broken(), inbox, 0)
-            for lane in range(3):
-                made.submit(Append("b", 2), inbox, lane)
+            for strand in range(3):
+                made.submit(Append("b", 2), inbox, strand)
             while not crashes:
                 await asyncio.sleep(0.001)
             assert isinstance(crashes[0], ValueError)
@@ -179,7 +179,7 @@ def test_stop_finishes_what_was_submitted(tmp_path: Path) -> None:
         async with disk(tmp_path) as (made, _):
             inbox = Inbox()
             for number in range(100):
-                made.submit(Append(f"lane{number % 4}", number), inbox, number % 4)
+                made.submit(Append(f"strand{number % 4}", number), inbox, number % 4)
             await made.stop()
             assert len(inbox.inbox) == 100
             assert made.counters()["file_handles_open"] == 0
@@ -211,8 +211,8 @@ def test_threads_without_a_job_sleep(tmp_path: Path) -> None:
     async def scene() -> None:
         async with disk(tmp_path, threads=4) as (made, _):
             inbox = Inbox()
-            for lane in range(5):
-                made.submit(Append("a", 1), inbox, lane)
+            for strand in range(5):
+                made.submit(Append("a", 1), inbox, strand)
             await inbox.filled(5)
             await asyncio.sleep(0.1)
             before = switches(made)
@@ -223,12 +223,12 @@ def test_threads_without_a_job_sleep(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("lane", [0, 1])
-def test_what_was_written_is_not_kept_in_memory(tmp_path: Path, lane: int) -> None:
+@pytest.mark.parametrize("strand", [0, 1])
+def test_what_was_written_is_not_kept_in_memory(tmp_path: Path, strand: int) -> None:
     async def scene() -> None:
         async with disk(tmp_path) as (made, _):
             inbox = Inbox()
-            made.submit(Append("a", 1), inbox, lane)
+            made.submit(Append("a", 1), inbox, strand)
             await inbox.filled(1)
             job = inbox.inbox.pop()
             await asyncio.sleep(0.05)

@@ -52,8 +52,8 @@ class SlowDisk(FakeDisk):
         super().__init__()
         self.slow = False
 
-    def submit(self, job: DiskJob, actor: Actor, lane: int) -> None:
-        super().submit(job, actor, lane)
+    def submit(self, job: DiskJob, actor: Actor, strand: int) -> None:
+        super().submit(job, actor, strand)
         if not self.slow:
             self.finish()
 

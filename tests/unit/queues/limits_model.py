@@ -303,7 +303,7 @@ class LimitedBench(Bench):
         doomed = sum(self.machine.lots[number].left for number, _ in limits.doomed)
         assert len(at_broker) == limits.dying + doomed
         assert limits.dying < DYING + max([6, *(len(e.contents) for e in self.dying)])
-        if self.lane or self.reads or self.deleted or not limits.has_room():
+        if self.strand or self.reads or self.deleted or not limits.has_room():
             return
         assert not doomed, "a rejected message waits for nothing"
         if self.ready:
@@ -319,7 +319,7 @@ class LimitedBench(Bench):
         for _ in range(1000):
             while self.dying:
                 self.arrive(0)
-            if not (self.lane or self.reads):
+            if not (self.strand or self.reads):
                 break
             self.work()
             self.read_bodies()

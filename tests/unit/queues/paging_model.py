@@ -226,7 +226,7 @@ class Bench:
         self.channels = [bystander(), bystander()]
         self.consumers: list[Consumer] = []
         self.gets = 0
-        self.lane: list[Callable[[], None]] = []
+        self.strand: list[Callable[[], None]] = []
         """What the disk has to do, in order."""
         self.reads: list[tuple[Chunk, range]] = []
         self.collecting: list[list[tuple[int, int]]] = []
@@ -424,8 +424,8 @@ class Bench:
 
     def work(self) -> None:
         """The disk does one thing."""
-        if self.lane:
-            self.lane.pop(0)()
+        if self.strand:
+            self.strand.pop(0)()
         self.turn()
 
     def read_bodies(self) -> None:
@@ -441,12 +441,12 @@ class Bench:
         """What was acknowledged is durable: segments may go."""
         if self.collecting:
             paths = self.backing.index.collect(self.collecting.pop(0))
-            self.lane += [partial(self.files.delete, path) for path in paths]
+            self.strand += [partial(self.files.delete, path) for path in paths]
         self.turn()
 
     def work_to_the_end(self) -> None:
         for _ in range(100_000):
-            if not (self.lane or self.reads or self.collecting):
+            if not (self.strand or self.reads or self.collecting):
                 return
             self.work()
             self.read_bodies()
@@ -529,7 +529,7 @@ class Bench:
                 assert self.machine.loaded(job) == []
                 assert job.damaged == []
 
-        self.lane.append(done)
+        self.strand.append(done)
 
     def write_blocks(self, job: IndexWrite) -> None:
         code, self.failure = self.failure, None

@@ -117,7 +117,7 @@ class LimitedLife(RuleBasedStateMachine):
     def flush(self, choice: int) -> None:
         self.bench.flush(choice)
 
-    @precondition(lambda self: self.bench.lane)
+    @precondition(lambda self: self.bench.strand)
     @rule(times=st.integers(1, 3))
     def work(self, times: int) -> None:
         for _ in range(times):

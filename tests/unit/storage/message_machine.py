@@ -70,7 +70,7 @@ class MessageMachine(RuleBasedStateMachine):
 
     def new_files(self) -> MessageFiles:
         """A store that knows nothing, and nothing under way."""
-        self.lane: list[MessageWrites | Compaction | Deletion] = []
+        self.strand: list[MessageWrites | Compaction | Deletion] = []
         self.over: deque[MessageWrites | Compaction | Deletion] = deque()
         self.readings: list[Reading] = []
         return MessageFiles(self.kind, self.index, LIMIT, self.new_file_id)
@@ -143,19 +143,19 @@ class MessageMachine(RuleBasedStateMachine):
     def take_job(self) -> None:
         job = self.files.take_job()
         if job is not None:
-            self.lane.append(job)
+            self.strand.append(job)
 
     @rule()
     def compaction(self) -> None:
         job = self.files.compaction()
         if job is not None:
-            self.lane.append(job)
+            self.strand.append(job)
 
-    @precondition(lambda self: self.lane)
+    @precondition(lambda self: self.strand)
     @rule(which=st.integers(0, 2), full_after=st.none() | st.integers(0, 4))
     def run_job(self, which: int, full_after: int | None) -> None:
         """One of those under way; it may find the disk full, and is then done again later."""
-        job = self.lane[which % len(self.lane)]
+        job = self.strand[which % len(self.strand)]
         left = full_after
 
         def before(number: int, action: str, _path: str) -> None:
@@ -169,7 +169,7 @@ class MessageMachine(RuleBasedStateMachine):
         run(job, self.disk)
         self.disk.rest()
         if job.failure is None:
-            self.lane.remove(job)
+            self.strand.remove(job)
             self.over.append(job)
         assert job.failure is None or job.failure.is_full, job.failure
         job.failure = None
@@ -186,7 +186,7 @@ class MessageMachine(RuleBasedStateMachine):
             return
         following = self.files.compacted(job)
         if following is not None:
-            self.lane.append(following)
+            self.strand.append(following)
 
     @rule(seed=SEEDS, steps=st.integers(5, 60))
     def work(self, seed: int, steps: int) -> None:
@@ -204,7 +204,7 @@ class MessageMachine(RuleBasedStateMachine):
                 self.compaction()
             elif act == 4 and self.references:
                 self.write_once_more(random.choice(list(self.references)))
-            elif self.lane:
+            elif self.strand:
                 self.run_job(random.randrange(3), None)
             elif self.over:
                 self.tell()
@@ -241,9 +241,9 @@ class MessageMachine(RuleBasedStateMachine):
         was removed, some is still referred to: its acknowledgements were lost."""
         random = Random(seed)
         for _ in range(20):
-            if not self.lane:
+            if not self.strand:
                 self.work(random.randrange(1 << 32), 5)
-        for job in self.lane:
+        for job in self.strand:
             self.interrupt(job, random)
         self.lose(random, power)
         wanted = {each: references for each, references in self.references.items() if references}
@@ -310,9 +310,9 @@ class MessageMachine(RuleBasedStateMachine):
         while True:
             self.take_job()
             self.compaction()
-            if not self.lane and not self.over:
+            if not self.strand and not self.over:
                 break
-            while self.lane:
+            while self.strand:
                 self.run_job(0, None)
             while self.over:
                 self.tell()

@@ -291,7 +291,7 @@ class Crash(Aftermath, Generic[Q]):
         elif isinstance(message, Forgotten):
             self.queue.forgotten = True
             job = FilesGone([], self.directory)
-            self.services.world.disk.submit(job, self.queue, self.queue.lane)
+            self.services.world.disk.submit(job, self.queue, self.queue.strand)
 
     def try_again(self, job: DiskJob) -> None:
         """A job of the queue that has failed is not done any more; nor is reading it back, when the
@@ -302,7 +302,7 @@ class Crash(Aftermath, Generic[Q]):
             self.services.has_space(job)
             self.say_unread(self.store.storage_failed)
         else:
-            self.services.world.disk.submit(job, self.queue, self.queue.lane)
+            self.services.world.disk.submit(job, self.queue, self.queue.strand)
 
     # -- the way back
 
@@ -311,7 +311,7 @@ class Crash(Aftermath, Generic[Q]):
         if message.failure:
             self.failed()
             return
-        self.services.world.disk.submit(self.recovery(), self.queue, self.queue.lane)
+        self.services.world.disk.submit(self.recovery(), self.queue, self.queue.strand)
 
     def was_read(self, job: ReadBack) -> None:
         """It can go on, or stay as it is."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
 
-FIRST_LANE: Final = 2
-"""The disk's lane of the queue with id 0, behind those of the journal and the message store."""
+FIRST_STRAND: Final = 2
+"""The disk's strand of the queue with id 0, behind those of the journal and the message store."""
 
 TARGETS_MAX: Final = 20
 """Queues to which a batch is posted in a piece."""
@@ -116,7 +116,7 @@ class Queue(NamedQueue):
         self.vhost = vhost
         self.definition = definition
         self.id = queue_id
-        self.lane = FIRST_LANE + queue_id
+        self.strand = FIRST_STRAND + queue_id
         self.name = definition.name
         self.title = f"queue '{definition.name}' in vhost '{vhost.name}'"
         self.policy = vhost.policies.for_queue(definition.name, definition.type)

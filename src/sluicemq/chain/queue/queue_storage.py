@@ -217,9 +217,9 @@ class QueueStorage:
     # -- jobs
 
     def submit(self, job: DiskJob) -> None:
-        """To the queue's own lane of the disk; it comes back to the queue."""
+        """To the queue's own strand of the disk; it comes back to the queue."""
         queue = self.queue
-        self.services.world.disk.submit(job, queue, queue.lane)
+        self.services.world.disk.submit(job, queue, queue.strand)
 
     def job_done(self, job: IndexWrite | IndexRead) -> None:
         """The disk has done it, or has not. A write for which there is no space is tried until

@@ -1,7 +1,7 @@
 """channel ---batch---> STREAM ---append---> its own files; deliveries go back to channels.
 
 A stream does not use the message store: it writes its log itself, in groups, and confirms when the
-sync that covers them is over. Reads run beside it, in another lane of the disk.
+sync that covers them is over. Reads run beside it, in another strand of the disk.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Effect
     from sluicemq.storage.stream_recovery import StreamRecovery
 
-READ_LANE_STEP: Final = 2
+READ_STRAND_STEP: Final = 2
 """Reads of a stream are not in line behind its syncs."""
 
 
@@ -91,7 +91,7 @@ class StreamShell(Queue):
         super().__init__(vhost, definition, queue_id)
         services = vhost.services
         self.clock = services.world.clock
-        self.read_lane = self.lane + READ_LANE_STEP
+        self.read_strand = self.strand + READ_STRAND_STEP
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.log = StreamLog(queue_id, services.file_id)
         self.machine = Stream(self.title, self.log, services.stream_cache)
@@ -181,12 +181,12 @@ class StreamShell(Queue):
             if self.machine.deleted:
                 self.give_up(message.job)
             else:
-                self.services.world.disk.submit(message.job, self, self.lane)
+                self.services.world.disk.submit(message.job, self, self.strand)
         elif isinstance(message, Flush):
             self.flushing = True
         elif isinstance(message, Forgotten):
             self.forgotten = True
-            self.services.world.disk.submit(FilesGone([], self.log.directory), self, self.lane)
+            self.services.world.disk.submit(FilesGone([], self.log.directory), self, self.strand)
         elif isinstance(message, StreamDrop | FilesGone):
             if message.failure is not None:
                 text = f"{self.title}: files of no use stay for now: {message.failure}"
@@ -221,7 +221,7 @@ class StreamShell(Queue):
         machine.serve(self.effects)
         self.commit()
         for job in machine.next_reads():
-            self.services.world.disk.submit(job, self, self.read_lane)
+            self.services.world.disk.submit(job, self, self.read_strand)
         if self.effects:
             effects, self.effects = self.effects, []
             self.making = iter(effects)
@@ -266,7 +266,7 @@ class StreamShell(Queue):
         self.machine.wall_ms = self.clock.wall_ms()
         job = self.machine.commit()
         if job is not None:
-            self.services.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.strand)
 
     def written(self, job: StreamCommit) -> None:
         """A group is durable, or is not. After anything but a lack of space nothing is written any
@@ -305,7 +305,7 @@ class StreamShell(Queue):
         if isinstance(job, StreamCommit):
             self.committed(job)
         elif job is not None and not self.machine.deleted:
-            self.services.world.disk.submit(job, self, self.lane)
+            self.services.world.disk.submit(job, self, self.strand)
 
     def stream_files(self) -> StreamFiles | None:
         """What must be there after a restart."""

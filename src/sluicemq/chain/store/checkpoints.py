@@ -3,7 +3,7 @@
     rotate   the journal begins file c; files before c - 1 are to go
     flush    queues with something in those files write what is alive and not in a segment yet
     look     at each queue that has changed: its state; its segment files are synced, each in the
-             lane of its queue; then at the files of streams, then at the definitions
+             strand of its queue; then at the files of streams, then at the definitions
     wait     until the journal has all that was seen: what has left a queue may have made room for
              something that is only on its way to the journal
     save     the checkpoint says what is durable where
@@ -50,10 +50,10 @@ DEFINITIONS_WORK: Final = 200
 class SegmentSync(DiskJob):
     """Makes segment files of one queue durable."""
 
-    def __init__(self, directory: str, paths: list[str], lane: int) -> None:
+    def __init__(self, directory: str, paths: list[str], strand: int) -> None:
         self.directory = directory
         self.paths = paths
-        self.lane = lane
+        self.strand = strand
 
     def run(self, files: Files) -> None:
         for path in self.paths:
@@ -243,7 +243,7 @@ class Checkpoints(Actor):
             directory, paths = queue.dirty_files()
             if paths:
                 self.syncing += 1
-                self.store.submit(SegmentSync(directory, paths, queue.lane))
+                self.store.submit(SegmentSync(directory, paths, queue.strand))
             yield LOOK_WORK + LOOK_WORK * len(paths)
         durable = self.durable_queues
         for queue_id in [*self.states]:

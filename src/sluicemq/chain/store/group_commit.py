@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.store.journal_seals import JournalSeals
-from sluicemq.kernel.disk import SYNC_LANE
+from sluicemq.kernel.disk import SYNC_STRAND
 from sluicemq.limits import GROUP_WAIT_MS, UNHURRIED_GROUP_BYTES
 from sluicemq.storage.journal import GroupWrite
 
@@ -149,7 +149,7 @@ class GroupCommit:
         self.job = self.journal.group(parts) if parts else GroupWrite("", 0, b"", 0)
         self.job.before = before
         self.groups += 1
-        self.store.services.world.disk.submit(self.job, self.store, SYNC_LANE)
+        self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
 
     def written(self) -> None:
         """The group is durable."""

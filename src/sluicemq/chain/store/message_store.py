@@ -29,7 +29,7 @@ from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.store.store_group import StoreGroup
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
-from sluicemq.kernel.disk import SYNC_LANE, DiskJob
+from sluicemq.kernel.disk import SYNC_STRAND, DiskJob
 from sluicemq.limits import RETRY_FULL_MS, STORE_GROUP_BYTES
 from sluicemq.storage.compaction import Compaction, Deletion
 from sluicemq.storage.journal import GroupWrite, Journal, SealWrite
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Receipt
     from sluicemq.storage.message_files import MessageFiles
 
-MESSAGES_LANE: Final = 1
+MESSAGES_STRAND: Final = 1
 
 
 class TryAgain:
@@ -266,12 +266,12 @@ class MessageStore(StorePort):
     # -- jobs
 
     def submit(self, job: DiskJob) -> None:
-        lane = MESSAGES_LANE
+        strand = MESSAGES_STRAND
         if isinstance(job, GroupWrite | SealWrite):
-            lane = SYNC_LANE
+            strand = SYNC_STRAND
         elif isinstance(job, SegmentSync):
-            lane = job.lane
-        self.disk.submit(job, self, lane)
+            strand = job.strand
+        self.disk.submit(job, self, strand)
 
     def done(self, job: DiskJob) -> None:
         """A job has come back."""
@@ -344,7 +344,7 @@ class MessageStore(StorePort):
         job = self.transient.take_job()
         if job is not None:
             self.paging_bytes, self.paged_bytes = self.paged_bytes, 0
-            self.disk.submit(job, self, MESSAGES_LANE)
+            self.disk.submit(job, self, MESSAGES_STRAND)
         elif self.paged_bytes and not self.transient.buffer:
             self.services.memory_used(-self.paged_bytes)  # all removed before they were written
             self.paged_bytes = 0
@@ -355,7 +355,7 @@ class MessageStore(StorePort):
             self.services.world.log.write("error", f"message store: {problem}")
         files.problems.clear()
         while (job := files.compaction()) is not None:
-            self.disk.submit(job, self, MESSAGES_LANE)
+            self.disk.submit(job, self, MESSAGES_STRAND)
 
     def read(self, message: StoreRead) -> None:
         """From RAM, or by a job."""
@@ -372,7 +372,7 @@ class MessageStore(StorePort):
             message.queue.post(BodiesRead(chunk, contents))
             return
         self.reading[job] = (message, contents)
-        self.disk.submit(job, self, MESSAGES_LANE)
+        self.disk.submit(job, self, MESSAGES_STRAND)
 
     def was_read(self, job: ReadMessages) -> None:
         """Hand over what was found. What the disk has failed to read is tried again; what is

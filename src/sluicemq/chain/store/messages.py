@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class StoreClient(FlowActor):
-    """A queue, as the message store and checkpoints see it. `id` is its number in files, `lane`
+    """A queue, as the message store and checkpoints see it. `id` is its number in files, `strand`
     the one of the disk in which its own jobs run, `title` names it for people."""
 
     id: int
-    lane: int
+    strand: int
     title: str
     has_state = True
     """Do checkpoints say something of it? Else it has files of its own."""

@@ -39,7 +39,7 @@ class StorePort(FlowActor):
         raise NotImplementedError
 
     def submit(self, job: DiskJob) -> None:
-        """To the lane of the disk where jobs of this kind belong; it comes back to the store."""
+        """To the strand of the disk where jobs of this kind belong; it comes back to the store."""
         raise NotImplementedError
 
     def try_later(self, job: DiskJob) -> None:
