@@ -19,9 +19,9 @@ from typing import Final
 from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionUnblocked
-from sluicemq.lab.consumer import Consumer
+from sluicemq.lab.consumer import MeasuredConsumer
 from sluicemq.lab.consumer_worker import stamp_offsets
-from sluicemq.lab.publisher import Publisher
+from sluicemq.lab.publisher import MeasuredPublisher
 from sluicemq.lab.publisher_worker import make_envelope
 from sluicemq.lab.recorder import Recorder
 from sluicemq.lab.verification import PROMISED, Inspector
@@ -42,10 +42,10 @@ def client_connection() -> AmqpConnection:
     return connection
 
 
-def publisher(confirms: bool) -> Publisher:
+def publisher(confirms: bool) -> MeasuredPublisher:
     """One whose messages are all due."""
     envelope = make_envelope(1, QUEUE, BODY_BYTES, 131_072)
-    made = Publisher(0, 0, envelope, PERIOD_NS, 0, confirms)
+    made = MeasuredPublisher(0, 0, envelope, PERIOD_NS, 0, confirms)
     made.begin_step(0, None, 0, 1 << 60)
     return made
 
@@ -71,7 +71,7 @@ def publish_all(recorder: Recorder, confirms: Sequence[bytes], batch: int) -> No
 def consume_all(recorder: Recorder, reads: Sequence[bytes], batch: int) -> None:
     """Take everything, one read of the socket at a time."""
     inspector = Inspector([0], MESSAGES)
-    one = Consumer(0, 0, 1, 1, inspector)
+    one = MeasuredConsumer(0, 0, 1, 1, inspector)
     connection = client_connection()
     for number, data in enumerate(reads):
         connection.receive_data(data)

@@ -25,7 +25,7 @@ from sluicemq.amqp.frames import content_frames  # noqa: E402
 from sluicemq.amqp.properties import BasicProperties  # noqa: E402
 from sluicemq.kernel.actor import Actor  # noqa: E402
 from sluicemq.manage.actions import ACTIONS  # noqa: E402
-from sluicemq.manage.task import Answer, start  # noqa: E402
+from sluicemq.manage.task import CommandAnswer, start  # noqa: E402
 from unit.chain.client import NO_PROPERTIES, PERSISTENT, Broker, Client  # noqa: E402
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Bench:
 
     def ask(self, command: str, **arguments: Any) -> None:
         """A control command."""
-        answers: list[Answer] = []
+        answers: list[CommandAnswer] = []
         begin = thread_time()
         start(self.broker.node, ACTIONS, command, arguments, answers.append)
         took = (thread_time() - begin) * 1000

@@ -26,7 +26,7 @@ from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Log, Memory, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.lists import LISTS
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.manage.views import SINGLE
 from sluicemq.node import Node
 from support.fakes import FakeWorld
@@ -209,9 +209,9 @@ class Machine:
         self.world.disk.files = files.crash() if power else copied(files)
         self.node = self.begin()
 
-    def command(self, name: str, arguments: dict[str, Any]) -> Answer | None:
+    def command(self, name: str, arguments: dict[str, Any]) -> CommandAnswer | None:
         """The operator's; None: it is not answered yet, for it waits for a client."""
-        answers: list[Answer] = []
+        answers: list[CommandAnswer] = []
         start(self.node, ACTIONS, name, arguments, answers.append)
         self.run()
         return answers[0] if answers else None
@@ -599,7 +599,7 @@ class Session:
         vhost = self.choices.pick((None, "/"))
         self.judge(self.machine.command("import_definitions", {"file": text, "vhost": vhost}))
 
-    def judge(self, answer: Answer | None) -> None:
+    def judge(self, answer: CommandAnswer | None) -> None:
         """It can be written as JSON, and an error is text."""
         if answer is not None:
             json.dumps(answer.as_json(), allow_nan=False)

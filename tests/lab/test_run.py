@@ -15,7 +15,7 @@ import pytest
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
-from sluicemq.lab.conductor import RunResult, run_scenario
+from sluicemq.lab.conductor import LabResult, run_scenario
 from sluicemq.lab.measurements import read_run_info
 from sluicemq.lab.plan import NS
 from sluicemq.lab.summary import summarize
@@ -24,13 +24,13 @@ from support.lab_runs import Notes, rows, small_plan
 
 
 @pytest.fixture(scope="module")
-def confirmed(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, Notes]:
+def confirmed(broker_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[LabResult, Notes]:
     notes = Notes()
     directory = tmp_path_factory.mktemp("run")
     return run_scenario(small_plan(broker_url, directory, broker_pid=os.getpid()), notes), notes
 
 
-def test_nothing_is_lost_doubled_or_reordered(confirmed: tuple[RunResult, Notes]) -> None:
+def test_nothing_is_lost_doubled_or_reordered(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     counts = result.verification
     assert result.problems == {}
@@ -40,7 +40,7 @@ def test_nothing_is_lost_doubled_or_reordered(confirmed: tuple[RunResult, Notes]
     assert counts["published"] >= 0.9 * 2 * 1000
 
 
-def test_the_rows_are_the_messages_counted(confirmed: tuple[RunResult, Notes]) -> None:
+def test_the_rows_are_the_messages_counted(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     published = rows(result.directory, "published")
     delivered = rows(result.directory, "delivered")
@@ -56,7 +56,7 @@ def test_the_rows_are_the_messages_counted(confirmed: tuple[RunResult, Notes]) -
         assert row["step"] == row["intended_ns"] // NS
 
 
-def test_both_sides_tell_the_same_of_a_message(confirmed: tuple[RunResult, Notes]) -> None:
+def test_both_sides_tell_the_same_of_a_message(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     same = ("publisher", "seq", "queue", "step", "intended_ns", "written_ns", "weight")
 
@@ -66,7 +66,7 @@ def test_both_sides_tell_the_same_of_a_message(confirmed: tuple[RunResult, Notes
     assert told("published") == told("delivered")
 
 
-def test_counters_add_up_to_the_verification(confirmed: tuple[RunResult, Notes]) -> None:
+def test_counters_add_up_to_the_verification(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     counters = rows(result.directory, "counters")
     full_seconds = {row["second"] for row in counters}
@@ -80,7 +80,7 @@ def test_counters_add_up_to_the_verification(confirmed: tuple[RunResult, Notes])
         assert row["step"] == (row["second"] if row["second"] < 2 else -1)
 
 
-def test_the_in_flight_limit_is_kept(confirmed: tuple[RunResult, Notes]) -> None:
+def test_the_in_flight_limit_is_kept(confirmed: tuple[LabResult, Notes]) -> None:
     """Replay each publisher's writes and confirms; confirms at the same instant go first."""
     result, _ = confirmed
     limits = [step["in_flight_limit"] for step in result.info["steps"]]
@@ -97,7 +97,7 @@ def test_the_in_flight_limit_is_kept(confirmed: tuple[RunResult, Notes]) -> None
             assert in_flight <= 1
 
 
-def test_run_json_says_what_was_run(confirmed: tuple[RunResult, Notes], broker_url: str) -> None:
+def test_run_json_says_what_was_run(confirmed: tuple[LabResult, Notes], broker_url: str) -> None:
     result, _ = confirmed
     info = read_run_info(result.directory)
     assert info == result.info
@@ -110,21 +110,21 @@ def test_run_json_says_what_was_run(confirmed: tuple[RunResult, Notes], broker_u
         assert client.count_queue("lab-1-0") is None  # they were deleted
 
 
-def test_the_broker_was_looked_at_each_second(confirmed: tuple[RunResult, Notes]) -> None:
+def test_the_broker_was_looked_at_each_second(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     looks = rows(result.directory, "broker")
     assert [row["second"] for row in looks][:2] == [0, 1]
     assert all(row["rss_bytes"] > 0 and row["cpu_ns"] >= 0 for row in looks)
 
 
-def test_progress_comes_once_a_second(confirmed: tuple[RunResult, Notes]) -> None:
+def test_progress_comes_once_a_second(confirmed: tuple[LabResult, Notes]) -> None:
     _, notes = confirmed
     assert notes.ended
     assert [snapshot.second for snapshot in notes.snapshots][:2] == [0, 1]
     assert notes.snapshots[0].p50_ns is not None
 
 
-def test_the_summary_has_a_row_a_step(confirmed: tuple[RunResult, Notes]) -> None:
+def test_the_summary_has_a_row_a_step(confirmed: tuple[LabResult, Notes]) -> None:
     result, _ = confirmed
     steps = summarize(result.directory, result.info)
     assert [step.step["step"] for step in steps] == [0, 1]

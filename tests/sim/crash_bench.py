@@ -26,12 +26,12 @@ from sluicemq.sim.history import (
     Delivery,
     History,
     Holder,
-    Stream,
+    PublishedStream,
     promise,
 )
 from sluicemq.sim.messages import PERSISTENT, TRANSIENT, content_of, id_of_body
 from sluicemq.sim.net import AMQP_PORT, SimNet
-from sluicemq.sim.peer import FRAME_MAX, Peer, Role
+from sluicemq.sim.peer import FRAME_MAX, Role, SimPeer
 from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.units import MS
@@ -125,7 +125,7 @@ class Hand(Role):
         self.no_ack = False
         self.held: dict[int, Delivery] = {}
         self.taken = 0
-        self.stream: Stream | None = None
+        self.stream: PublishedStream | None = None
         if confirming:
             self.stream = self.book.stream(name, True)
 
@@ -251,15 +251,15 @@ class Bench:
         promise(not said.errors, "the start finds fault:", *said.errors)
         self.net.listen(self.node, self.net.host, AMQP_PORT)
         self.cpu.attach(self.node)
-        self.peers: list[Peer] = []
+        self.peers: list[SimPeer] = []
         self.storage_may_fail = self.stopping = False
 
     # -- what a Peer wants of its workload
 
-    def gone(self, peer: Peer) -> None:
+    def gone(self, peer: SimPeer) -> None:
         self.peers.remove(peer)
 
-    def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
+    def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         """Nobody takes its place."""
 
     # -- moves
@@ -280,7 +280,7 @@ class Bench:
     def hand(self, name: str, confirming: bool = False) -> Hand:
         """A client with one channel."""
         hand = Hand(self, name, confirming)
-        peer: Any = Peer(self, name, [hand])  # type: ignore[arg-type]
+        peer: Any = SimPeer(self, name, [hand])  # type: ignore[arg-type]
         self.peers.append(peer)
         self.until(lambda: hand.started, f"{name} waits for its channel")
         if confirming:

@@ -21,7 +21,7 @@ from sluicemq.sim.history import (
     History,
     Holder,
     PromiseBroken,
-    Stream,
+    PublishedStream,
 )
 
 CRASHES = (KILL, POWER)
@@ -35,7 +35,7 @@ class Story:
         self.book.told_what_is_safe = False
         self.book.queue("q", WORK)
         self.book.queue("n", WORK, durable=False)
-        self.stream: Stream = self.book.stream("publisher", True)
+        self.stream: PublishedStream = self.book.stream("publisher", True)
 
     def send(self, count: int, queue: str = "q", persistent: bool = True) -> None:
         for _ in range(count):

@@ -36,7 +36,7 @@ from sluicemq.chain.writer import WriterClient
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse
 from sluicemq.kernel.actor import Actor, Share
-from sluicemq.sim.report import Report
+from sluicemq.sim.report import RunReport
 from sluicemq.sim.run import STEPS, simulate
 
 SEEDS = range(200)
@@ -94,7 +94,7 @@ SPARED: Final[dict[type[Actor], str]] = {
 
 
 @cache
-def reports() -> list[Report]:
+def reports() -> list[RunReport]:
     """All seeds, once a test run."""
     with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
         return list(pool.map(simulate, SEEDS, chunksize=5))

@@ -23,7 +23,7 @@ from sluicemq.errors import Refused
 from sluicemq.lab.conductor import run_scenario
 from sluicemq.lab.live import LiveRows
 from sluicemq.lab.measurements import RunInfo, read_run_info
-from sluicemq.lab.messages import Second
+from sluicemq.lab.messages import SecondPassed
 from sluicemq.spark.lab_engine import SparkEngine
 from sluicemq.spark.lab_watch import WatchedSecond, watch
 from sluicemq.spark.session import check_master
@@ -170,7 +170,7 @@ def test_watching_tells_a_second_when_it_has_passed(spark: SparkSession, tmp_pat
             for role in ("consumer", "publisher"):
                 row = dict.fromkeys(("index", "step", "confirmed", "unconfirmed"), 0)
                 row |= {"second": second, "written": second, "delivered": 1}
-                live.add(Second({"role": role, **row}, [10 * second, 10 * second + 2]))
+                live.add(SecondPassed({"role": role, **row}, [10 * second, 10 * second + 2]))
             live.write(second)
             if enough.wait(0.1):
                 break

@@ -19,7 +19,7 @@ from sluicemq.chain.queue.dead_letters import Letters
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
 from sluicemq.host.net import Connection
-from sluicemq.host.run import Host
+from sluicemq.host.run import BrokerHost
 from sluicemq.manage.actions import ACTIONS
 
 PROGRAM: Final = (sys.executable, str(Path(__file__)))
@@ -125,9 +125,9 @@ def plant() -> None:
     at(Reader, "receive", b"fault-reader", lambda _, message: getattr(message, "data", b""))
     at(Writer, "receive", b"fault-frames", lambda _, message: getattr(message, "data", b""))
     at(Letters, "letter", b"fault-letter", lambda _, content: content)
-    run = Host.run
+    run = BrokerHost.run
 
-    def run_loop(self: Host) -> None:
+    def run_loop(self: BrokerHost) -> None:
         if any(b"fault-loop" in chunk for chunk in heard):
             raise Mistake
         run(self)
@@ -140,7 +140,7 @@ def plant() -> None:
         return decoded(self, data)
 
     Connection.decoded = listening  # type: ignore[method-assign]
-    Host.run = run_loop  # type: ignore[method-assign]
+    BrokerHost.run = run_loop  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

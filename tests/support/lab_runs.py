@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from sluicemq.lab.plan import Plan, choose_limits
+from sluicemq.lab.plan import RunPlan, choose_limits
 from sluicemq.lab.progress import Progress, Snapshot
 from sluicemq.lab.scenarios import scenario_named
 
@@ -30,7 +30,7 @@ class Notes(Progress):
         self.ended = True
 
 
-def small_plan(url: str, directory: Path, scenario: str = "1", **options: Any) -> Plan:
+def small_plan(url: str, directory: Path, scenario: str = "1", **options: Any) -> RunPlan:
     """A run of seconds: a hundredth of the rate unless said otherwise."""
     row = scenario_named(scenario)
     scale = options.setdefault("scale", 0.05)
@@ -38,7 +38,7 @@ def small_plan(url: str, directory: Path, scenario: str = "1", **options: Any) -
     if options.get("confirms", True):
         options["chosen_limits"] = choose_limits(row, scale, limits)
     options.setdefault("step_seconds", 1)
-    return Plan(scenario=row, targets=(url,), directory=directory, **options)
+    return RunPlan(scenario=row, targets=(url,), directory=directory, **options)
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:

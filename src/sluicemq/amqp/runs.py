@@ -175,7 +175,7 @@ def learn(raw: bytes, methods: dict[bytes, BasicPublish]) -> bool:
     return True
 
 
-class Stencil:
+class RunStencil:
     """What the messages of a run look like that begin with method frames of `size` octets, alike
     but for the spans `always`.
 
@@ -270,7 +270,7 @@ class Stencil:
         return count_ends(buf, pos, stride, count)
 
 
-class PublishStencil(Stencil):
+class PublishStencil(RunStencil):
     """What the publishes with one raw method frame look like."""
 
     __slots__ = ("contents", "method", "raw")
@@ -316,7 +316,7 @@ class PublishStencil(Stencil):
         return contents, end, len(contents) == count
 
 
-class DeliverStencil(Stencil):
+class DeliverStencil(RunStencil):
     """What the deliveries look like that have the same method frame but for the delivery tag."""
 
     __slots__ = ("after_tag", "head", "method", "tags")

@@ -41,7 +41,7 @@ EPOCH_NS: Final = 1_000_000_000
 """How long is looked back to tell which queues have consumers that keep up."""
 
 
-class Pace:
+class QueuePace:
     """How one queue keeps up: messages it has taken in and delivered, in total and in this
     epoch."""
 
@@ -77,7 +77,7 @@ class Pacer(Actor):
         self.lag = 0
         """Of all queues together."""
         self.limit = LAG_MIN
-        self.lagging: dict[Pace, None] = {}
+        self.lagging: dict[QueuePace, None] = {}
         self.dealt = 0
         """Messages since the start."""
         self.dealt_before = 0
@@ -90,7 +90,7 @@ class Pacer(Actor):
         self.held_since_ns = 0
         self._held_ns = 0
 
-    def note(self, pace: Pace, taken: int, dealt: int, waiting: int) -> None:
+    def note(self, pace: QueuePace, taken: int, dealt: int, waiting: int) -> None:
         """Note a queue's turn: `taken` and `dealt` are its totals of messages, `waiting` the ready
         messages for which it has consumers."""
         if pace.epoch != self.epoch:
@@ -102,7 +102,7 @@ class Pacer(Actor):
         if lag != pace.lag:
             self.set_lag(pace, lag)
 
-    def set_lag(self, pace: Pace, lag: int) -> None:
+    def set_lag(self, pace: QueuePace, lag: int) -> None:
         """Set the lag of one queue in messages; hold publishers, or let them go, if it is time
         to."""
         self.lag += lag - pace.lag

@@ -1,9 +1,9 @@
 """channel ---frames---> WRITER: one socket write a turn, and the brake on deliveries.
 
-While the socket's buffer is over its mark nothing more is handed to it. Deliveries then wait
-here up to the consumers' windows and no more, for the channels hear `Flushed` only after their
-frames have gone out. What a peer that does not read makes us answer (confirms, replies) is
-bounded too: above WRITER_BACKLOG_BYTES the connection's reader stops.
+While the socket's buffer is over its mark nothing more is handed to it. Deliveries then wait here
+up to the consumers' windows and no more, for the channels hear `DeliveriesFlushed` only after their
+frames have gone out. What a peer that does not read makes us answer (confirms, replies) is bounded
+too: above WRITER_BACKLOG_BYTES the connection's reader stops.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WriterClient(FlowActor):
 
 class Frames:
     """Bytes to write. `cost` is what they take of delivery windows; `channel` is posted a
-    `Flushed`."""
+    `DeliveriesFlushed`."""
 
     __slots__ = ("channel", "cost", "data")
 
@@ -55,7 +55,7 @@ class Frames:
         self.cost = cost
 
 
-class Flushed:
+class DeliveriesFlushed:
     """Posted to a channel: deliveries worth `cost` have been handed to the socket."""
 
     __slots__ = ("cost",)
@@ -178,7 +178,7 @@ class Writer(Actor):
         if cost:
             self.written(cost)
         for channel in [c for c, cost in flushed.items() if cost >= self.notify_cost or c.gone]:
-            channel.post(Flushed(flushed.pop(channel)))
+            channel.post(DeliveriesFlushed(flushed.pop(channel)))
 
     def faulted(self, error: Exception) -> None:
         """Close the connection after a fault. What was to be written may have lost parts, so

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from sluicemq.manage.tables import Link, Stage
+from sluicemq.manage.tables import ChainLink, ChainStage
 
 COLUMNS: Final = (
     ("reader", "READERS"),
@@ -38,7 +38,7 @@ WORTH_TELLING_MS: Final = 100
 """Less than this says little about why somebody is slow."""
 
 
-def most_held_up_first(stage: Stage) -> tuple[int, int, int, str]:
+def most_held_up_first(stage: ChainStage) -> tuple[int, int, int, str]:
     """Sort key of a stage's rows: who has waited longest comes first."""
     return -stage["blocked_ms"], -stage["blocked_total_ms"], -stage["inbox"], stage["name"]
 
@@ -47,19 +47,19 @@ class Chain:
     """Stages and links, and what follows from them: who is held up, and the links by their
     sender."""
 
-    def __init__(self, stages: Sequence[Stage], links: Sequence[Link]) -> None:
+    def __init__(self, stages: Sequence[ChainStage], links: Sequence[ChainLink]) -> None:
         self.by_id = {stage["id"]: stage for stage in stages}
-        self.by_kind: dict[str, list[Stage]] = {}
+        self.by_kind: dict[str, list[ChainStage]] = {}
         for stage in stages:
             self.by_kind.setdefault(stage["kind"], []).append(stage)
-        self.out: dict[str, list[Link]] = {}
+        self.out: dict[str, list[ChainLink]] = {}
         for link in links:
             if link["sender"] in self.by_id and link["receiver"] in self.by_id:
                 self.out.setdefault(link["sender"], []).append(link)
         for rows in self.by_kind.values():
             rows.sort(key=most_held_up_first)
 
-    def holding(self, stage_id: str) -> list[Link]:
+    def holding(self, stage_id: str) -> list[ChainLink]:
         """Return the links a stage waits for, longest first; if none does now but one did a moment
         ago, that one."""
         out = self.out.get(stage_id, [])
@@ -72,7 +72,9 @@ class Chain:
         return sorted(before, key=lambda link: -link["blocked_total_ms"])[:1]
 
 
-def picture(stages: Sequence[Stage], links: Sequence[Link], width: int, rows_max: int) -> list[str]:
+def picture(
+    stages: Sequence[ChainStage], links: Sequence[ChainLink], width: int, rows_max: int
+) -> list[str]:
     """Return all lines; none is longer than `width`, except the sentences about who holds up
     whom."""
     chain = Chain(stages, links)
@@ -119,14 +121,14 @@ def arrows(widths: Sequence[int]) -> str:
     return line + COLUMNS[-1][1]
 
 
-def summary(rows: Sequence[Stage]) -> str:
+def summary(rows: Sequence[ChainStage]) -> str:
     """Return text such as `3: 2 flow, 1 running`; for a single row only its state."""
     if not rows:
         return "none"
     return rows[0]["state"] if len(rows) == 1 else f"{len(rows)}: {states_of(rows)}"
 
 
-def states_of(rows: Sequence[Stage]) -> str:
+def states_of(rows: Sequence[ChainStage]) -> str:
     """Return text such as `2 flow, 1 running`; only the state when all are in the same."""
     states = Counter(stage["state"] for stage in rows)
     if len(states) == 1:
@@ -144,7 +146,7 @@ def column_of(chain: Chain, kind: str, rows_max: int) -> list[str]:
     return lines
 
 
-def stage_lines(chain: Chain, stage: Stage) -> list[str]:
+def stage_lines(chain: Chain, stage: ChainStage) -> list[str]:
     """Return the lines of a row: its name, its inbox, its state, its tightest link, and what it
     owes and holds back."""
     held = f" {lasting(stage['blocked_ms'])}" if stage["blocked_ms"] >= WORTH_TELLING_MS else ""
@@ -172,14 +174,14 @@ def beside(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]
     return lines
 
 
-def credit_words(links: Sequence[Link]) -> str:
+def credit_words(links: Sequence[ChainLink]) -> str:
     """Return the credit left on the tightest of a stage's links, and how many links there are."""
     tightest = min(links, key=lambda link: (link["credit"] / link["initial"], link["receiver"]))
     several = f" ({len(links)})" if len(links) > 1 else ""
     return f"credit {tightest['credit']}/{tightest['initial']}{several} >"
 
 
-def listed(rows: Sequence[Stage], width: int, rows_max: int) -> list[str]:
+def listed(rows: Sequence[ChainStage], width: int, rows_max: int) -> list[str]:
     """Return stages beside the chain, a line each."""
     lines = []
     for stage in rows[:rows_max]:
@@ -194,8 +196,8 @@ def listed(rows: Sequence[Stage], width: int, rows_max: int) -> list[str]:
 class Hold(NamedTuple):
     """A stage that is held up, and the links that hold it, nearest first."""
 
-    stage: Stage
-    links: tuple[Link, ...]
+    stage: ChainStage
+    links: tuple[ChainLink, ...]
 
 
 def held_up(chain: Chain, rows_max: int) -> list[str]:
@@ -228,7 +230,9 @@ def all_holds(chain: Chain) -> Iterable[Hold]:
                 yield Hold(stage, worth_naming(chain, links))
 
 
-def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tuple[Link, ...]]:
+def paths(
+    chain: Chain, stage_id: str, so_far: tuple[ChainLink, ...]
+) -> Iterable[tuple[ChainLink, ...]]:
     """Yield every way along shut links to where it ends. Stages have an order, so there are no
     circles."""
     holding = chain.holding(stage_id)
@@ -238,7 +242,7 @@ def paths(chain: Chain, stage_id: str, so_far: tuple[Link, ...]) -> Iterable[tup
         yield from paths(chain, link["receiver"], (*so_far, link))
 
 
-def worth_naming(chain: Chain, links: tuple[Link, ...]) -> tuple[Link, ...]:
+def worth_naming(chain: Chain, links: tuple[ChainLink, ...]) -> tuple[ChainLink, ...]:
     """Return the links worth naming: a channel that is itself held up only passes that on, so it is
     left out."""
     passes_on = len(links) > 1 and chain.by_id[links[0]["receiver"]]["kind"] == "channel"
@@ -271,14 +275,14 @@ def sentence(chain: Chain, group: Sequence[Hold]) -> str:
     return f"{subject} {verb} held up by " + ", which is held up by ".join(parts)
 
 
-def holder(stage: Stage, link: Link, held: int) -> str:
+def holder(stage: ChainStage, link: ChainLink, held: int) -> str:
     """Return who holds, with the credit left and for how long; an alarm has no credit."""
     credit = f"credit {link['credit']}/{link['initial']}, " if link["initial"] else ""
     who = "their own channels" if held > 1 and stage["kind"] == "channel" else named(stage)
     return f"{who} ({credit}{how_long(link)})"
 
 
-def how_long(link: Link) -> str:
+def how_long(link: ChainLink) -> str:
     """Return how long a link has been shut this time, or in total when this time says little."""
     now, total = link["blocked_ms"], link["blocked_total_ms"]
     if link["shut"] and (now >= WORTH_TELLING_MS or now >= total):
@@ -286,7 +290,7 @@ def how_long(link: Link) -> str:
     return f"{lasting(total)} in all"
 
 
-def named(stage: Stage) -> str:
+def named(stage: ChainStage) -> str:
     """Return a stage in words, such as `queue orders` or `the message store`."""
     return f"{NOUNS[stage['kind']]} {stage['name']}"
 

@@ -15,10 +15,10 @@ from sluicemq.manage.command import (
     NO_INPUT,
     NO_OUTPUT,
     USAGE,
-    Argument,
     Command,
+    CommandArgument,
+    CommandOption,
     CommandRefused,
-    Option,
 )
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.model.definitions import DEFAULT_VHOST
@@ -135,7 +135,7 @@ def help_of(spec: Command) -> str:
     return f"{spec.help}\n\nColumns: {', '.join(spec.columns)}."
 
 
-def argument_of(argument: Argument) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def argument_of(argument: CommandArgument) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make an argument of the table into click's decorator for it."""
     return click.argument(
         argument.name,
@@ -144,7 +144,7 @@ def argument_of(argument: Argument) -> Callable[[Callable[..., None]], Callable[
     )
 
 
-def option_of(option: Option) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def option_of(option: CommandOption) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make an option of the table into click's decorator for it."""
     flags = option.flags or (f"--{option.name.replace('_', '-')}",)
     if isinstance(option.default, bool):

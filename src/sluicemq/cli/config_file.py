@@ -31,7 +31,7 @@ KEY_PARTS_MAX: Final = 20
 DIGITS: Final = re.compile("[0-9]{1,18}")
 
 
-class Entry(NamedTuple):
+class Setting(NamedTuple):
     """One setting that somebody wrote, and where it stands."""
 
     origin: str
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     value: object
 
 
-class Target(NamedTuple):
+class SettingTarget(NamedTuple):
     """The section and field that an entry sets."""
 
     section: str
@@ -53,7 +53,7 @@ def load(file: Path | None, sets: Sequence[str], env: Mapping[str, str]) -> Conf
     return config_of([*(read_file(file) if file else ()), *read_environment(env), *read_sets(sets)])
 
 
-def config_of(entries: Iterable[Entry]) -> Config:
+def config_of(entries: Iterable[Setting]) -> Config:
     """Return the configuration that these entries make; of two about one option the later
     counts."""
     targets = _targets()
@@ -67,16 +67,16 @@ def config_of(entries: Iterable[Entry]) -> Config:
     return Config(**sections)
 
 
-def read_sets(sets: Sequence[str]) -> Iterator[Entry]:
+def read_sets(sets: Sequence[str]) -> Iterator[Setting]:
     """Read `key=value` settings from the command line."""
     for text in sets:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             raise Refused(f"--set {text}: must be KEY=VALUE, such as --set heartbeat=30")
-        yield Entry("command line", key.strip(), value.strip())
+        yield Setting("command line", key.strip(), value.strip())
 
 
-def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
+def read_environment(env: Mapping[str, str]) -> Iterator[Setting]:
     """Read variables such as SLUICEMQ_HEARTBEAT=30 and SLUICEMQ_FLOW_PROFILE=adaptive: a key in
     capitals, _ for every dot."""
     names = {environment_name(key): key for key in _targets()}
@@ -86,7 +86,7 @@ def read_environment(env: Mapping[str, str]) -> Iterator[Entry]:
                 raise Refused(
                     f"environment: {variable} is not an option{_nearest(variable, names)}"
                 )
-            yield Entry(variable, names[variable], env[variable])
+            yield Setting(variable, names[variable], env[variable])
 
 
 def environment_name(key: str) -> str:
@@ -94,7 +94,7 @@ def environment_name(key: str) -> str:
     return ENVIRONMENT_PREFIX + key.replace(".", "_").upper()
 
 
-def read_file(path: Path) -> Iterator[Entry]:
+def read_file(path: Path) -> Iterator[Setting]:
     """Read a configuration file, TOML or rabbitmq.conf by its name or its content. Raises Refused
     when it cannot be read."""
     try:
@@ -104,7 +104,7 @@ def read_file(path: Path) -> Iterator[Entry]:
     return read_text(path, text)
 
 
-def read_text(path: Path, text: str) -> Iterator[Entry]:
+def read_text(path: Path, text: str) -> Iterator[Setting]:
     """Read the entries of a configuration file's text; `path` names it in errors."""
     if path.suffix == ".toml" or (path.suffix != ".conf" and _looks_like_toml(text)):
         return _read_toml(path, text)
@@ -129,7 +129,7 @@ def _toml_tree(text: str) -> dict[str, object]:
         raise ValueError("nested too deeply") from None
 
 
-def _read_toml(path: Path, text: str) -> Iterator[Entry]:
+def _read_toml(path: Path, text: str) -> Iterator[Setting]:
     try:
         tree = _toml_tree(text)
     except ValueError as error:
@@ -137,17 +137,17 @@ def _read_toml(path: Path, text: str) -> Iterator[Entry]:
     yield from _flatten(str(path), "", tree)
 
 
-def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[Entry]:
+def _flatten(origin: str, prefix: str, tree: Mapping[str, object]) -> Iterator[Setting]:
     if prefix.count(".") > KEY_PARTS_MAX:
         raise Refused(f"{origin}: {prefix[:60]}… is not an option: it has too many parts")
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _flatten(origin, f"{prefix}{key}.", value)
         else:
-            yield Entry(origin, prefix + key, value)
+            yield Setting(origin, prefix + key, value)
 
 
-def _read_conf(path: Path, text: str) -> Iterator[Entry]:
+def _read_conf(path: Path, text: str) -> Iterator[Setting]:
     for number, line in enumerate(text.splitlines(), start=1):
         kept = _without_comment(line).strip()
         if not kept:
@@ -155,7 +155,7 @@ def _read_conf(path: Path, text: str) -> Iterator[Entry]:
         key, equals, value = kept.partition("=")
         if not equals or not key.strip():
             raise Refused(f"{path}:{number}: {kept!r} is not of the form key = value")
-        yield Entry(f"{path}:{number}", key.strip(), _unquoted(value.strip()))
+        yield Setting(f"{path}:{number}", key.strip(), _unquoted(value.strip()))
 
 
 def _without_comment(line: str) -> str:
@@ -179,19 +179,19 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == "'" else value
 
 
-def _targets() -> dict[str, Target]:
+def _targets() -> dict[str, SettingTarget]:
     """Return every name a user may write; a RabbitMQ name may also stand in its section's table."""
-    targets: dict[str, Target] = {}
+    targets: dict[str, SettingTarget] = {}
     for section, declared in SECTIONS.items():
         for each, option in options_of(declared):
-            target = Target(section, each.name, option)
+            target = SettingTarget(section, each.name, option)
             for name in names_of(section, each.name, option):
                 targets[name] = target
                 targets.setdefault(f"{section}.{name}", target)
     return targets
 
 
-def _find(entry: Entry, targets: Mapping[str, Target]) -> Target:
+def _find(entry: Setting, targets: Mapping[str, SettingTarget]) -> SettingTarget:
     one = ONE_OF_SEVERAL.fullmatch(entry.key) or ONE_NAME.fullmatch(entry.key)
     key = one[1] if one else entry.key
     target = targets.get(key)
@@ -208,7 +208,7 @@ def _nearest(word: str, known: Mapping[str, object]) -> str:
 
 
 def _values(
-    entry: Entry, target: Target, so_far: Mapping[str, Any]
+    entry: Setting, target: SettingTarget, so_far: Mapping[str, Any]
 ) -> Iterator[tuple[str, object]]:
     """Yield the fields an entry sets; two of RabbitMQ's keys say more, or less, than one field."""
     value = entry.value
@@ -231,7 +231,7 @@ def _values(
     yield target.field, parsed
 
 
-def _with_name(entry: Entry, name: str, names: Sequence[str]) -> list[str]:
+def _with_name(entry: Setting, name: str, names: Sequence[str]) -> list[str]:
     """Add or remove a name in a list, as `loopback_users.guest = false` does in most rabbitmq.conf
     files."""
     written = str(entry.value).lower()
@@ -241,7 +241,7 @@ def _with_name(entry: Entry, name: str, names: Sequence[str]) -> list[str]:
     return [*others, name] if written == "true" else others
 
 
-def _refusal(entry: Entry, option: Option) -> Refused:
+def _refusal(entry: Setting, option: Option) -> Refused:
     shown = "(hidden)" if option.secret else entry.value
     return Refused(f"{entry.origin}: {entry.key} = {shown}: must be {option.allowed()}")
 

@@ -20,8 +20,8 @@ import click
 from rich.console import Console
 
 from sluicemq.errors import SluiceError
-from sluicemq.lab.conductor import RunResult, run_scenario
-from sluicemq.lab.plan import Plan
+from sluicemq.lab.conductor import LabResult, run_scenario
+from sluicemq.lab.plan import RunPlan
 from sluicemq.lab.progress import progress_for
 from sluicemq.lab.scenarios import scenario_named
 from sluicemq.spark.pipeline.build import build_report
@@ -49,14 +49,14 @@ def embedded_broker() -> Iterator[tuple[str, int]]:
             process.terminate()
 
 
-def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> list[RunResult]:
+def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> list[LabResult]:
     """Run scenario 1 without and with confirms."""
     results = []
     scenario = scenario_named("1")
     with embedded_broker() as (url, pid):
         console.print(f"broker ready at {url.replace('guest:guest@', '')}")
         for name, confirms in (("no-confirms", False), ("confirms", True)):
-            plan = Plan(
+            plan = RunPlan(
                 scenario=scenario,
                 targets=(url,),
                 directory=out / name,

@@ -15,7 +15,7 @@ from rich.console import Console
 from sluicemq.amqp.types import Table
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
-from sluicemq.lab.plan import QUEUE_TYPES, Plan, ack_interval_multiple, choose_limits
+from sluicemq.lab.plan import QUEUE_TYPES, RunPlan, ack_interval_multiple, choose_limits
 from sluicemq.lab.scenarios import SCENARIOS, Scenario, scenario_named
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def run(
         ack_interval = ack_interval_multiple(scenario, scale)
     if steps is not None and not confirms:
         raise Refused("--steps are in-flight limits, which only confirms can have")
-    plan = Plan(
+    plan = RunPlan(
         scenario=scenario,
         targets=targets,
         directory=out or default_directory(scenario),
@@ -217,7 +217,7 @@ def make_engine(name: str, master: str) -> Engine | None:
     return SparkEngine(master)
 
 
-def run_plan(plan: Plan, console: Console, engine: str, master: str) -> int:
+def run_plan(plan: RunPlan, console: Console, engine: str, master: str) -> int:
     """Run a plan, print its result, and return the exit code."""
     from sluicemq.lab.conductor import run_scenario  # noqa: PLC0415 (imports pyarrow)
     from sluicemq.lab.display import print_result  # noqa: PLC0415

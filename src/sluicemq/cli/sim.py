@@ -7,7 +7,7 @@ import sys
 import click
 
 from sluicemq.config import PROFILES
-from sluicemq.sim.report import HEADING, Report, ShortLog
+from sluicemq.sim.report import HEADING, RunReport, ShortLog
 from sluicemq.sim.run import STEPS, simulate
 
 TAIL_LINES = 40
@@ -80,7 +80,7 @@ def several(seeds: range, steps: int, profile: str | None, plain: bool) -> int:
     return failed
 
 
-def one_line(report: Report) -> str:
+def one_line(report: RunReport) -> str:
     """Return the line of one run in the table of several."""
     figures = report.figures
     verdict = f"FAILED in {report.phase}: {report.failure}" if report.failure else "passed"

@@ -13,7 +13,7 @@ from sluicemq.host.control_path import socket_to_bind
 from sluicemq.limits import CONTROL_PART_BYTES, CONTROL_REQUEST_BYTES, CONTROL_TASKS_MAX
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import LATER, USAGE
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ TEXT_BYTES: Final = 128
 """As many bytes of JSON are written in the time that a piece of it takes, however short it is."""
 
 
-def parts(answer: Answer) -> Iterator[bytes]:
+def parts(answer: CommandAnswer) -> Iterator[bytes]:
     """Return the answer as a line of JSON, in parts, so that a long one does not hold up other
     work."""
     gathered: list[str] = []
@@ -147,20 +147,20 @@ class ControlServer:
         except ValueError:
             return b"too long"
 
-    async def answer(self, line: bytes, reader: asyncio.StreamReader) -> Answer:
+    async def answer(self, line: bytes, reader: asyncio.StreamReader) -> CommandAnswer:
         """Carry out a request and return its answer. A change is answered when it is durable: on a
         full disk, when there is space again. A client that has hung up by then is not waited
         for."""
         if self.tasks >= CONTROL_TASKS_MAX:
-            return Answer((), "too many commands wait for the disk already", LATER)
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            return CommandAnswer((), "too many commands wait for the disk already", LATER)
+        answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
         try:
             request = json.loads(line)
             command, arguments = str(request["command"]), dict(request.get("arguments", {}))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return Answer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
+            return CommandAnswer((), 'a request is {"command": ..., "arguments": {...}}', USAGE)
 
-        def reply(answer: Answer) -> None:
+        def reply(answer: CommandAnswer) -> None:
             if not answered.done():  # it is, when the broker stops meanwhile
                 answered.set_result(answer)
 

@@ -84,7 +84,7 @@ BROKEN_EXIT_CODE: Final = 70
 """EX_SOFTWARE: a mistake of ours came up, and going on could make it worse."""
 
 
-class Host:
+class BrokerHost:
     """One node on this machine, in the running event loop, over a directory that is held."""
 
     def __init__(self, config: Config, directory: Path, accept_loss: bool = False) -> None:
@@ -262,7 +262,7 @@ async def run_until_signal(
 ) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code."""
     try:
-        host = Host(config, directory, accept_loss)
+        host = BrokerHost(config, directory, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
         raise Refused(f"data_dir {directory}: cannot start on it: {failure}{advice}") from failure
@@ -284,7 +284,7 @@ async def run_until_signal(
     return host.exit_code
 
 
-def end_in_time(host: Host) -> None:
+def end_in_time(host: BrokerHost) -> None:
     """Give the process END_SECONDS to end, whatever comes between."""
 
     def end() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.errors import Refused
 from sluicemq.manage.actions import ACTIONS
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
@@ -24,7 +24,7 @@ async def load_definitions(node: Node) -> None:
         text = Path(config.load).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"definitions.load: {error}") from error
-    answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    answered: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
     given = {"file": text, "skip_if_unchanged": config.skip_if_unchanged}
     start(node, ACTIONS, "import_definitions", given, answered.set_result)
     answer = await answered

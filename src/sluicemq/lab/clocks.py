@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Final
 
-from sluicemq.lab.messages import Ask, Clock
+from sluicemq.lab.messages import AskClock, ClockReading
 
 QUESTIONS: Final = 25
 ANSWER_TIMEOUT_S: Final = 5.0
@@ -54,10 +54,10 @@ def estimate(
 
 def _ask(pipe: Connection, others: Callable[[object], None]) -> int:
     try:
-        pipe.send(Ask())
+        pipe.send(AskClock())
         while pipe.poll(ANSWER_TIMEOUT_S):
             message = pipe.recv()
-            if isinstance(message, Clock):
+            if isinstance(message, ClockReading):
                 return message.monotonic_ns
             others(message)
     except (EOFError, OSError) as error:

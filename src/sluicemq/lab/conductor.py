@@ -4,7 +4,7 @@
         -> everything promised has arrived, or the drain timeout -> Finish -> Reports -> verify
 
 A run that cannot go on (the broker closed something or died) is ended in order: what was measured
-is kept, and `RunResult.stopped` says why. Ctrl-C ends the schedule, a second one the drain.
+is kept, and `LabResult.stopped` says why. Ctrl-C ends the schedule, a second one the drain.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from sluicemq.lab.measurements import (
 from sluicemq.lab.messages import (
     Arrived,
     Failed,
+    FilePiece,
     Finish,
-    Piece,
     Ready,
-    Report,
-    Second,
+    SecondPassed,
     Settled,
-    Start,
+    StartRun,
     StepTotals,
     Stop,
+    WorkerReport,
 )
-from sluicemq.lab.plan import NS, Plan
+from sluicemq.lab.plan import NS, RunPlan
 from sluicemq.lab.process import WorkerHandle
 from sluicemq.lab.progress import Progress, Snapshot
 from sluicemq.lab.recorder import write_rows
 from sluicemq.lab.sampler import Sampler
-from sluicemq.lab.target import BrokerProcess, Queues
+from sluicemq.lab.target import BrokerProcess, TargetQueues
 from sluicemq.lab.verification import verify
 
 Problem = Literal["lost", "duplicates", "out_of_order", "foreign"]
@@ -79,7 +79,7 @@ PROBLEMS: Final[tuple[Problem, ...]] = ("lost", "duplicates", "out_of_order", "f
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class LabResult:
     """The result of a run: where the measurements are, and its run.json."""
 
     directory: Path
@@ -103,7 +103,7 @@ class RunResult:
         return self.info["stopped"] not in (None, INTERRUPTED)
 
 
-def run_scenario(plan: Plan, progress: Progress, engine: Engine | None = None) -> RunResult:
+def run_scenario(plan: RunPlan, progress: Progress, engine: Engine | None = None) -> LabResult:
     """Run a plan, in processes of this machine unless another engine is given. Raises `Refused` or
     `BrokerError` when it cannot even begin."""
     if (plan.directory / "run.json").exists():
@@ -134,14 +134,14 @@ class Conductor:
     """Conducts one run: starts its workers, has them run the schedule, collects their
     measurements."""
 
-    def __init__(self, plan: Plan, progress: Progress, engine: Engine) -> None:
+    def __init__(self, plan: RunPlan, progress: Progress, engine: Engine) -> None:
         self._plan = plan
         self._engine = engine
         self._live = LiveRows(plan.directory)
         self._offsets: dict[Connection, Offset] = {}
         self._later: dict[Connection, Offset] = {}
         self._progress = progress
-        self._queues = Queues(plan)
+        self._queues = TargetQueues(plan)
         self._process = None if plan.broker_pid is None else BrokerProcess(plan.broker_pid)
         self._workers: dict[Connection, WorkerHandle] = {}
         self._sampler: Sampler | None = None
@@ -150,9 +150,9 @@ class Conductor:
         self._settled = 0
         self._promised = 0
         self._arrived: dict[Connection, int] = {}
-        self._reports: dict[Connection, Report] = {}
+        self._reports: dict[Connection, WorkerReport] = {}
         self._rows: list[dict[str, Any]] = []
-        self._seconds: defaultdict[int, list[Second]] = defaultdict(list)
+        self._seconds: defaultdict[int, list[SecondPassed]] = defaultdict(list)
         self._stopped: str | None = None
         self._stop_ns: int | None = None
         self._finished_ns = 0
@@ -165,7 +165,7 @@ class Conductor:
         if self._interrupts > 2:
             raise KeyboardInterrupt
 
-    def run(self) -> RunResult:
+    def run(self) -> LabResult:
         """Run from the first worker's start to the files in the run directory, and return what came
         out."""
         plan = self._plan
@@ -186,7 +186,7 @@ class Conductor:
         verification["drained"] &= self._stopped in (None, INTERRUPTED)
         info = self._info(product, version, started_at, verification)
         self._write(info)
-        return RunResult(plan.directory, info)
+        return LabResult(plan.directory, info)
 
     # The phases
 
@@ -206,7 +206,7 @@ class Conductor:
         self._origin_ns = time.monotonic_ns() + HEAD_START_NS
         for pipe in self._workers:
             offset = self._offsets.get(pipe, SAME_CLOCK)
-            self._send(Start(self._origin_ns + offset.offset_ns), pipe)
+            self._send(StartRun(self._origin_ns + offset.offset_ns), pipe)
         self._sampler = Sampler(self._queues, self._process, self._origin_ns)
         if plan.sample_every > 1:
             self._progress.note(f"recording every {plan.sample_every}th message; counts are exact")
@@ -293,13 +293,13 @@ class Conductor:
         try:
             message = pipe.recv()
         except (EOFError, OSError):
-            self._reports[pipe] = Report()
+            self._reports[pipe] = WorkerReport()
             self._stop(f"a {self._workers[pipe].role} process died")
             return
         self._handle(pipe, message)
 
     def _handle(self, pipe: Connection, message: object) -> None:
-        if isinstance(message, Second):
+        if isinstance(message, SecondPassed):
             self._on_second(message)
         elif isinstance(message, Arrived):
             self._arrived[pipe] = message.messages
@@ -310,9 +310,9 @@ class Conductor:
             self._promised += message.promised
         elif isinstance(message, Failed):
             self._stop(message.reason)
-        elif isinstance(message, Piece):
+        elif isinstance(message, FilePiece):
             put(self._plan.directory, message)
-        elif isinstance(message, Report):
+        elif isinstance(message, WorkerReport):
             self._reports[pipe] = message
 
     def _stop(self, reason: str) -> None:
@@ -327,7 +327,7 @@ class Conductor:
                 self._send(Stop())
             self._progress.note(f"stopping: {reason}")
 
-    def _on_second(self, message: Second) -> None:
+    def _on_second(self, message: SecondPassed) -> None:
         self._rows.append(message.row)
         self._live.add(message)
         second = message.row["second"]
@@ -338,7 +338,7 @@ class Conductor:
             self._live.write(second)
             self._progress.second_passed(self._snapshot(second, group))
 
-    def _snapshot(self, second: int, group: list[Second]) -> Snapshot:
+    def _snapshot(self, second: int, group: list[SecondPassed]) -> Snapshot:
         sums: Counter[str] = Counter()
         for message in group:
             sums.update({name: n for name, n in message.row.items() if isinstance(n, int)})

@@ -46,7 +46,7 @@ def encode_acks(channel: int, tags: range, multiple: bool) -> bytes:
     )
 
 
-class Consumer:
+class MeasuredConsumer:
     """What one consumer has received and acknowledged. Times are in nanoseconds since the start of
     the run."""
 

@@ -20,10 +20,10 @@ from sluicemq.amqp.methods import (
     ChannelOpenOk,
 )
 from sluicemq.client.session import BrokerError, Opened, SessionEvent
-from sluicemq.lab.consumer import Consumer
+from sluicemq.lab.consumer import MeasuredConsumer
 from sluicemq.lab.link import Link
-from sluicemq.lab.messages import Arrived, Report
-from sluicemq.lab.plan import NS, Plan
+from sluicemq.lab.messages import Arrived, WorkerReport
+from sluicemq.lab.plan import NS, RunPlan
 from sluicemq.lab.verification import Inspector
 from sluicemq.lab.worker import Worker
 
@@ -40,7 +40,7 @@ class ConsumerLink(Link):
         plan = worker.plan
         self._worker = worker
         self.number = number
-        self.consumer = Consumer(
+        self.consumer = MeasuredConsumer(
             number,
             number % plan.scenario.queues,
             plan.ack_interval,
@@ -109,7 +109,7 @@ class ConsumerWorker(Worker[ConsumerLink]):
     role = "consumer"
     table = "delivered"
 
-    def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
+    def __init__(self, plan: RunPlan, index: int, pipe: Connection) -> None:
         super().__init__(plan, index, pipe)
         publishers = plan.clients_of(plan.scenario.publishers, index)
         self._numbers = plan.clients_of(plan.scenario.consumers, index)
@@ -161,8 +161,8 @@ class ConsumerWorker(Worker[ConsumerLink]):
             for latency in link.consumer.latencies_ns(since_ns, samples_max)
         ]
 
-    def report(self) -> Report:
-        return Report(delivered=self.inspector.report())
+    def report(self) -> WorkerReport:
+        return WorkerReport(delivered=self.inspector.report())
 
 
 def stamp_offsets(contents: Sequence[bytes]) -> Sequence[int]:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from sluicemq.lab.conductor import PROBLEMS, RunResult
+from sluicemq.lab.conductor import PROBLEMS, LabResult
 from sluicemq.lab.progress import ms_text
 from sluicemq.lab.summary import Quantiles, StepSummary
 
 
-def print_result(result: RunResult, steps: Sequence[StepSummary], console: Console) -> None:
+def print_result(result: LabResult, steps: Sequence[StepSummary], console: Console) -> None:
     """Print the steps, the verification, and where the measurements are."""
     console.print(_steps_table(steps))
     console.print(verification_text(result), markup=False, highlight=False)
@@ -27,7 +27,7 @@ def print_result(result: RunResult, steps: Sequence[StepSummary], console: Conso
     console.print(f"measurements: {result.directory}", highlight=False, soft_wrap=True)
 
 
-def verification_text(result: RunResult) -> str:
+def verification_text(result: LabResult) -> str:
     """Return every count that is not zero, in one sentence."""
     counts = result.verification
     always = ("published", "delivered", *PROBLEMS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from sluicemq.lab.plan import Plan
+from sluicemq.lab.plan import RunPlan
 from sluicemq.lab.process import WorkerHandle, WorkerProcess
 
 ROLES: Final = ("consumer", "publisher")
@@ -23,7 +23,7 @@ class Engine:
     shares_clock: ClassVar[bool]
     """Do the workers read the conductor's own monotonic clock?"""
 
-    def start(self, plan: Plan) -> Iterator[WorkerHandle]:
+    def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
         """Start all workers, consumers first; yields each as soon as there is a connection to it.
         Raises Refused when there is no place for them."""
         raise NotImplementedError
@@ -38,7 +38,7 @@ class Processes(Engine):
     name = "processes"
     shares_clock = True
 
-    def start(self, plan: Plan) -> Iterator[WorkerHandle]:
+    def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
         for role in ROLES:
             for index in range(plan.workers):
                 yield WorkerProcess(plan, role, index)

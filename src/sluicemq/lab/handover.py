@@ -13,7 +13,7 @@ from typing import Final
 
 from sluicemq.errors import SluiceError
 from sluicemq.lab.measurements import TABLES
-from sluicemq.lab.messages import Piece
+from sluicemq.lab.messages import FilePiece
 
 PIECE_BYTES: Final = 1 << 20
 
@@ -22,16 +22,16 @@ class HandoverError(SluiceError):
     """A worker has sent something that is no file of measurements."""
 
 
-def pieces(directory: Path) -> Iterator[Piece]:
+def pieces(directory: Path) -> Iterator[FilePiece]:
     """Yield all files of measurements in `directory`, in order, piece by piece."""
     for table in TABLES:
         for path in sorted((directory / table).glob("*.parquet")):
             with path.open("rb") as file:
                 while data := file.read(PIECE_BYTES):
-                    yield Piece(table, path.name, data)
+                    yield FilePiece(table, path.name, data)
 
 
-def put(directory: Path, piece: Piece) -> None:
+def put(directory: Path, piece: FilePiece) -> None:
     """Append a piece to its file in `directory`. Raises HandoverError."""
     if piece.table not in TABLES or "/" in piece.name or not piece.name.endswith(".parquet"):
         raise HandoverError(f"not a file of measurements: {piece.table}/{piece.name}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluicemq.lab.measurements import LIVE
-from sluicemq.lab.messages import Second
+from sluicemq.lab.messages import SecondPassed
 
 FOLDER: Final = "live"
 
@@ -24,7 +24,7 @@ class LiveRows:
         self._folder = directory / FOLDER
         self._rows: dict[int, list[dict[str, Any]]] = {}
 
-    def add(self, message: Second) -> None:
+    def add(self, message: SecondPassed) -> None:
         """Add what a worker has reported of one second."""
         rows = self._rows.setdefault(message.row["second"], [])
         rows.append(

@@ -166,7 +166,7 @@ class Verification(TypedDict):
     drained: bool
 
 
-class Machine(TypedDict):
+class LoadMachine(TypedDict):
     """The machine that the load ran on: cores, and RAM in bytes."""
 
     cores: int
@@ -231,7 +231,7 @@ class RunInfo(TypedDict):
     sample_every: int
     drain_timeout_s: float
     started_at: str
-    machine: Machine
+    machine: LoadMachine
     verification: Verification
     claims: list[str]
     # why the run ended early; null when it ran to its end

@@ -11,7 +11,7 @@ from sluicemq.lab.verification import DeliveredReport, PublishedReport
 
 
 @dataclass(slots=True)
-class Start:
+class StartRun:
     """Tells a worker that the run begins when its monotonic clock shows `origin_ns`."""
 
     origin_ns: int
@@ -28,7 +28,7 @@ class Finish:
 
 
 @dataclass(slots=True)
-class Ask:
+class AskClock:
     """The conductor asks a worker what its clock shows."""
 
 
@@ -36,14 +36,14 @@ class Ask:
 
 
 @dataclass(slots=True)
-class Clock:
-    """The answer to `Ask`: nanoseconds of the worker's monotonic clock."""
+class ClockReading:
+    """The answer to `AskClock`: nanoseconds of the worker's monotonic clock."""
 
     monotonic_ns: int
 
 
 @dataclass(slots=True)
-class Piece:
+class FilePiece:
     """The next part of a file of measurements, from a worker on another machine."""
 
     table: str
@@ -57,7 +57,7 @@ class Ready:
 
 
 @dataclass(slots=True)
-class Second:
+class SecondPassed:
     """A worker's counters of one second that has passed."""
 
     row: dict[str, Any]
@@ -92,13 +92,13 @@ class StepTotals:
 
 @dataclass(slots=True)
 class Failed:
-    """The worker could not go on; a `Report` with what it has follows."""
+    """The worker could not go on; a `WorkerReport` with what it has follows."""
 
     reason: str
 
 
 @dataclass(slots=True)
-class Report:
+class WorkerReport:
     """The last message of a worker."""
 
     published: PublishedReport | None = None

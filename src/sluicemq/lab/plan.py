@@ -34,7 +34,7 @@ MIRRORED_PREFIX: Final = "ha-"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoadStep:
     """An in-flight limit and when it is in force; both ends in ns since the start of the run."""
 
     number: int
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunPlan:
     """Everything a run needs to know. Raises Refused for what cannot be run."""
 
     scenario: Scenario
@@ -136,11 +136,11 @@ class Plan:
         )
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[LoadStep, ...]:
         """Return the schedule: the steps follow one another without a gap."""
         length = self.step_seconds * NS
         return tuple(
-            Step(number, limit, number * length, (number + 1) * length)
+            LoadStep(number, limit, number * length, (number + 1) * length)
             for number, limit in enumerate(self.limits)
         )
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import sluicemq
 from sluicemq.lab.consumer_worker import ConsumerWorker
 from sluicemq.lab.handover import pieces
-from sluicemq.lab.plan import Plan
+from sluicemq.lab.plan import RunPlan
 from sluicemq.lab.publisher_worker import PublisherWorker
 
 WORKERS = {kind.role: kind for kind in (PublisherWorker, ConsumerWorker)}
@@ -46,7 +46,7 @@ class WorkerProcess(WorkerHandle):
 
     host = ""
 
-    def __init__(self, plan: Plan, role: str, index: int) -> None:
+    def __init__(self, plan: RunPlan, role: str, index: int) -> None:
         self.role = role
         self.index = index
         self.pipe, theirs = Pipe()

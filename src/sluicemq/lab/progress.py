@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Column
 
-from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.plan import NS, LoadStep, RunPlan
 from sluicemq.lab.scenarios import Limit
 
 NS_PER_MS: Final = 1_000_000
@@ -24,7 +24,7 @@ class Snapshot:
     """One second of a run, of all workers together."""
 
     second: int
-    step: Step | None
+    step: LoadStep | None
     """None: all steps are over, the rest is draining."""
     intended: int
     written: int
@@ -45,7 +45,7 @@ class Progress:
     """Receives what happens during a run, and ignores it; override what is of interest. Called from
     the thread of `run_scenario`."""
 
-    def run_planned(self, plan: Plan) -> None:
+    def run_planned(self, plan: RunPlan) -> None:
         """Called once, before anything is done."""
 
     def note(self, text: str) -> None:
@@ -82,7 +82,7 @@ def snapshot_text(snapshot: Snapshot) -> str:
     )
 
 
-def intro_text(plan: Plan) -> str:
+def intro_text(plan: RunPlan) -> str:
     """Return what is about to be run, as text."""
     scenario = plan.scenario
     acks = f"ack interval {plan.ack_interval}" if plan.ack_interval else "automatic acks"
@@ -101,7 +101,7 @@ class PlainProgress(Progress):
         self._console = console
         self._steps = 0
 
-    def run_planned(self, plan: Plan) -> None:
+    def run_planned(self, plan: RunPlan) -> None:
         self._steps = len(plan.steps)
         self.note(intro_text(plan))
 
@@ -127,10 +127,10 @@ class LiveProgress(Progress):
             console=console,
             auto_refresh=False,
         )
-        self._tasks: dict[Step, TaskID] = {}
+        self._tasks: dict[LoadStep, TaskID] = {}
         self._drain: TaskID | None = None
 
-    def run_planned(self, plan: Plan) -> None:
+    def run_planned(self, plan: RunPlan) -> None:
         self._bars.start()
         self.note(intro_text(plan))
         for step in plan.steps:

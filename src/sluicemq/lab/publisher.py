@@ -42,7 +42,7 @@ class Envelope:
         self.size = len(self.seam) + STAMP.size
 
 
-class Publisher:
+class MeasuredPublisher:
     """What one publisher has written and had confirmed. Times are in nanoseconds since the start of
     the run."""
 

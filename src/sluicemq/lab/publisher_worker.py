@@ -33,9 +33,9 @@ from sluicemq.amqp.methods import (
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.client.session import Opened, SessionEvent
 from sluicemq.lab.link import Link
-from sluicemq.lab.messages import Report, Settled, StepTotals
-from sluicemq.lab.plan import NS, Plan, Step
-from sluicemq.lab.publisher import Envelope, Publisher
+from sluicemq.lab.messages import Settled, StepTotals, WorkerReport
+from sluicemq.lab.plan import NS, LoadStep, RunPlan
+from sluicemq.lab.publisher import Envelope, MeasuredPublisher
 from sluicemq.lab.stamp import STAMP
 from sluicemq.lab.verification import NACKED, PROMISED, PublishedReport
 from sluicemq.lab.worker import Worker
@@ -81,7 +81,7 @@ class PublisherLink(Link):
         "settled",
     )
 
-    publisher: Publisher
+    publisher: MeasuredPublisher
 
     def __init__(self, worker: PublisherWorker, position: int, number: int) -> None:
         self._worker = worker
@@ -101,7 +101,7 @@ class PublisherLink(Link):
         name = plan.queue_names[queue]
         envelope = make_envelope(self.CHANNEL, name, plan.body_bytes, opened.frame_max)
         phase_ns = self._position * plan.period_ns // self._worker.publishers
-        self.publisher = Publisher(
+        self.publisher = MeasuredPublisher(
             self.number, queue, envelope, plan.period_ns, phase_ns, plan.confirms
         )
         buffer_bytes = max(SEND_BUFFER_BYTES_MIN, envelope.size * SEND_BUFFER_NS // plan.period_ns)
@@ -179,7 +179,7 @@ class PublisherWorker(Worker[PublisherLink]):
     role = "publisher"
     table = "published"
 
-    def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
+    def __init__(self, plan: RunPlan, index: int, pipe: Connection) -> None:
         super().__init__(plan, index, pipe)
         self._numbers = plan.clients_of(plan.scenario.publishers, index)
         self.publishers = len(self._numbers)
@@ -188,7 +188,7 @@ class PublisherWorker(Worker[PublisherLink]):
         self.unblocked_ns = 0
         """Blocked time of connections that are not blocked any more."""
         self._coming = list(reversed(self.steps))
-        self._step: Step | None = None
+        self._step: LoadStep | None = None
         self._slot = 0
         self._is_settled = False
         self._step_totals: dict[int, StepTotals] = {}
@@ -225,7 +225,7 @@ class PublisherWorker(Worker[PublisherLink]):
         for link in self.links:
             link.pump()
 
-    def _begin_step(self, step: Step) -> None:
+    def _begin_step(self, step: LoadStep) -> None:
         self._serve_everyone()
         limit = None if step.limit is None else step.limit.messages
         for link in self.links:
@@ -286,10 +286,10 @@ class PublisherWorker(Worker[PublisherLink]):
         row["unconfirmed"] = sum(publisher.unconfirmed for publisher in publishers)
         return row
 
-    def report(self) -> Report:
+    def report(self) -> WorkerReport:
         self.stop(time.monotonic_ns() - self.origin_ns)
         promises = {link.number: link.publisher.promised(link.settled) for link in self.links}
-        return Report(
+        return WorkerReport(
             published=PublishedReport(promises, self.plan.confirms, self.returned),
             steps=self._step_totals,
         )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sluicemq.errors import SluiceError
 from sluicemq.lab.plan import NS
-from sluicemq.lab.target import BrokerProcess, Queues
+from sluicemq.lab.target import BrokerProcess, TargetQueues
 
 ANSWER_TIMEOUT_S: Final = 600.0
 """An overloaded broker may take minutes to answer a passive declare."""
@@ -22,7 +22,7 @@ ANSWER_TIMEOUT_S: Final = 600.0
 class Sampler:
     """Gathers rows of the broker table until `stop`."""
 
-    def __init__(self, queues: Queues, process: BrokerProcess | None, origin_ns: int) -> None:
+    def __init__(self, queues: TargetQueues, process: BrokerProcess | None, origin_ns: int) -> None:
         self.rows: list[dict[str, Any]] = []
         self.failure: str | None = None
         """Why sampling ended before it was told to."""

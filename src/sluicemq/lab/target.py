@@ -12,7 +12,7 @@ from sluicemq.client.blocking import BlockingClient, connect
 from sluicemq.client.route import Route
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
-from sluicemq.lab.plan import NS, Plan
+from sluicemq.lab.plan import NS, RunPlan
 
 ADMIN_TIMEOUT_S: Final = 30.0
 """For an answer of an idle broker, with a margin for one that has to elect leaders first."""
@@ -27,10 +27,10 @@ def route_to(url: str) -> Route:
         raise Refused(f"cannot resolve {address.host!r}: {error}") from error
 
 
-class Queues:
+class TargetQueues:
     """The scenario's queues on the target: made before a run, deleted after it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._names = plan.queue_names
 

@@ -1,6 +1,7 @@
 """What publisher and consumer workers have in common: one process, one loop, one pipe.
 
-    open all connections -> Ready -> (Start) -> load, a `Second` each second -> (Finish) -> Report
+    open all connections -> Ready -> (StartRun) -> load, SecondPassed each second -> (Finish)
+    -> WorkerReport
 
 The garbage collector is off: nothing here makes cycles in quantity, and its pauses would show as
 latency that the broker does not have.
@@ -19,8 +20,18 @@ from sluicemq.client.poller import Poller
 from sluicemq.errors import SluiceError
 from sluicemq.lab.link import Link, open_all
 from sluicemq.lab.measurements import STEP_OUTSIDE
-from sluicemq.lab.messages import Ask, Clock, Failed, Finish, Ready, Report, Second, Start, Stop
-from sluicemq.lab.plan import NS, Plan, Step
+from sluicemq.lab.messages import (
+    AskClock,
+    ClockReading,
+    Failed,
+    Finish,
+    Ready,
+    SecondPassed,
+    StartRun,
+    Stop,
+    WorkerReport,
+)
+from sluicemq.lab.plan import NS, LoadStep, RunPlan
 from sluicemq.lab.recorder import Recorder, RecorderError
 from sluicemq.lab.target import route_to
 
@@ -44,14 +55,14 @@ class Worker(Generic[LinkType]):
     table: ClassVar[str]
     """Where its rows go."""
 
-    def __init__(self, plan: Plan, index: int, pipe: Connection) -> None:
+    def __init__(self, plan: RunPlan, index: int, pipe: Connection) -> None:
         self.plan = plan
         self.index = index
         self.pipe = pipe
         self.recorder = Recorder(plan.directory, self.table, f"{self.role}{index}")
         self.poller = Poller()
         self.links: Sequence[LinkType] = ()
-        self.steps: Sequence[Step] = plan.steps
+        self.steps: Sequence[LoadStep] = plan.steps
         self.routes = [route_to(url) for url in plan.targets]
         self.hand_over: Callable[[], None] = nothing
         """What is to be done with the files when they are written."""
@@ -91,7 +102,7 @@ class Worker(Generic[LinkType]):
     def stop(self, now_ns: int) -> None:
         """End the load, as the user wants."""
 
-    def report(self) -> Report:
+    def report(self) -> WorkerReport:
         """Return what this worker found, for the conductor."""
         raise NotImplementedError
 
@@ -155,9 +166,9 @@ class Worker(Generic[LinkType]):
             command = self.pipe.recv()
         except EOFError:  # the conductor is gone: nobody would read a report
             sys.exit(1)
-        if isinstance(command, Ask):
-            self.pipe.send(Clock(time.monotonic_ns()))
-        elif isinstance(command, Start):
+        if isinstance(command, AskClock):
+            self.pipe.send(ClockReading(time.monotonic_ns()))
+        elif isinstance(command, StartRun):
             self.origin_ns = command.origin_ns
         elif isinstance(command, Stop):
             self.stop(time.monotonic_ns() - self.origin_ns)
@@ -194,7 +205,7 @@ class Worker(Generic[LinkType]):
             "blocked_ns": 0,
         }
         row.update(self.counts((second + 1) * NS))
-        self.pipe.send(Second(row, self.sample_latencies(second * NS)))
+        self.pipe.send(SecondPassed(row, self.sample_latencies(second * NS)))
         self._second = second + 1
 
 
@@ -202,7 +213,7 @@ def nothing() -> None:
     """Do nothing: the files are where they should be already."""
 
 
-def step_at(steps: Sequence[Step], at_ns: int) -> int:
+def step_at(steps: Sequence[LoadStep], at_ns: int) -> int:
     """Return the number of the step in force at that time."""
     for step in steps:
         if step.start_ns <= at_ns < step.end_ns:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.gate import Gate, GateKeeper
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import Clock
-    from sluicemq.manage.tables import Link, Stage
+    from sluicemq.manage.tables import ChainLink, ChainStage
     from sluicemq.node import Node
 
 STORE = "message store"
@@ -105,8 +105,8 @@ class Drawing:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.stages: list[Stage] = []
-        self.links: list[Link] = []
+        self.stages: list[ChainStage] = []
+        self.links: list[ChainLink] = []
 
     @property
     def now_ns(self) -> int:
@@ -224,7 +224,7 @@ class Drawing:
         """Add a gate that is no credit: an alarm, a clogged writer."""
         self.links.append(self.gate_row(sender, receiver, gate))
 
-    def gate_row(self, sender: str, receiver: str, gate: Gate) -> Link:
+    def gate_row(self, sender: str, receiver: str, gate: Gate) -> ChainLink:
         """Return the fields that every gate between two stages has, credit or not."""
         shut_ns, blocked_ns = gate.shut_ns(self.now_ns), gate.blocked_ns(self.now_ns)
         return link_row(sender, receiver, gate.is_shut, shut_ns, blocked_ns)
@@ -232,7 +232,7 @@ class Drawing:
 
 def link_row(
     sender: str, receiver: str, is_shut: bool, shut_ns: int, blocked_total_ns: int
-) -> Link:
+) -> ChainLink:
     """Return the fields of everything that may hold up somebody; there is no credit in it."""
     return {
         "sender": sender,

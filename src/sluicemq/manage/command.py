@@ -49,7 +49,7 @@ class CommandRefused(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class CommandArgument:
     """A positional argument. `optional`: it may be left out; `many`: the rest of the line, a list;
     `secret`: read from standard input when it is left out, and never shown. `file`: it names one,
     "-" for standard input or output: what is in it is sent ("in"), or the field of the answer that
@@ -63,7 +63,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class CommandOption:
     """`--name` as `flags` spell it. `default` gives its kind: False makes a flag, an int a number,
     "" a text."""
 
@@ -82,8 +82,8 @@ class Command:
 
     name: str
     help: str
-    arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
+    arguments: tuple[CommandArgument, ...] = ()
+    options: tuple[CommandOption, ...] = ()
     announces: str = ""
     columns: Mapping[str, str] | None = None
     shown: tuple[str, ...] = ()

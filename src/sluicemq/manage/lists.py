@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from sluicemq.storage.stream_log import StreamLog
 
 
-class Consumption(NamedTuple):
+class ListedConsumer(NamedTuple):
     """A consumer, with the channel it is on."""
 
     channel: Channel
     subscription: Subscription
 
 
-class Listed(NamedTuple):
+class ListedExchange(NamedTuple):
     """An exchange, with its virtual host."""
 
     vhost: VirtualHost
@@ -110,18 +110,18 @@ def channels(broker: Broker, _: VirtualHost) -> Iterator[Channel | None]:
         yield None
 
 
-def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[Consumption | None]:
+def consumers(broker: Broker, vhost: VirtualHost) -> Iterator[ListedConsumer | None]:
     """Yield the consumers of the virtual host's queues."""
     for channel in channels(broker, vhost):
         if channel is not None and channel.vhost is vhost:
             subscriptions = channel.consuming.subscriptions
             for tag in [*subscriptions]:
                 subscription = subscriptions.get(tag)
-                yield None if subscription is None else Consumption(channel, subscription)
+                yield None if subscription is None else ListedConsumer(channel, subscription)
         yield None
 
 
-def activity_status(consumption: Consumption) -> str:
+def activity_status(consumption: ListedConsumer) -> str:
     """Return RabbitMQ's word for whether a consumer gets messages, or `cancelled` between a cancel
     and its answer, for which RabbitMQ has no word."""
     subscription = consumption.subscription
@@ -142,13 +142,13 @@ def uncommitted(channel: Channel) -> tuple[int, int]:
     return (0, 0) if transaction is None else (transaction.messages, transaction.acks)
 
 
-def exchanges(_: Broker, vhost: VirtualHost) -> Iterator[Listed | None]:
+def exchanges(_: Broker, vhost: VirtualHost) -> Iterator[ListedExchange | None]:
     """Yield all exchanges, the default one first."""
-    yield Listed(vhost, ExchangeDefinition("", durable=True))
+    yield ListedExchange(vhost, ExchangeDefinition("", durable=True))
     declared = vhost.topology.exchanges
     for name in [*declared]:
         exchange = declared.get(name)
-        yield None if exchange is None else Listed(vhost, exchange.definition)
+        yield None if exchange is None else ListedExchange(vhost, exchange.definition)
 
 
 def bindings(_: Broker, vhost: VirtualHost) -> Iterator[BindingDefinition | None]:
@@ -271,7 +271,7 @@ CHANNEL_COLUMNS: Final[dict[str, Callable[[Channel], object]]] = {
     "state": lambda channel: channel.state(channel.services.world.clock.now_ns()),
 }
 
-CONSUMER_COLUMNS: Final[dict[str, Callable[[Consumption], object]]] = {
+CONSUMER_COLUMNS: Final[dict[str, Callable[[ListedConsumer], object]]] = {
     "queue_name": lambda each: each.subscription.queue.name,
     "channel_pid": lambda each: each.channel.name,
     "consumer_tag": lambda each: each.subscription.consumer.tag,
@@ -283,7 +283,7 @@ CONSUMER_COLUMNS: Final[dict[str, Callable[[Consumption], object]]] = {
     "exclusive": lambda each: each.subscription.consumer.exclusive,
 }
 
-EXCHANGE_COLUMNS: Final[dict[str, Callable[[Listed], object]]] = {
+EXCHANGE_COLUMNS: Final[dict[str, Callable[[ListedExchange], object]]] = {
     "name": lambda listed: listed.definition.name,
     "type": lambda listed: listed.definition.type,
     "durable": lambda listed: listed.definition.durable,

@@ -146,7 +146,7 @@ DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class Stage(TypedDict):
+class ChainStage(TypedDict):
     """One actor of the chain (`kind` reader, channel, queue, message_store or writer), or what can
     hold one up besides: an alarm that is raised, the disk."""
 
@@ -167,7 +167,7 @@ class Stage(TypedDict):
     """Credit it owes upstream and holds back while one of its own gates is shut."""
 
 
-class Link(TypedDict):
+class ChainLink(TypedDict):
     """Credit between two stages: `sender` spends it, `receiver` grants it. A gate that is no credit
     (an alarm, a clogged writer) has `initial` 0."""
 

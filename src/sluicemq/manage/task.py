@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicemq.node import Node
 
 
-class Answer(NamedTuple):
+class CommandAnswer(NamedTuple):
     """What a command answers: rows, or the error with its exit code."""
 
     rows: Sequence[Row] = ()
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
         return {"ok": True, "rows": list(self.rows)}
 
 
-Reply = Callable[[Answer], None]
+Reply = Callable[[CommandAnswer], None]
 Action = Callable[["Task", Given], None]
 
 
@@ -106,7 +106,7 @@ class Task(Actor):
 
     def finish(self, answer: Sequence[Row] = ()) -> None:
         """Answer with rows: the command has succeeded."""
-        self.answer(Answer(answer))
+        self.answer(CommandAnswer(answer))
 
     def look(self, pieces: Iterator[int], found: Sequence[Row]) -> None:
         """Do long work that changes nothing, in pieces, then succeed with what it has `found`. It
@@ -130,7 +130,7 @@ class Task(Actor):
         """Answer with an error: the command has failed."""
         self.answer(answer_to(error))
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: CommandAnswer) -> None:
         """Give the answer, unless one was given before or nobody waits for it."""
         reply, self.reply = self.reply, None
         if reply is not None:
@@ -140,7 +140,7 @@ class Task(Actor):
         """Answer that the command has had a fault; the task does nothing else afterwards."""
         self.go_deaf()
         text = f"the broker has failed in this command ({type(error).__name__}); see its log"
-        self.answer(Answer((), text, SOFTWARE))
+        self.answer(CommandAnswer((), text, SOFTWARE))
 
     def receive(self, message: object) -> None:
         if isinstance(message, Begin):
@@ -150,7 +150,7 @@ class Task(Actor):
                 self.fail(error)
         elif isinstance(message, Defined):
             if message.failure:
-                self.answer(Answer((), message.failure, SOFTWARE))
+                self.answer(CommandAnswer((), message.failure, SOFTWARE))
             self.done()
         elif self.message_handler is not None and self.reply is not None:
             try:
@@ -159,12 +159,12 @@ class Task(Actor):
                 self.fail(error)
 
 
-def answer_to(error: Exception) -> Answer:
+def answer_to(error: Exception) -> CommandAnswer:
     """Return the answer that an error means, with its exit code."""
     if isinstance(error, ProtocolViolation):
-        return Answer((), error.reply_text, UNAVAILABLE)
+        return CommandAnswer((), error.reply_text, UNAVAILABLE)
     code = error.exit_code if isinstance(error, CommandRefused) else DATA
-    return Answer((), readable(str(error)), code)
+    return CommandAnswer((), readable(str(error)), code)
 
 
 def start(

@@ -116,7 +116,7 @@ def values_in(cell: object) -> int:
 def status(node: Node, found: list[Row]) -> Iterator[int]:
     """Put into `found`, in sections, what the broker is, its limits, alarms and totals."""
     broker = node.broker
-    totals = Totals()
+    totals = BrokerTotals()
     yield from totals.count(broker)
     counters = broker.counters
     counted = broker.world.disk.counters()
@@ -149,7 +149,7 @@ def status(node: Node, found: list[Row]) -> Iterator[int]:
     yield STATUS_WORK
 
 
-class Totals:
+class BrokerTotals:
     """Sums over everything on the node, for `status`."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ PRESENT: Final = None
 """The value of a pair that asks for the name alone; no value is compared as this."""
 
 
-class Pattern:
+class HeadersPattern:
     """What a binding asks for. With `needs_all` False one of the pairs is enough."""
 
     __slots__ = ("needs_all", "pairs", "required", "target")
@@ -61,7 +61,7 @@ class Pattern:
         self.target = binding.target
 
 
-NOTHING: Final[Mapping[int, Pattern]] = {}
+NOTHING: Final[Mapping[int, HeadersPattern]] = {}
 
 
 class HeadersExchange(Exchange):
@@ -72,7 +72,7 @@ class HeadersExchange(Exchange):
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)
-        self.files: dict[Pair, dict[int, Pattern]] = {}
+        self.files: dict[Pair, dict[int, HeadersPattern]] = {}
         self.undemanding: Targets = {}
 
     def check_binding(self, binding: BindingDefinition) -> None:
@@ -115,7 +115,7 @@ class HeadersExchange(Exchange):
         return (yield from distinct_in_pieces(found))
 
     def _insert(self, binding: BindingDefinition, number: int) -> None:
-        pattern = Pattern(binding)
+        pattern = HeadersPattern(binding)
         pairs = pattern.pairs
         if pattern.needs_all:
             if not pairs:
@@ -127,7 +127,7 @@ class HeadersExchange(Exchange):
 
     def _discard(self, binding: BindingDefinition, number: int) -> None:
         self.undemanding.pop(number, None)
-        for pair in Pattern(binding).pairs:
+        for pair in HeadersPattern(binding).pairs:
             filed = self.files.get(pair)
             if filed is not None and number in filed:
                 del filed[number]
@@ -142,7 +142,9 @@ def offered_by(message: Message) -> list[Pair]:
     return pairs + [(name, PRESENT) for name in headers]
 
 
-def compare(filed: Iterable[tuple[int, Pattern]], offered: set[Pair], found: Targets) -> None:
+def compare(
+    filed: Iterable[tuple[int, HeadersPattern]], offered: set[Pair], found: Targets
+) -> None:
     """Add to `found` the destinations of those bindings whose demands are met."""
     for number, pattern in filed:
         if pattern.required <= offered:

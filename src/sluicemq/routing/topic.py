@@ -30,7 +30,7 @@ CROWDS_NODES_MAX: Final = 100_000
 """So many nodes are remembered in all of an exchange's crowds, a megabyte; then it starts anew."""
 
 
-class Node:
+class TrieNode:
     """A place in the trie of patterns. One that `absorbs` was reached by a `#`: it takes any number
     of further words."""
 
@@ -38,9 +38,9 @@ class Node:
 
     def __init__(self, absorbs: bool) -> None:
         self.absorbs = absorbs
-        self.children: dict[str, Node] = {}
-        self.one: Node | None = None
-        self.any: Node | None = None
+        self.children: dict[str, TrieNode] = {}
+        self.one: TrieNode | None = None
+        self.any: TrieNode | None = None
         self.targets: Targets = {}
 
     @property
@@ -48,17 +48,17 @@ class Node:
         """Tell whether no pattern ends here and none goes on."""
         return not (self.targets or self.children or self.one or self.any)
 
-    def following(self, word: str) -> Node | None:
+    def following(self, word: str) -> TrieNode | None:
         """Return the place where `word` of a pattern leads; None when there is none."""
         if word == ONE:
             return self.one
         return self.any if word == ANY else self.children.get(word)
 
-    def extend(self, word: str) -> Node:
+    def extend(self, word: str) -> TrieNode:
         """Return the place where `word` of a pattern leads; it is made when missing."""
         node = self.following(word)
         if node is None:
-            node = Node(absorbs=word == ANY)
+            node = TrieNode(absorbs=word == ANY)
             if word == ONE:
                 self.one = node
             elif word == ANY:
@@ -84,7 +84,7 @@ class TopicExchange(Exchange):
 
     def __init__(self, definition: ExchangeDefinition) -> None:
         super().__init__(definition)
-        self.root = Node(absorbs=False)
+        self.root = TrieNode(absorbs=False)
         self.crowds = Crowds()
 
     def match(self, key: str) -> list[Destination]:
@@ -143,9 +143,9 @@ def simplified(pattern: str) -> list[str]:
     return words
 
 
-def step(nodes: Sequence[Node], word: str) -> list[Node]:
+def step(nodes: Sequence[TrieNode], word: str) -> list[TrieNode]:
     """Return the places where `word` of a key leads from all these, each once."""
-    following: list[Node] = []
+    following: list[TrieNode] = []
     add = following.append
     absorbing = False
     for node in nodes:
@@ -171,7 +171,7 @@ class Crowd:
 
     __slots__ = ("following", "nodes")
 
-    def __init__(self, nodes: tuple[Node, ...]) -> None:
+    def __init__(self, nodes: tuple[TrieNode, ...]) -> None:
         self.nodes = nodes
         self.following: dict[str | None, Crowd] = {}
 
@@ -185,7 +185,7 @@ class Crowds:
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()
         """Of all patterns, and how often."""
-        self.known: dict[tuple[Node, ...], Crowd] = {}
+        self.known: dict[tuple[TrieNode, ...], Crowd] = {}
         self.size = 0
 
     def add(self, pattern: list[str]) -> None:
@@ -207,7 +207,7 @@ class Crowds:
         self.known.clear()
         self.size = 0
 
-    def lead(self, crowd: Crowd | None, word: str | None, nodes: list[Node]) -> Crowd:
+    def lead(self, crowd: Crowd | None, word: str | None, nodes: list[TrieNode]) -> Crowd:
         """Remember these nodes as the crowd to which `word` leads from `crowd`, and return it."""
         if self.size > CROWDS_NODES_MAX:
             self.forget()
@@ -222,9 +222,9 @@ class Crowds:
         return reached
 
 
-def reached(root: Node, words: list[str], crowds: Crowds) -> Sequence[Node]:
+def reached(root: TrieNode, words: list[str], crowds: Crowds) -> Sequence[TrieNode]:
     """Return the nodes where `words` can end, each once."""
-    nodes: Sequence[Node] = [root] if root.any is None else [root, root.any]
+    nodes: Sequence[TrieNode] = [root] if root.any is None else [root, root.any]
     crowd: Crowd | None = None
     known: str | None = None
     for word in words:

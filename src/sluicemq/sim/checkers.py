@@ -149,7 +149,7 @@ def on_its_way(delayer: Delayer) -> int:
     return delayer.due_cost + sum(each.cost for each in safe if isinstance(each, Safe))
 
 
-class Totals:
+class RunTotals:
     """Figures of a run over all its nodes. The highest ones show that the bounds were neared."""
 
     __slots__ = (
@@ -195,7 +195,7 @@ class Checkers:
         net: SimNet,
         body_bytes_max: int,
         publishes: Callable[[int], bool],
-        totals: Totals,
+        totals: RunTotals,
     ) -> None:
         """`publishes` tells whether the client of a connection ever publishes."""
         self.node = node

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.lists import LISTS
 from sluicemq.manage.tables import DEFAULTS
-from sluicemq.manage.task import Answer, Task, start
+from sluicemq.manage.task import CommandAnswer, Task, start
 from sluicemq.model.policies import OperatorPolicy, Policy
 from sluicemq.sim.history import DYING, LASTING, VOLATILE, promise
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
-    from sluicemq.sim.peer import Peer, Stage
+    from sluicemq.sim.peer import SimPeer, Stage
 
 AT_ONCE_MAX: Final = 3
 """So many commands are under way at a time."""
@@ -76,7 +76,7 @@ class Steward:
         """Commands that are under way, by number."""
         self.changing: dict[int, Record] = {}
         """What they change."""
-        self.leaving: dict[int, Peer] = {}
+        self.leaving: dict[int, SimPeer] = {}
         """Whom they send away."""
         self.held: dict[Record, list[Value]] = {}
         """What may be so; one when it is known."""
@@ -159,7 +159,7 @@ class Steward:
         number = self.begun
         self.open[number] = name
 
-        def reply(answer: Answer) -> None:
+        def reply(answer: CommandAnswer) -> None:
             promise(number in self.open, "command", number, name, "is answered again, or too late")
             del self.open[number]
             self.answered += 1
@@ -173,7 +173,7 @@ class Steward:
 
     # -- answers
 
-    def check(self, node: Node, number: int, name: str, answer: Answer) -> None:
+    def check(self, node: Node, number: int, name: str, answer: CommandAnswer) -> None:
         """Check that an answer is true, as far as the run can know."""
         record = self.changing.pop(number, None)
         peer = self.leaving.pop(number, None)
@@ -193,7 +193,7 @@ class Steward:
             lasting = {plan.name for plan in self.work.swarm.queues if plan.promise in LASTING}
             promise(lasting <= listed, "list_queues does not list", *sorted(lasting - listed))
 
-    def may_fail(self, number: int, name: str, answer: Answer) -> bool:
+    def may_fail(self, number: int, name: str, answer: CommandAnswer) -> bool:
         """Tell whether a command may fail by no fault of the broker's: something is not there, or
         the disk has failed."""
         if number in self.mistaken and "has failed in this command" in answer.error:

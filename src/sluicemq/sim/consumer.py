@@ -156,7 +156,7 @@ class ReceivingRole(Role):
         self.send(m.BasicAck(delivery_tag=self.last_tag + 1000))
 
 
-class Consumer(ReceivingRole):
+class SimConsumer(ReceivingRole):
     """Consumes from one queue, on one channel with one or two consumers."""
 
     def __init__(self, work: Stage, name: str, queue: str, no_ack: bool, drains: bool) -> None:

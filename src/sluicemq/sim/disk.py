@@ -69,7 +69,7 @@ def parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-class Entry:
+class NameChange:
     """A change of a name that is not durable yet: `inode` is what `path` stands for since then,
     None when it is gone; `old` is the name it had before. Any of `directories` synced makes it
     durable."""
@@ -103,7 +103,7 @@ class SimFiles(Files):
         self.inodes: dict[str, Inode] = {}
         self.durable: dict[str, Inode] = {}
         """Which names a power loss would leave, if no entry on its way arrived."""
-        self.entries: list[Entry] = []
+        self.entries: list[NameChange] = []
         self.directories: dict[str, None] = {"": None}
         self.removed: dict[str, None] = {}
         """Directories whose removal is not durable."""
@@ -282,7 +282,7 @@ class SimFiles(Files):
     def _sync_directory(self, path: str) -> None:
         if path not in self.directories:
             raise DiskFailed("sync_directory", path, "ENOENT")
-        left: list[Entry] = []
+        left: list[NameChange] = []
         for entry in self.entries:
             if path not in entry.directories:
                 left.append(entry)
@@ -308,7 +308,7 @@ class SimFiles(Files):
             self.used -= len(replaced.data)
         del self.inodes[old]
         self.inodes[new] = inode
-        self.entries.append(Entry(new, inode, old))
+        self.entries.append(NameChange(new, inode, old))
 
     def delete(self, path: str) -> None:
         self._do("delete", path, lambda: self._delete(path))
@@ -317,7 +317,7 @@ class SimFiles(Files):
         inode = self.inodes.pop(path, None)
         if inode is not None:
             self.used -= len(inode.data)
-            self.entries.append(Entry(path, None, directories=directories))
+            self.entries.append(NameChange(path, None, directories=directories))
 
     def delete_tree(self, path: str) -> None:
         self._do(
@@ -357,7 +357,7 @@ class SimFiles(Files):
             if parent_of(path) not in self.directories:
                 raise DiskFailed(action, path, "ENOENT")
             inode = self.inodes[path] = Inode()
-            self.entries.append(Entry(path, inode))
+            self.entries.append(NameChange(path, inode))
         return inode
 
 

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from sluicemq.sim.consumer import Consumer
+from sluicemq.sim.consumer import SimConsumer
 from sluicemq.sim.history import KILL, POWER, STOP
 from sluicemq.sim.mistakes import Mistakes
-from sluicemq.sim.publisher import Publisher
+from sluicemq.sim.publisher import SimPublisher
 from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.sim.disk import SimDisk
-    from sluicemq.sim.peer import Peer
+    from sluicemq.sim.peer import SimPeer
     from sluicemq.sim.workload import Workload
     from sluicemq.sim.world import Cpu, SimMemory
 
 
-class Faults:
+class FaultCounts:
     """How many faults of each kind have happened."""
 
     __slots__ = (
@@ -78,7 +78,7 @@ class FaultInjector:
         self.stop_node = stop
         self.random = Random(f"faults {work.swarm.seed}")
         self.mistakes = Mistakes(work, Random(f"mistaken {work.swarm.seed}"))
-        self.faults = Faults()
+        self.faults = FaultCounts()
         self.over = False
 
     def plan(self) -> None:
@@ -121,7 +121,7 @@ class FaultInjector:
 
     # -- clients
 
-    def stall(self, peer: Peer) -> None:
+    def stall(self, peer: SimPeer) -> None:
         """Let a client stop reading for a while, but not until the node gives it up."""
         socket = peer.socket
         if socket.stalled or socket.left:
@@ -132,7 +132,7 @@ class FaultInjector:
         stall_ns = 1 + self.random.randrange(longest_ms * MS)
         self.timeline.after(stall_ns, peer.name, "reads again", lambda _: socket.unstall())
 
-    def hurt(self, peer: Peer) -> None:
+    def hurt(self, peer: SimPeer) -> None:
         """Break a connection, perhaps inside a frame, let it fall silent, close it, or let it
         err."""
         if not peer.open or peer.leaving or peer.mistaken or peer.sent_away:
@@ -149,7 +149,7 @@ class FaultInjector:
             peer.close()
         else:
             for role in peer.roles.values():
-                if isinstance(role, Publisher | Consumer) and role.started and not role.over:
+                if isinstance(role, SimPublisher | SimConsumer) and role.started and not role.over:
                     self.faults.channel_errors += 1
                     role.err()
                     return

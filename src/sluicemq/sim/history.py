@@ -152,7 +152,7 @@ class Delivery:
         """The moment from which on the broker surely has heard of that."""
 
 
-class Sent:
+class SentMessage:
     """One published message, where it goes and what has become of it."""
 
     __slots__ = (
@@ -195,7 +195,7 @@ class Sent:
         self.safe: list[str] = []
 
 
-class Stream:
+class PublishedStream:
     """What one channel of one publisher has sent. `ended` is "", closed or broken."""
 
     __slots__ = (
@@ -215,9 +215,9 @@ class Stream:
         self.name = name
         self.confirming = confirming
         self.ended = ""
-        self.sent: list[Sent] = []
+        self.sent: list[SentMessage] = []
         self.sent_to: dict[str, list[int]] = {}
-        self.unconfirmed: dict[int, Sent] = {}
+        self.unconfirmed: dict[int, SentMessage] = {}
         self.before_crash = 0
         """So many messages were sent before the last crash."""
         self.before_stop = 0
@@ -339,7 +339,7 @@ class History:
     """By the models; without them a confirm that comes too early is not noticed here."""
 
     def __init__(self) -> None:
-        self.streams: list[Stream] = []
+        self.streams: list[PublishedStream] = []
         self.queues: dict[str, QueueHistory] = {}
         self.published = 0
         self.confirmed = 0
@@ -378,15 +378,15 @@ class History:
 
     # -- publishing
 
-    def stream(self, name: str, confirming: bool) -> Stream:
+    def stream(self, name: str, confirming: bool) -> PublishedStream:
         """Begin the record of one channel of one publisher."""
-        stream = Stream(len(self.streams), name, confirming)
+        stream = PublishedStream(len(self.streams), name, confirming)
         self.streams.append(stream)
         return stream
 
     def publish(
         self,
-        stream: Stream,
+        stream: PublishedStream,
         targets: tuple[str, ...],
         mandatory: bool = False,
         spread: bool = False,
@@ -397,7 +397,7 @@ class History:
         """Note a message that is about to be sent; returns its sequence number, from 0."""
         self.published += 1
         sequence = len(stream.sent)
-        sent = Sent(targets, mandatory, spread, persistent, priority, self.now(), due_ns)
+        sent = SentMessage(targets, mandatory, spread, persistent, priority, self.now(), due_ns)
         stream.sent.append(sent)
         for target in targets:
             stream.sent_to.setdefault(target, []).append(sequence)
@@ -406,7 +406,7 @@ class History:
             stream.unconfirmed[sequence + 1] = sent
         return sequence
 
-    def confirm(self, stream: Stream, tag: int, multiple: bool) -> int:
+    def confirm(self, stream: PublishedStream, tag: int, multiple: bool) -> int:
         """Check a basic.ack from the broker; returns how many messages it confirms."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
         tags = [tag]
@@ -433,7 +433,7 @@ class History:
         self.confirmed += len(tags)
         return len(tags)
 
-    def reject(self, stream: Stream, tag: int, multiple: bool) -> None:
+    def reject(self, stream: PublishedStream, tag: int, multiple: bool) -> None:
         """Check a basic.nack from the broker: a queue has had a fault, or comes and goes. In a
         batch that was divided among queues the part of such a one refuses all of it."""
         promise(tag in stream.unconfirmed, stream.name, "is told again, or untimely, of", tag)
@@ -446,7 +446,7 @@ class History:
         for each in tags:
             del stream.unconfirmed[each]
 
-    def give_back(self, stream: Stream, message: MessageId | None) -> None:
+    def give_back(self, stream: PublishedStream, message: MessageId | None) -> None:
         """Check a message that came back to its publisher by basic.return."""
         promise(message is not None, stream.name, "gets back what nobody sent")
         assert message is not None
@@ -675,7 +675,7 @@ class History:
                 if self.queues[name].promise in LASTING:
                     self._seen_without_gaps(stream, name, sequences)
 
-    def _seen_without_gaps(self, stream: Stream, name: str, sequences: list[int]) -> None:
+    def _seen_without_gaps(self, stream: PublishedStream, name: str, sequences: list[int]) -> None:
         queue = self.queues[name]
         before_fault = queue.sent_before_fault(stream.number)
         missing: int | None = None

@@ -17,7 +17,7 @@ SECTOR: Final = 512
 """Bytes that arrive together or not at all."""
 
 
-class Step:
+class FileChange:
     """One change since the last sync. `sectors` begins at `start`, a multiple of SECTOR, and is
     None when only the length changed; `size` is the file's length after it."""
 
@@ -37,7 +37,7 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.durable = bytearray()
-        self.steps: list[Step] = []
+        self.steps: list[FileChange] = []
 
     def write(self, offset: int, data: bytes) -> None:
         """Write into the page cache; a gap before `offset` reads as zeroes."""
@@ -47,12 +47,12 @@ class Inode:
         cache[offset : offset + len(data)] = data
         start = offset - offset % SECTOR
         end = -(-(offset + len(data)) // SECTOR) * SECTOR
-        self.steps.append(Step(start, bytes(cache[start:end]), len(cache)))
+        self.steps.append(FileChange(start, bytes(cache[start:end]), len(cache)))
 
     def resize(self, size: int) -> None:
         """Cut the file, or fill it up with zeroes."""
         _fit(self.data, size)
-        self.steps.append(Step(0, None, size))
+        self.steps.append(FileChange(0, None, size))
 
     def sync(self) -> None:
         """Make durable all that was written."""

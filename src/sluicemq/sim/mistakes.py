@@ -24,7 +24,7 @@ from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.chain.store.checkpoints import Checkpoints
 from sluicemq.sim.features import NO_FEATURES
 from sluicemq.sim.history import LISTENING
-from sluicemq.sim.peer import Peer
+from sluicemq.sim.peer import SimPeer
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -117,7 +117,7 @@ class Mistakes:
             if known[queue.name].promise != LISTENING
         ]
 
-    def plant_in(self, actor: Actor, peer: Peer | None) -> None:
+    def plant_in(self, actor: Actor, peer: SimPeer | None) -> None:
         """Let a method of the actor end by an exception, before or after its work."""
         if actor in self.planted:
             return

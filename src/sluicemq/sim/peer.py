@@ -39,7 +39,7 @@ CAPABILITIES: Final[Table] = {
 class Role:
     """What a client does on one channel. `number` is the channel's; it is set when it opens."""
 
-    peer: Peer
+    peer: SimPeer
     number: int
     started = False
     closing = False
@@ -118,7 +118,7 @@ class Stage:
     book: History
     targets: tuple[Target, ...]
     left_behind: dict[str, None]
-    peers: list[Peer]
+    peers: list[SimPeer]
     up: bool
     healing: bool
     stopping: bool
@@ -133,16 +133,16 @@ class Stage:
         """Return the method that declares this queue of the plan."""
         raise NotImplementedError
 
-    def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
+    def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         """Called when a channel has come to its end, and its connection has not."""
         raise NotImplementedError
 
-    def gone(self, peer: Peer) -> None:
+    def gone(self, peer: SimPeer) -> None:
         """Called when a connection has ended, whoever has ended it."""
         raise NotImplementedError
 
 
-class Peer:
+class SimPeer:
     """One connection, from protocol header to end."""
 
     def __init__(self, work: Stage, name: str, roles: Sequence[Role]) -> None:

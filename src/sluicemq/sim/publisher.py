@@ -6,7 +6,7 @@ from typing import Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.sim.history import BROKEN, Stream, promise
+from sluicemq.sim.history import BROKEN, PublishedStream, promise
 from sluicemq.sim.messages import (
     DELAYS_MS,
     PERSISTENT,
@@ -28,7 +28,7 @@ CARELESS_ONE_IN: Final = 8
 """So many publishers close without waiting for their confirms."""
 
 
-class Publisher(Role):
+class SimPublisher(Role):
     """Publishes one stream of messages on one channel."""
 
     refusal_breaks = True
@@ -49,7 +49,7 @@ class Publisher(Role):
         self.mixed = dice.randrange(4) == 0
         self.urgent = any(plan.max_priority for plan in swarm.queues)
         """Some of its messages have priorities."""
-        self.stream: Stream = work.book.stream(name, self.confirming)
+        self.stream: PublishedStream = work.book.stream(name, self.confirming)
         self.acting = False
         self.finishing = False
 

@@ -20,7 +20,7 @@ from sluicemq.sim.units import MS
 
 if TYPE_CHECKING:
     from sluicemq.node import Node
-    from sluicemq.sim.checkers import Checkers, Totals
+    from sluicemq.sim.checkers import Checkers, RunTotals
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.fault_injector import FaultInjector
     from sluicemq.sim.net import SimNet
@@ -35,7 +35,7 @@ HEADING: Final = (
 )
 
 
-class Run:
+class ReportedRun:
     """A run, as it is reported: who takes part in it, and how far it has come. Its first phase has
     at most `steps` events."""
 
@@ -50,7 +50,7 @@ class Run:
     work: Workload
     fault_injector: FaultInjector
     checkers: Checkers
-    totals: Totals
+    totals: RunTotals
 
 
 class ShortLog:
@@ -60,7 +60,7 @@ class ShortLog:
         self.printing = kept == 0
         self.lines: deque[str] = deque(maxlen=kept)
 
-    def write(self, run: Run) -> None:
+    def write(self, run: ReportedRun) -> None:
         """Write the line of the event that has just happened."""
         line = line_of(run)
         if self.printing:
@@ -69,7 +69,7 @@ class ShortLog:
             self.lines.append(line)
 
 
-def line_of(run: Run) -> str:
+def line_of(run: ReportedRun) -> str:
     """Return the state of the chain as one line."""
     timeline = run.timeline
     at_ns, who, what = timeline.last
@@ -102,10 +102,10 @@ def line_of(run: Run) -> str:
     )
 
 
-class Report:
+class RunReport:
     """The figures of a run that is over. Plain data: it travels between processes."""
 
-    def __init__(self, run: Run, failure: str, trace: str) -> None:
+    def __init__(self, run: ReportedRun, failure: str, trace: str) -> None:
         swarm = run.swarm
         self.seed = swarm.seed
         self.profile = swarm.profile
@@ -134,7 +134,7 @@ class Report:
         ]
 
 
-def figures_of(run: Run) -> dict[str, int]:
+def figures_of(run: ReportedRun) -> dict[str, int]:
     """Return what happened, in numbers: above all, that flow control had to do something."""
     book = run.work.book
     checkers = run.checkers

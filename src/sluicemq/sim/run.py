@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.errors import DiskFailed
 from sluicemq.flow.credit import LinkSpec
-from sluicemq.sim.checkers import Checkers, Totals
+from sluicemq.sim.checkers import Checkers, RunTotals
 from sluicemq.sim.disk import Crashed, stop_at
 from sluicemq.sim.fault_injector import FaultInjector
 from sluicemq.sim.history import KILL, POWER, STOP, promise
 from sluicemq.sim.machine import Machine
 from sluicemq.sim.mistakes import Mistake
-from sluicemq.sim.report import Report, Run, ShortLog
+from sluicemq.sim.report import ReportedRun, RunReport, ShortLog
 from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 from sluicemq.sim.units import MS
@@ -59,12 +59,12 @@ def simulate(
     profile: str | None = None,
     log: ShortLog | None = None,
     plain: bool = False,
-) -> Report:
+) -> RunReport:
     """Run a seed to its verdict; with `plain` without features."""
     return Simulation(swarm_of(seed, profile, plain), steps, log).run()
 
 
-class Simulation(Run):
+class Simulation(ReportedRun):
     """The run of one seed, from an empty disk to its verdict."""
 
     def __init__(self, swarm: Swarm, steps: int = STEPS, log: ShortLog | None = None) -> None:
@@ -75,7 +75,7 @@ class Simulation(Run):
         self.timeline = Timeline()
         self.machine = machine = Machine(self.timeline, swarm)
         self.net, self.disk, self.cpu = machine.net, machine.disk, machine.cpu
-        self.totals = Totals()
+        self.totals = RunTotals()
         self.phase = "safety"
         self.finding: Exception | None = None
         """A fault that nobody planted."""
@@ -181,7 +181,7 @@ class Simulation(Run):
         broker.store.group_bytes_max = swarm.store_group_bytes
         broker.stream_cache.limit = swarm.features.cache_bytes or 0
 
-    def run(self) -> Report:
+    def run(self) -> RunReport:
         """Run to the end, or to the first broken promise."""
         failure = trace = ""
         try:
@@ -201,7 +201,7 @@ class Simulation(Run):
         except Exception as error:  # whatever is raised in there is a finding
             failure = f"{type(error).__name__}: {error}"
             trace = traceback.format_exc()
-        return Report(self, failure, trace)
+        return RunReport(self, failure, trace)
 
     def step(self) -> None:
         """Let one event happen, then check; only runs of the node change what the checkers look

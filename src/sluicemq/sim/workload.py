@@ -17,15 +17,15 @@ from sluicemq.amqp.method import Method
 from sluicemq.amqp.types import Table
 from sluicemq.routing.delayed import DELAYED, DELAYED_TYPE
 from sluicemq.sim.commands import Steward
-from sluicemq.sim.consumer import Consumer, Getter
+from sluicemq.sim.consumer import Getter, SimConsumer
 from sluicemq.sim.features import GRAVES, LATE
 from sluicemq.sim.history import DYING, GRAVE, LASTING, LOG, LOSSY, VOLATILE, WORK, History
 from sluicemq.sim.log_reader import LogReader
 from sluicemq.sim.messages import HOLDING, LATER
 from sluicemq.sim.operator import NEWS, Installer, Listener, Operator
-from sluicemq.sim.peer import Peer, Role, Stage
+from sluicemq.sim.peer import Role, SimPeer, Stage
 from sluicemq.sim.plans import QueuePlan, Target
-from sluicemq.sim.publisher import Publisher
+from sluicemq.sim.publisher import SimPublisher
 from sluicemq.sim.swarm import Swarm
 from sluicemq.sim.units import MS
 
@@ -59,7 +59,7 @@ class Workload(Stage):
         self.begin_faults = begin_faults
         self.dice = Random(f"workload {swarm.seed}")
         self.book = History()
-        self.peers: list[Peer] = []
+        self.peers: list[SimPeer] = []
         self.begun = False
         self.up = True
         """A node is there and has what clients need; set by them and by `crash`."""
@@ -207,9 +207,9 @@ class Workload(Stage):
             self.steward.begin()
         self.begin_faults()
 
-    def connect(self, kind: str, roles: list[Role]) -> Peer:
+    def connect(self, kind: str, roles: list[Role]) -> SimPeer:
         self.named += 1
-        peer = Peer(self, f"{kind}{self.named}", roles)
+        peer = SimPeer(self, f"{kind}{self.named}", roles)
         self.peers.append(peer)
         return peer
 
@@ -218,7 +218,7 @@ class Workload(Stage):
         return f"{kind}{self.named}"
 
     def publisher(self, total: int) -> Role:
-        return Publisher(self, self.name("stream"), total)
+        return SimPublisher(self, self.name("stream"), total)
 
     def consumer(self) -> Role:
         """Make a consumer. No-ack consumers stay away from connections that break, unless loss is
@@ -228,10 +228,10 @@ class Workload(Stage):
             plan.promise not in LASTING or not self.swarm.breaks
         )
         no_ack = no_ack or plan.promise == LOSSY
-        return Consumer(self, self.name("channel"), plan.name, no_ack, drains=False)
+        return SimConsumer(self, self.name("channel"), plan.name, no_ack, drains=False)
 
     def drain(self, queue: str) -> Role:
-        return Consumer(self, self.name("drain"), queue, no_ack=False, drains=True)
+        return SimConsumer(self, self.name("drain"), queue, no_ack=False, drains=True)
 
     def log_reader(self, queue: str, drains: bool = False) -> Role:
         return LogReader(self, self.name("log reader"), queue, drains)
@@ -247,16 +247,16 @@ class Workload(Stage):
 
     def replacement(self, role: Role) -> Role | None:
         """Return the role that goes on where this one ended; None when nobody does."""
-        if isinstance(role, Consumer) and role.drains and not self.leaving:
+        if isinstance(role, SimConsumer) and role.drains and not self.leaving:
             return self.drain(role.queue)
         if isinstance(role, LogReader) and role.drains and not self.leaving:
             return self.log_reader(role.queue, drains=True)
         if self.healing:
             return None
-        if isinstance(role, Publisher):
+        if isinstance(role, SimPublisher):
             left = role.total - len(role.stream.sent)
             return self.publisher(left) if left > 0 else None
-        if isinstance(role, Consumer):
+        if isinstance(role, SimConsumer):
             return self.consumer()
         if isinstance(role, Getter):
             return self.getter()
@@ -266,12 +266,12 @@ class Workload(Stage):
             return Operator(self, VOLATILE)
         return self.listener() if isinstance(role, Listener) else None
 
-    def channel_closed(self, peer: Peer, channel: int, role: Role) -> None:
+    def channel_closed(self, peer: SimPeer, channel: int, role: Role) -> None:
         successor = self.replacement(role)
         if successor is not None:
             peer.add(channel, successor)
 
-    def gone(self, peer: Peer) -> None:
+    def gone(self, peer: SimPeer) -> None:
         """Note that a connection has ended. A broken one is opened again after a while."""
         self.peers.remove(peer)
         self.blocked_told += peer.blocked_count
@@ -318,9 +318,9 @@ class Workload(Stage):
     def go_on(self) -> None:
         self.up = True
 
-    def installer(self, steps: list[Method], done: Callable[[], None]) -> Peer:
+    def installer(self, steps: list[Method], done: Callable[[], None]) -> SimPeer:
         """Return the client that sets everything up; it stays."""
-        return Peer(self, "setup", [Installer(steps, done, lambda: not self.up)])
+        return SimPeer(self, "setup", [Installer(steps, done, lambda: not self.up)])
 
     # -- how it ends
 
@@ -344,7 +344,7 @@ class Workload(Stage):
     def is_over(self) -> bool:
         """Tell whether everything has begun, and all that was to be published has been."""
         roles = [role for peer in self.peers for role in peer.roles.values()]
-        busy = not self.up or self.away or any(isinstance(r, Publisher) for r in roles)
+        busy = not self.up or self.away or any(isinstance(r, SimPublisher) for r in roles)
         return self.begun and not busy
 
     def undone(self) -> str:
@@ -355,7 +355,7 @@ class Workload(Stage):
             if peer.mistaken or peer.sent_away:
                 return f"{peer.name} is not closed"
             for role in peer.roles.values():
-                if isinstance(role, Publisher) or not role.is_done():
+                if isinstance(role, SimPublisher) or not role.is_done():
                     return f"{peer.name} is not done"
         return ""
 

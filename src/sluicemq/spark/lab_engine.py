@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 import sluicemq
 from sluicemq.errors import Refused
 from sluicemq.lab.engine import ROLES, Engine
-from sluicemq.lab.plan import Plan
+from sluicemq.lab.plan import RunPlan
 from sluicemq.lab.process import WorkerHandle, worker_environment
 from sluicemq.spark.session import start_session
 
@@ -86,7 +86,7 @@ class SparkEngine(Engine):
         self._threads: list[threading.Thread] = []
         self._closing = False
 
-    def start(self, plan: Plan) -> Iterator[WorkerHandle]:
+    def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
         """See Engine."""
         places = [(role, index) for index in range(plan.workers) for role in ROLES]
         if self.master.startswith("local"):

@@ -13,7 +13,7 @@ from sluicemq.config import Config
 from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.node import Node
 from support.fakes import FakeNet, FakeWorld
 from support.files import DictFiles
@@ -88,13 +88,13 @@ class Broker:
         assert isinstance(last.method, m.ConnectionClose)
         return last.method
 
-    def ask(self, command: str, **arguments: object) -> list[Answer]:
+    def ask(self, command: str, **arguments: object) -> list[CommandAnswer]:
         """A control command; the list gets the answer when it comes."""
-        answers: list[Answer] = []
+        answers: list[CommandAnswer] = []
         start(self.node, ACTIONS, command, arguments, answers.append)
         return answers
 
-    def begin(self, command: str, **arguments: object) -> list[Answer]:
+    def begin(self, command: str, **arguments: object) -> list[CommandAnswer]:
         """The same; it has done what it can without the disk."""
         answers = self.ask(command, **arguments)
         while self.node.run(1000):

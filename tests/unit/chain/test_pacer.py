@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, Pace, Pacer
+from sluicemq.chain.pacer import EPOCH_NS, HELD_MS, LAG_MIN, Pacer, QueuePace
 from sluicemq.kernel.actor import Actor, Scheduler
 from support.fakes import FakeClock
 
@@ -33,7 +33,7 @@ def pacer() -> tuple[Scheduler, FakeClock, Pacer]:
 
 def test_publishers_are_held_above_the_limit_and_let_go_below_half_of_it() -> None:
     scheduler, _, own = pacer()
-    pace = Pace()
+    pace = QueuePace()
     own.note(pace, LAG_MIN, 0, LAG_MIN)
     assert not scheduler.is_held
     own.note(pace, LAG_MIN + 1, 0, LAG_MIN + 1)
@@ -48,7 +48,7 @@ def test_publishers_are_held_above_the_limit_and_let_go_below_half_of_it() -> No
 def test_a_held_publisher_gets_its_turn_at_the_next_tick() -> None:
     scheduler, clock, own = pacer()
     publisher = Publisher(scheduler)
-    own.note(Pace(), 2 * LAG_MIN, 0, 2 * LAG_MIN)
+    own.note(QueuePace(), 2 * LAG_MIN, 0, 2 * LAG_MIN)
     publisher.schedule()
     assert not scheduler.run(10)
     assert publisher.turns == 0
@@ -62,13 +62,13 @@ def test_a_held_publisher_gets_its_turn_at_the_next_tick() -> None:
 
 def test_messages_without_consumers_are_no_lag() -> None:
     scheduler, _, own = pacer()
-    own.note(Pace(), 10 * LAG_MIN, 0, 0)
+    own.note(QueuePace(), 10 * LAG_MIN, 0, 0)
     assert not scheduler.is_held
 
 
 def test_a_queue_is_let_out_of_the_count_when_its_consumers_leave() -> None:
     scheduler, _, own = pacer()
-    pace = Pace()
+    pace = QueuePace()
     own.note(pace, 2 * LAG_MIN, 0, 2 * LAG_MIN)
     assert scheduler.is_held
     own.note(pace, 2 * LAG_MIN, 0, 0)
@@ -78,7 +78,7 @@ def test_a_queue_is_let_out_of_the_count_when_its_consumers_leave() -> None:
 
 def test_slow_consumers_hold_up_nobody_after_an_epoch() -> None:
     scheduler, _, own = pacer()
-    pace = Pace()
+    pace = QueuePace()
     own.note(pace, 8 * LAG_MIN, LAG_MIN, 7 * LAG_MIN)
     assert scheduler.is_held
     own.look(own.epoch_since_ns + EPOCH_NS)
@@ -88,7 +88,7 @@ def test_slow_consumers_hold_up_nobody_after_an_epoch() -> None:
 
 def test_a_queue_that_is_silent_does_not_lag_for_ever() -> None:
     scheduler, _, own = pacer()
-    own.note(Pace(), 2 * LAG_MIN, LAG_MIN // 2, 2 * LAG_MIN)
+    own.note(QueuePace(), 2 * LAG_MIN, LAG_MIN // 2, 2 * LAG_MIN)
     assert scheduler.is_held
     own.look(own.epoch_since_ns + EPOCH_NS)
     own.look(own.epoch_since_ns + EPOCH_NS)
@@ -100,7 +100,7 @@ def test_a_queue_that_is_silent_does_not_lag_for_ever() -> None:
 )
 def test_the_sum_is_that_of_the_queues(turns: list[tuple[int, int, int]]) -> None:
     scheduler, _, own = pacer()
-    paces = [Pace() for _ in range(4)]
+    paces = [QueuePace() for _ in range(4)]
     waiting = [0] * 4
     for number, (which, taken, dealt) in enumerate(turns):
         pace = paces[which]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
-from sluicemq.chain.writer import Flushed, Frames, HangUp, Writer
+from sluicemq.chain.writer import DeliveriesFlushed, Frames, HangUp, Writer
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.world import Writable
@@ -47,7 +47,7 @@ class Bench:
 
     def flushed(self, channel: int = 0) -> list[int]:
         messages = drain(self.channels[channel])
-        assert all(isinstance(message, Flushed) for message in messages)
+        assert all(isinstance(message, DeliveriesFlushed) for message in messages)
         return [message.cost for message in messages]  # type: ignore[attr-defined]
 
 

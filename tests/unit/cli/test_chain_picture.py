@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluicemq.cli.chain_picture import picture
-from sluicemq.manage.tables import Link, Stage
+from sluicemq.manage.tables import ChainLink, ChainStage
 
 
 def stage(
@@ -16,7 +16,7 @@ def stage(
     state: str = "",
     gates_shut: int = -1,
     total_ms: int = 0,
-) -> Stage:
+) -> ChainStage:
     return {
         "id": stage_id,
         "kind": kind,
@@ -32,7 +32,7 @@ def stage(
 
 def link(
     sender: str, receiver: str, credit: int, initial: int, blocked_ms: int = 0, total_ms: int = 0
-) -> Link:
+) -> ChainLink:
     return {
         "sender": sender,
         "receiver": receiver,
@@ -47,7 +47,7 @@ def link(
     }
 
 
-def text(stages: list[Stage], links: list[Link], width: int = 100, rows: int = 8) -> str:
+def text(stages: list[ChainStage], links: list[ChainLink], width: int = 100, rows: int = 8) -> str:
     return "\n".join(picture(stages, links, width, rows))
 
 

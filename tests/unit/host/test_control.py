@@ -9,14 +9,14 @@ import pytest
 
 from sluicemq.host.control import parts
 from sluicemq.limits import CONTROL_PART_BYTES
-from sluicemq.manage.task import Answer
+from sluicemq.manage.task import CommandAnswer
 
 LONGEST = 2 * CONTROL_PART_BYTES
 
 
 def assert_is_one_line(rows: list[dict[str, Any]]) -> list[bytes]:
     """Of JSON, in parts that are short."""
-    written = list(parts(Answer(rows)))
+    written = list(parts(CommandAnswer(rows)))
     line = b"".join(written)
     assert line.index(b"\n") == len(line) - 1
     assert json.loads(line) == {"ok": True, "rows": rows}
@@ -50,5 +50,5 @@ def test_what_is_empty_is_json_too(row: dict[str, Any]) -> None:
 
 
 def test_a_refusal_is_one_line() -> None:
-    (line,) = parts(Answer((), "no\nsuch thing", 65))
+    (line,) = parts(CommandAnswer((), "no\nsuch thing", 65))
     assert json.loads(line) == {"ok": False, "error": "no\nsuch thing", "code": 65}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.lab.clocks import QUESTIONS, NoAnswer, estimate
-from sluicemq.lab.messages import Arrived, Ask, Clock
+from sluicemq.lab.messages import Arrived, AskClock, ClockReading
 
 
 class Slow:
@@ -25,19 +25,19 @@ class Slow:
         self.ways = ways
         self.here_ns = 10**12
         self.asked = 0
-        self.answer: Clock
+        self.answer: ClockReading
 
     def send(self, message: object) -> None:
-        assert isinstance(message, Ask)
+        assert isinstance(message, AskClock)
         there, back = self.ways[self.asked % len(self.ways)]
         self.asked += 1
-        self.answer = Clock(self.here_ns + there + self.skew_ns)
+        self.answer = ClockReading(self.here_ns + there + self.skew_ns)
         self.here_ns += there + back
 
     def poll(self, _: float) -> bool:
         return True
 
-    def recv(self) -> Clock:
+    def recv(self) -> ClockReading:
         return self.answer
 
 
@@ -55,10 +55,10 @@ def test_offset_is_right_within_its_error(skew_ns: int, ways: list[tuple[int, in
 
 def serve(pipe: Connection, skew_ns: int, chatter: bool) -> None:
     for number in range(QUESTIONS):
-        assert isinstance(pipe.recv(), Ask)
+        assert isinstance(pipe.recv(), AskClock)
         if chatter:
             pipe.send(Arrived(number))
-        pipe.send(Clock(time.monotonic_ns() + skew_ns))
+        pipe.send(ClockReading(time.monotonic_ns() + skew_ns))
 
 
 def test_what_a_worker_says_besides_is_not_lost() -> None:

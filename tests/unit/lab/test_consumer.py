@@ -12,7 +12,7 @@ from sluicemq.amqp.events import Acks, MethodFrame
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.methods import BasicAck
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.lab.consumer import Consumer
+from sluicemq.lab.consumer import MeasuredConsumer
 from sluicemq.lab.consumer_worker import stamp_offsets
 from sluicemq.lab.recorder import Recorder
 from sluicemq.lab.stamp import MAGIC, STAMP
@@ -26,11 +26,11 @@ def content(seq: int, properties: BasicProperties | None = None) -> bytes:
     return content_frames(1, (properties or BasicProperties()).encode(), body, 4096)
 
 
-def consumer(ack_interval: int = 1, sample_every: int = 1) -> Consumer:
-    return Consumer(2, 3, ack_interval, sample_every, Inspector([PUBLISHER], 100))
+def consumer(ack_interval: int = 1, sample_every: int = 1) -> MeasuredConsumer:
+    return MeasuredConsumer(2, 3, ack_interval, sample_every, Inspector([PUBLISHER], 100))
 
 
-def receive(one: Consumer, seqs: range, now_ns: int) -> bytes:
+def receive(one: MeasuredConsumer, seqs: range, now_ns: int) -> bytes:
     contents = [content(seq) for seq in seqs]
     acks = one.acks_due(1, len(contents))
     one.record(contents, stamp_offsets(contents), [0] * len(contents), now_ns)
@@ -51,7 +51,7 @@ def acks_in(frames: bytes) -> list[tuple[int, bool]]:
     return found
 
 
-def rows(one: Consumer, directory: Path) -> list[dict[str, object]]:
+def rows(one: MeasuredConsumer, directory: Path) -> list[dict[str, object]]:
     recorder = Recorder(directory, "delivered", "test")
     one.take_rows(recorder, everything=True)
     recorder.close()

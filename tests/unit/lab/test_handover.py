@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sluicemq.lab import handover
 from sluicemq.lab.handover import HandoverError, pieces, put
 from sluicemq.lab.measurements import TABLES
-from sluicemq.lab.messages import Piece
+from sluicemq.lab.messages import FilePiece
 
 FILES = st.dictionaries(
     st.tuples(st.sampled_from(list(TABLES)), st.integers(0, 9)), st.binary(max_size=50), max_size=5
@@ -45,5 +45,5 @@ def test_files_arrive_as_they_were(
 )
 def test_anything_else_is_refused(table: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(HandoverError):
-        put(tmp_path, Piece(table, name, b"x"))
+        put(tmp_path, FilePiece(table, name, b"x"))
     assert not list(tmp_path.iterdir())

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.errors import Refused
-from sluicemq.lab.plan import NS, Plan, ack_interval_multiple, choose_limits
+from sluicemq.lab.plan import NS, RunPlan, ack_interval_multiple, choose_limits
 from sluicemq.lab.scenarios import SCENARIOS, Limit, Scenario, scenario_named
 
 
-def plan(scenario: str = "1", **options: Any) -> Plan:
+def plan(scenario: str = "1", **options: Any) -> RunPlan:
     options.setdefault("targets", ("amqp://127.0.0.1",))
-    return Plan(scenario=scenario_named(scenario), directory=Path("unused"), **options)
+    return RunPlan(scenario=scenario_named(scenario), directory=Path("unused"), **options)
 
 
 def test_the_table_has_the_posts_totals() -> None:

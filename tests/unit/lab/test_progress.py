@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sluicemq.lab.plan import Plan
+from sluicemq.lab.plan import RunPlan
 from sluicemq.lab.progress import LiveProgress, PlainProgress, Snapshot, ms_text, progress_for
 from sluicemq.lab.scenarios import scenario_named
 
-PLAN = Plan(
+PLAN = RunPlan(
     scenario=scenario_named("1"), targets=("amqp://h",), directory=Path("unused"), scale=0.1
 )
 

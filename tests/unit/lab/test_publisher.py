@@ -14,7 +14,7 @@ from sluicemq.amqp.connection import SERVER, AmqpConnection
 from sluicemq.amqp.events import ProtocolHeader, Publishes
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_body, content_header
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.lab.publisher import Publisher, StrayConfirmError
+from sluicemq.lab.publisher import MeasuredPublisher, StrayConfirmError
 from sluicemq.lab.publisher_worker import due_slots, make_envelope
 from sluicemq.lab.recorder import Recorder
 from sluicemq.lab.stamp import MAGIC, STAMP
@@ -25,9 +25,11 @@ QUEUE = 4
 NUMBER = 9
 
 
-def publisher(confirms: bool = True, limit: int | None = None, phase_ns: int = 0) -> Publisher:
+def publisher(
+    confirms: bool = True, limit: int | None = None, phase_ns: int = 0
+) -> MeasuredPublisher:
     envelope = make_envelope(1, "lab-1-4", 64, 4096)
-    made = Publisher(NUMBER, QUEUE, envelope, PERIOD, phase_ns, confirms)
+    made = MeasuredPublisher(NUMBER, QUEUE, envelope, PERIOD, phase_ns, confirms)
     made.begin_step(0, limit, 0, 100 * PERIOD)
     return made
 
@@ -87,7 +89,7 @@ def test_what_a_step_leaves_unwritten_is_abandoned_and_counted() -> None:
 
 
 def test_a_phase_beyond_the_step_asks_for_nothing() -> None:
-    one = Publisher(0, 0, make_envelope(1, "q", 64, 4096), 10 * PERIOD, 9 * PERIOD, True)
+    one = MeasuredPublisher(0, 0, make_envelope(1, "q", 64, 4096), 10 * PERIOD, 9 * PERIOD, True)
     one.begin_step(0, None, 0, 5 * PERIOD)
     assert one.allowance(5 * PERIOD) <= 0
     one.end_schedule(5 * PERIOD)
@@ -98,7 +100,9 @@ def test_a_phase_beyond_the_step_asks_for_nothing() -> None:
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_wire_bytes_are_publishes_with_stamps(body_bytes: int, count: int) -> None:
     """Bodies above frame_max are cut into several frames."""
-    one = Publisher(NUMBER, QUEUE, make_envelope(1, "lab-1-4", body_bytes, 4096), PERIOD, 0, True)
+    one = MeasuredPublisher(
+        NUMBER, QUEUE, make_envelope(1, "lab-1-4", body_bytes, 4096), PERIOD, 0, True
+    )
     one.begin_step(2, None, 0, 10 * PERIOD)
     broker = AmqpConnection(SERVER)
     broker.receive_data(PROTOCOL_HEADER + one.write(count, 777))

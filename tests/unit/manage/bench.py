@@ -21,7 +21,7 @@ from sluicemq.kernel.disk import DiskJob
 from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.actions import ACTIONS
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.manage.views import pieces
 from sluicemq.node import Node
 from support.fakes import FakeDice, FakeDisk
@@ -146,7 +146,7 @@ class Bench:
         assert json.loads(json.dumps(found)) == found, "not JSON"
         return found
 
-    def ask(self, command: str, **arguments: object) -> Answer:
+    def ask(self, command: str, **arguments: object) -> CommandAnswer:
         """What a control command answers; a disk that is not slow is done by then."""
         answers = self.begin(command, **arguments)
         self.settle()
@@ -160,9 +160,9 @@ class Bench:
             actor.post(message)
         self.settle()
 
-    def begin(self, command: str, **arguments: object) -> list[Answer]:
+    def begin(self, command: str, **arguments: object) -> list[CommandAnswer]:
         """The list gets the answer when it comes."""
-        answers: list[Answer] = []
+        answers: list[CommandAnswer] = []
         start(self.node, ACTIONS, command, arguments, answers.append)
         while self.node.run(1000):
             continue

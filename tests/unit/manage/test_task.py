@@ -14,7 +14,7 @@ from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.command import UNAVAILABLE, Command
 from sluicemq.manage.commands import COMMANDS
 from sluicemq.manage.lists import LISTS
-from sluicemq.manage.task import Answer, start
+from sluicemq.manage.task import CommandAnswer, start
 from sluicemq.manage.views import SINGLE
 
 from .bench import Bench
@@ -109,7 +109,7 @@ def test_a_long_answer_is_made_in_many_turns(crowd: Bench, command: str) -> None
 
 
 def test_two_long_lists_are_made_side_by_side(crowd: Bench) -> None:
-    answers: dict[str, Answer] = {}
+    answers: dict[str, CommandAnswer] = {}
 
     for name in ("list_queues", "list_bindings"):
         start(crowd.node, ACTIONS, name, {}, partial(answers.__setitem__, name))
@@ -126,7 +126,7 @@ def test_two_long_lists_are_made_side_by_side(crowd: Bench) -> None:
 
 @pytest.mark.parametrize("command", ["list_queues", "chain", "export_definitions"])
 def test_what_nobody_waits_for_is_not_made_to_its_end(crowd: Bench, command: str) -> None:
-    answers: list[Answer] = []
+    answers: list[CommandAnswer] = []
     task = start(crowd.node, ACTIONS, command, {}, answers.append)
     assert crowd.node.run(1)
     task.abandon()
@@ -136,7 +136,7 @@ def test_what_nobody_waits_for_is_not_made_to_its_end(crowd: Bench, command: str
 
 def test_a_change_is_made_though_nobody_waits_for_it(bench: Bench) -> None:
     bench.disk.slow = True
-    answers: list[Answer] = []
+    answers: list[CommandAnswer] = []
     task = start(bench.node, ACTIONS, "delete_queue", {"queue": "orders"}, answers.append)
     bench.settle()
     task.abandon()

@@ -27,7 +27,7 @@ from sluicemq.amqp.methods import (
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.amqp.types import Table
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.pacer import Pace
+from sluicemq.chain.pacer import QueuePace
 from sluicemq.errors import Refused
 from sluicemq.flow.alarm import MEMORY
 from sluicemq.kernel.world import Closed
@@ -416,7 +416,7 @@ def test_chain_tells_which_client_does_not_read(bench: Bench) -> None:
 def test_chain_and_status_tell_that_publishers_are_held(bench: Bench) -> None:
     pacer = bench.node.broker.pacer
     assert pacer is not None
-    pacer.note(Pace(), 5000, 100, 4900)
+    pacer.note(QueuePace(), 5000, 100, 4900)
     bench.reader.intake.schedule()
     (chain,) = bench.rows("chain")
     assert stage_named(chain, "pacer")["state"] == "deals out first: 4900 messages behind"

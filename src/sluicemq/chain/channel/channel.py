@@ -35,7 +35,7 @@ from sluicemq.chain.channel.transactions import Transaction, too_early
 from sluicemq.chain.message_kinds import BASIC_PUBLISH
 from sluicemq.chain.queue.queue import Queue, QueueGone
 from sluicemq.chain.splitting import split
-from sluicemq.chain.writer import Flushed, Frames
+from sluicemq.chain.writer import DeliveriesFlushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import MESSAGE_WORK
@@ -152,7 +152,7 @@ class Channel(WholeChannel):
             self.from_client(message)
         elif isinstance(message, Confirm):
             self.publishing.confirm(message.first_seq, message.count)
-        elif isinstance(message, Flushed):
+        elif isinstance(message, DeliveriesFlushed):
             self.consuming.flushed(message.cost)
         else:
             self.receive_rare(message)

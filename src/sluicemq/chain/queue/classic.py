@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.pacer import Pace
+from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
 from sluicemq.chain.queue.queue import (
@@ -77,7 +77,7 @@ class ClassicShell(KeptQueue):
         self.deduplication = deduplication_of(definition.arguments)
         self.upkeep = Upkeep(self)
         self.configure(self.policy)
-        self.pace = Pace()
+        self.pace = QueuePace()
         self.invitations: list[Limiter] = []
         self.storage = QueueStorage(self, self.machine)
 

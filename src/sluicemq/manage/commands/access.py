@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.manage.command import Argument, Command, Option
+from sluicemq.manage.command import Command, CommandArgument, CommandOption
 
-USER: Final = Argument("username")
-PASSWORD: Final = Argument("password", secret=True)
-VHOST: Final = Argument("vhost")
+USER: Final = CommandArgument("username")
+PASSWORD: Final = CommandArgument("password", secret=True)
+VHOST: Final = CommandArgument("vhost")
 CONFIGURE: Final = "names of what it may declare and delete, a regular expression"
 WRITE: Final = "of what it may publish to and bind"
 READ: Final = "of what it may consume and bind from"
@@ -50,7 +50,7 @@ USER_COMMANDS: Final = (
     Command(
         "set_user_tags",
         "Replace a user's tags: administrator, monitoring, policymaker, management, impersonator.",
-        (USER, Argument("tags", many=True)),
+        (USER, CommandArgument("tags", many=True)),
         announces='Setting tags for user "{username}" ...',
     ),
     Command(
@@ -70,7 +70,7 @@ PERMISSION_COMMANDS: Final = (
     Command(
         "set_permissions",
         "Let a user into a virtual host, to do there what three regular expressions allow.",
-        (USER, Argument("configure"), Argument("write"), Argument("read")),
+        (USER, CommandArgument("configure"), CommandArgument("write"), CommandArgument("read")),
         announces='Setting permissions for user "{username}" in vhost "{vhost}" ...',
         per_vhost=True,
     ),
@@ -96,7 +96,7 @@ PERMISSION_COMMANDS: Final = (
     Command(
         "set_topic_permissions",
         "Allow a user at a topic exchange only routing keys that match.",
-        (USER, Argument("exchange"), Argument("write"), Argument("read")),
+        (USER, CommandArgument("exchange"), CommandArgument("write"), CommandArgument("read")),
         announces='Setting topic permissions on "{exchange}" for user "{username}" in vhost'
         ' "{vhost}" ...',
         per_vhost=True,
@@ -104,7 +104,7 @@ PERMISSION_COMMANDS: Final = (
     Command(
         "clear_topic_permissions",
         "Allow all routing keys again, at one exchange or at all.",
-        (USER, Argument("exchange", optional=True)),
+        (USER, CommandArgument("exchange", optional=True)),
         announces='Clearing topic permissions for user "{username}" in vhost "{vhost}" ...',
         per_vhost=True,
     ),
@@ -133,9 +133,9 @@ VHOST_COMMANDS: Final = (
         "Add a virtual host, which nobody may enter yet. One that is there stays as it is.",
         (VHOST,),
         (
-            Option("description", "What it is for."),
-            Option("tags", "Separated by commas."),
-            Option("default_queue_type", "The type of durable queues declared without one."),
+            CommandOption("description", "What it is for."),
+            CommandOption("tags", "Separated by commas."),
+            CommandOption("default_queue_type", "The type of durable queues declared without one."),
         ),
         announces='Adding vhost "{vhost}" ...',
     ),
@@ -148,7 +148,7 @@ VHOST_COMMANDS: Final = (
     Command(
         "list_vhosts",
         "List the virtual hosts.",
-        (Argument("columns", many=True),),
+        (CommandArgument("columns", many=True),),
         columns={
             "name": "its name",
             "description": "what it is for",
@@ -161,7 +161,7 @@ VHOST_COMMANDS: Final = (
     Command(
         "set_vhost_limits",
         "Replace a virtual host's limits: max-connections, max-queues.",
-        (Argument("definition"),),
+        (CommandArgument("definition"),),
         announces='Setting vhost limits to "{definition}" for vhost "{vhost}" ...',
         per_vhost=True,
     ),
@@ -174,28 +174,28 @@ VHOST_COMMANDS: Final = (
     Command(
         "list_vhost_limits",
         "List the limits of a virtual host.",
-        options=(Option("global_", "Of all that have some.", False, ("--global",)),),
+        options=(CommandOption("global_", "Of all that have some.", False, ("--global",)),),
         columns={"vhost": "whose", "limits": LIMITS},
         per_vhost=True,
     ),
     Command(
         "set_user_limits",
         "Set limits of a user: max-connections, max-channels. Others stay.",
-        (USER, Argument("definition")),
+        (USER, CommandArgument("definition")),
         announces='Setting user limits to "{definition}" for user "{username}" ...',
     ),
     Command(
         "clear_user_limits",
         'Take a limit of a user away, or "all".',
-        (USER, Argument("limit_type")),
+        (USER, CommandArgument("limit_type")),
         announces='Clearing "{limit_type}" limit for user "{username}" ...',
     ),
     Command(
         "list_user_limits",
         "List the limits of one user, or of all that have some.",
         options=(
-            Option("user", "Of this one only.", None),
-            Option("global_", "Of all, as without --user.", False, ("--global",)),
+            CommandOption("user", "Of this one only.", None),
+            CommandOption("global_", "Of all, as without --user.", False, ("--global",)),
         ),
         columns={"user": "whose", "limits": LIMITS},
     ),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.manage.command import Argument, Command, Option
+from sluicemq.manage.command import Command, CommandArgument, CommandOption
 
-VHOST: Final = Option("vhost", "Only what is in this virtual host.", None, ("-p", "--vhost"))
+VHOST: Final = CommandOption("vhost", "Only what is in this virtual host.", None, ("-p", "--vhost"))
 COMMANDS: Final = (
     Command(
         "export_definitions",
         "Write virtual hosts, users, permissions, policies, parameters, exchanges, queues and"
         " bindings to FILE, as RabbitMQ's JSON; - for standard output.",
-        (Argument("file", file="out"),),
+        (CommandArgument("file", file="out"),),
         (VHOST,),
         announces='Exporting definitions in JSON to a file at "{file}" ...',
     ),
@@ -20,11 +20,13 @@ COMMANDS: Final = (
         "import_definitions",
         "Take definitions over from FILE, RabbitMQ's JSON; - for standard input. All of them, or"
         " none when something is wrong with one.",
-        (Argument("file", file="in"),),
+        (CommandArgument("file", file="in"),),
         (
-            Option("vhost", "Put all that is in a virtual host into this one.", None, VHOST.flags),
-            Option("dry_run", "Only show what would be added or changed.", False),
-            Option(
+            CommandOption(
+                "vhost", "Put all that is in a virtual host into this one.", None, VHOST.flags
+            ),
+            CommandOption("dry_run", "Only show what would be added or changed.", False),
+            CommandOption(
                 "skip_if_unchanged",
                 "Do nothing when these very definitions were the last that came in.",
                 False,

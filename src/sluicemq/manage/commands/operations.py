@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.manage.command import Argument, Command, Option
+from sluicemq.manage.command import Command, CommandArgument, CommandOption
 
-REASON: Final = Argument("explanation", many=True)
+REASON: Final = CommandArgument("explanation", many=True)
 QUEUE_COMMANDS: Final = (
     Command(
         "purge_queue",
         "Drop the messages of a queue that wait for delivery.",
-        (Argument("queue"),),
+        (CommandArgument("queue"),),
         announces='Purging queue "{queue}" in vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
         "delete_queue",
         "Delete a queue with its messages.",
-        (Argument("queue"),),
+        (CommandArgument("queue"),),
         (
-            Option("if_empty", "Only if it has no messages.", False, ("-e", "--if-empty")),
-            Option("if_unused", "Only if it has no consumers.", False, ("-u", "--if-unused")),
+            CommandOption("if_empty", "Only if it has no messages.", False, ("-e", "--if-empty")),
+            CommandOption(
+                "if_unused", "Only if it has no consumers.", False, ("-u", "--if-unused")
+            ),
         ),
         announces='Deleting queue "{queue}" on vhost "{vhost}" ...',
         per_vhost=True,
@@ -40,7 +42,7 @@ CONNECTION_COMMANDS: Final = (
     Command(
         "close_connection",
         "Close a connection, named as list_connections names it; its client hears EXPLANATION.",
-        (Argument("connection"), REASON),
+        (CommandArgument("connection"), REASON),
         announces="Closing connection {connection} ...",
     ),
     Command(
@@ -48,8 +50,8 @@ CONNECTION_COMMANDS: Final = (
         "Close the connections of a virtual host, or all.",
         (REASON,),
         (
-            Option("global", "Those of all virtual hosts.", False),
-            Option("limit", "At most so many; 0: all.", 0),
+            CommandOption("global", "Those of all virtual hosts.", False),
+            CommandOption("limit", "At most so many; 0: all.", 0),
         ),
         announces='Closing all connections in vhost "{vhost}" ...',
         columns={"closed": "how many connections are being closed"},
@@ -58,7 +60,7 @@ CONNECTION_COMMANDS: Final = (
     Command(
         "close_all_user_connections",
         "Close the connections of a user.",
-        (Argument("username"), REASON),
+        (CommandArgument("username"), REASON),
         announces='Closing connections of user "{username}" ...',
         columns={"closed": "how many connections are being closed"},
     ),
@@ -103,14 +105,14 @@ BROKER_COMMANDS: Final = (
         "set_vm_memory_high_watermark",
         "Set the memory limit: FRACTION of the system's, or absolute SIZE (100MB). Until the"
         " broker stops.",
-        (Argument("fraction"), Argument("size", optional=True)),
+        (CommandArgument("fraction"), CommandArgument("size", optional=True)),
         announces="Setting the memory limit to {fraction} {size} ...",
     ),
     Command(
         "set_disk_free_limit",
         "Set the limit of free disk space: SIZE (1GB), or mem_relative FRACTION of the memory."
         " Until the broker stops.",
-        (Argument("limit"), Argument("fraction", optional=True)),
+        (CommandArgument("limit"), CommandArgument("fraction", optional=True)),
         announces="Setting the limit of free disk space to {limit} {fraction} ...",
     ),
     Command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sluicemq.manage.command import Argument, Command, Option
+from sluicemq.manage.command import Command, CommandArgument, CommandOption
 from sluicemq.model.policy_scopes import ALL, APPLY_TO
 
 COLUMNS: Final = {
@@ -16,10 +16,10 @@ COLUMNS: Final = {
     "priority": "of several that match, the one with the highest number holds",
 }
 OPTIONS: Final = (
-    Option("priority", COLUMNS["priority"].capitalize() + ".", 0),
-    Option("apply_to", "What it is for.", ALL, choices=APPLY_TO),
+    CommandOption("priority", COLUMNS["priority"].capitalize() + ".", 0),
+    CommandOption("apply_to", "What it is for.", ALL, choices=APPLY_TO),
 )
-SET: Final = (Argument("name"), Argument("pattern"), Argument("definition"))
+SET: Final = (CommandArgument("name"), CommandArgument("pattern"), CommandArgument("definition"))
 SETTING: Final = (
     ' "{name}" for pattern "{pattern}" to "{definition}" with priority "{priority}" for vhost'
     ' "{vhost}" ...'
@@ -37,7 +37,7 @@ POLICY_COMMANDS: Final = (
     Command(
         "clear_policy",
         "Take a policy away.",
-        (Argument("name"),),
+        (CommandArgument("name"),),
         announces='Clearing policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
@@ -53,7 +53,7 @@ POLICY_COMMANDS: Final = (
     Command(
         "clear_operator_policy",
         "Take an operator policy away.",
-        (Argument("name"),),
+        (CommandArgument("name"),),
         announces='Clearing operator policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
@@ -67,7 +67,7 @@ PARAMETER_COMMANDS: Final = (
         "set_parameter",
         "Set or replace a parameter of a component; VALUE is JSON. It is kept and exported; nothing"
         " here looks at it.",
-        (Argument("component"), Argument("name"), Argument("value")),
+        (CommandArgument("component"), CommandArgument("name"), CommandArgument("value")),
         announces='Setting runtime parameter "{name}" for component "{component}" to "{value}" in'
         ' vhost "{vhost}" ...',
         per_vhost=True,
@@ -75,7 +75,7 @@ PARAMETER_COMMANDS: Final = (
     Command(
         "clear_parameter",
         "Take a parameter away.",
-        (Argument("component"), Argument("name")),
+        (CommandArgument("component"), CommandArgument("name")),
         announces='Clearing runtime parameter "{name}" for component "{component}" on vhost'
         ' "{vhost}" ...',
         per_vhost=True,
@@ -89,13 +89,13 @@ PARAMETER_COMMANDS: Final = (
     Command(
         "set_global_parameter",
         "Set or replace a parameter of the whole node; VALUE is JSON.",
-        (Argument("name"), Argument("value")),
+        (CommandArgument("name"), CommandArgument("value")),
         announces='Setting global runtime parameter "{name}" to "{value}" ...',
     ),
     Command(
         "clear_global_parameter",
         "Take a parameter of the whole node away.",
-        (Argument("name"),),
+        (CommandArgument("name"),),
         announces='Clearing global runtime parameter "{name}" ...',
     ),
     Command(
