@@ -25,6 +25,16 @@ class FakeClock(Clock):
     def call_after(self, delay_ms: int, actor: Actor, message: object) -> None:
         self.timers.append((self.time_ns + delay_ms * 10**6, actor, message))
 
+    def advance(self, passed_ms: int) -> None:
+        """Let time pass: what falls due meanwhile is posted in its order."""
+        until_ns = self.time_ns + passed_ms * 10**6
+        while due := [timer for timer in self.timers if timer[0] <= until_ns]:
+            first = min(due, key=lambda timer: timer[0])
+            self.timers.remove(first)
+            self.time_ns, actor, message = first
+            actor.post(message)
+        self.time_ns = until_ns
+
 
 class FakeDice(Dice):
     """No chance at all: tokens count upwards."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluicemq.errors import DiskFailed
-from sluicemq.kernel.disk import DiskJob, Files
+from sluicemq.kernel.disk import DiskJob, Files, assert_inside
 
 
 class Node:
@@ -35,6 +35,7 @@ class DictFiles(Files):
         self.free = 1 << 40
 
     def step(self, action: str, path: str) -> None:
+        assert_inside(path)
         code = self.fail(action, path) if self.fail else None
         if code is not None:
             raise DiskFailed(action, path, code)
@@ -42,16 +43,24 @@ class DictFiles(Files):
 
     def node(self, action: str, path: str) -> Node:
         if path not in self.files:
-            raise DiskFailed(action, path, "ENOENT")
+            raise DiskFailed(action, path, self.why_not(path))
         return self.files[path]
 
     def made(self, action: str, path: str) -> Node:
-        if parent_of(path) not in self.directories:
-            raise DiskFailed(action, path, "ENOENT")
+        if path in self.directories or parent_of(path) not in self.directories:
+            raise DiskFailed(action, path, self.why_not(path))
         return self.files.setdefault(path, Node())
+
+    def why_not(self, path: str) -> str:
+        """Return the name of the errno for a path that is no file."""
+        if path in self.directories:
+            return "EISDIR"
+        return "ENOTDIR" if parent_of(path) in self.files else "ENOENT"
 
     def names(self, directory: str) -> list[str]:
         self.step("names", directory)
+        if directory in self.files:
+            raise DiskFailed("names", directory, "ENOTDIR")
         inside = [*self.files, *self.directories]
         return sorted(
             {path.rpartition("/")[2] for path in inside if parent_of(path) == directory} - {""}
@@ -60,6 +69,8 @@ class DictFiles(Files):
     def make_directory(self, path: str) -> None:
         self.step("make_directory", path)
         while path:
+            if path in self.files:
+                raise DiskFailed("make_directory", path, "EEXIST")
             self.directories.add(path)
             path = parent_of(path)
 
@@ -78,6 +89,8 @@ class DictFiles(Files):
     def write(self, path: str, offset: int, data: bytes) -> None:
         self.step("write", path)
         content = self.made("write", path).data
+        if not data:
+            return
         content.extend(bytes(max(0, offset - len(content))))
         content[offset : offset + len(data)] = data
 
@@ -99,27 +112,41 @@ class DictFiles(Files):
 
     def sync_directory(self, path: str) -> None:
         self.step("sync_directory", path)
+        if path not in self.directories:
+            raise DiskFailed("sync_directory", path, "ENOENT")
+        start = f"{path}/" if path else ""
         for name in {*self.files, *self.durable_names}:
-            if parent_of(name) != path:
-                continue
-            if name in self.files:
+            if parent_of(name) == path and name in self.files:
                 self.durable_names[name] = self.files[name]
-            else:
+            elif name.startswith(start) and not self.is_kept(name, path):
                 del self.durable_names[name]
+
+    def is_kept(self, name: str, synced: str) -> bool:
+        """Whether a name survives now that its directory, or one above it, was synced."""
+        if name in self.files or name not in self.durable_names:
+            return True
+        above = parent_of(name)
+        return above != synced and above in self.directories
 
     def rename(self, old: str, new: str) -> None:
         self.step("rename", old)
         node = self.node("rename", old)
-        self.made("rename", new)
+        if new in self.directories or parent_of(new) not in self.directories:
+            raise DiskFailed("rename", old, self.why_not(new))
         del self.files[old]
         self.files[new] = node
 
     def delete(self, path: str) -> None:
         self.step("delete", path)
+        if path in self.directories:
+            raise DiskFailed("delete", path, "EISDIR")
         self.files.pop(path, None)
 
     def delete_tree(self, path: str) -> None:
+        assert path, "the data directory itself stays"
         self.step("delete_tree", path)
+        if path in self.files:
+            raise DiskFailed("delete_tree", path, "ENOTDIR")
         inside = f"{path}/"
         for name in [name for name in self.files if name.startswith(inside)]:
             del self.files[name]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ENOSYS, EOPNOTSUPP
@@ -30,7 +31,7 @@ from sluicemq.host.io_counters import (
     IoCounters,
     now_ns,
 )
-from sluicemq.kernel.disk import Files
+from sluicemq.kernel.disk import Files, assert_inside
 
 READ_BYTES_MAX: Final = 16 << 20
 """Asked of the system at a time: Python makes room for all of it before it knows what comes."""
@@ -74,8 +75,9 @@ class HostFiles(Files):
 
     def size(self, path: str) -> int:
         with as_disk_failure("look at", path):
-            with suppress(FileNotFoundError):
-                return os.stat(self._place(path)).st_size
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found = os.stat(self._place(path))
+                return -1 if stat.S_ISDIR(found.st_mode) else found.st_size
             return -1
 
     def is_directory(self, path: str) -> bool:
@@ -167,13 +169,13 @@ class HostFiles(Files):
             return found.f_bavail * found.f_frsize
 
     def _place(self, path: str) -> Path:
-        _assert_inside(path)
+        assert_inside(path)
         return self.root / path
 
     @contextmanager
     def _open(self, action: str, path: str, create: bool = False) -> Iterator[Handle]:
         """Yield the handle of a path for use inside the block."""
-        _assert_inside(path)
+        assert_inside(path)
         with as_disk_failure(action, path):
             handle = self.handles.take(path, create)
             try:
@@ -206,8 +208,3 @@ def as_disk_failure(action: str, path: str) -> Iterator[None]:
 def _unless_missing(_call: object, _place: str, raised: tuple[Any, BaseException, Any]) -> None:
     if not isinstance(raised[1], FileNotFoundError):
         raise raised[1]
-
-
-def _assert_inside(path: str) -> None:
-    parts = path.split("/") if path else []
-    assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from sluicemq.host.files import as_disk_failure
-from sluicemq.kernel.disk import Files
+from sluicemq.kernel.disk import Files, assert_inside
 
 
 class ReadOnlyFiles(Files):
@@ -16,19 +16,23 @@ class ReadOnlyFiles(Files):
         self.root = root
 
     def names(self, directory: str) -> list[str]:
-        place = self.root / directory
+        place = self._place(directory)
         with as_disk_failure("list", directory):
-            return sorted(os.listdir(place)) if place.is_dir() else []
+            return sorted(os.listdir(place)) if place.exists() else []
 
     def size(self, path: str) -> int:
-        place = self.root / path
+        place = self._place(path)
         with as_disk_failure("look at", path):
-            return place.stat().st_size if place.exists() else -1
+            return -1 if place.is_dir() or not place.exists() else place.stat().st_size
 
     def is_directory(self, path: str) -> bool:
-        return (self.root / path).is_dir()
+        return self._place(path).is_dir()
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        with as_disk_failure("read", path), (self.root / path).open("rb") as file:
+        with as_disk_failure("read", path), self._place(path).open("rb") as file:
             file.seek(offset)
             return file.read(size)
+
+    def _place(self, path: str) -> Path:
+        assert_inside(path)
+        return self.root / path

@@ -19,11 +19,17 @@ SYNC_STRAND: Final = 0
 
 
 class Files:
-    """The primitives on files below the data directory. Each raises DiskFailed; what was written
-    before a failure is undefined."""
+    """The primitives on files below the data directory.
+
+    Each raises DiskFailed with the errno's name: ENOENT for a file that is not there or a directory
+    to make it in; ENOTDIR, EISDIR and EEXIST for what is of the wrong kind. What was written before
+    a failure is undefined. A path that leaves the data directory is a mistake of ours: see
+    `assert_inside`.
+    """
 
     def names(self, directory: str) -> list[str]:
-        """Return what is in a directory, sorted; nothing when there is no such directory."""
+        """Return what is in a directory, sorted; nothing when there is no such directory. "" is the
+        data directory itself."""
         raise NotImplementedError
 
     def make_directory(self, path: str) -> None:
@@ -31,7 +37,7 @@ class Files:
         raise NotImplementedError
 
     def size(self, path: str) -> int:
-        """Return the size of a file in bytes, -1 when there is none."""
+        """Return the bytes of a file; -1 when there is none, or a directory in its place."""
         raise NotImplementedError
 
     def is_directory(self, path: str) -> bool:
@@ -39,11 +45,12 @@ class Files:
         raise NotImplementedError
 
     def read(self, path: str, offset: int, size: int) -> bytes:
-        """Return at most `size` bytes from `offset` on: fewer at the file's end."""
+        """Return at most `size` bytes from `offset` on: fewer at the file's end, none behind it."""
         raise NotImplementedError
 
     def write(self, path: str, offset: int, data: bytes) -> None:
-        """Write all of `data` at `offset`; the file is made when missing, and grows as needed."""
+        """Write all of `data` at `offset`. The file is made when missing, and grows as needed:
+        zeroes fill a gap before `offset`. Without any data a file is made, and none grows."""
         raise NotImplementedError
 
     def allocate(self, path: str, size: int) -> None:
@@ -53,6 +60,7 @@ class Files:
         raise NotImplementedError
 
     def truncate(self, path: str, size: int) -> None:
+        """Cut a file to `size` bytes, or fill it up with zeroes."""
         raise NotImplementedError
 
     def sync(self, path: str) -> None:
@@ -65,8 +73,8 @@ class Files:
         raise NotImplementedError
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory and replace what has the name `new`. Durable after
-        sync_directory."""
+        """Give a file another name, whatever file had that before. Durable after sync_directory:
+        after a crash before that it has one of its names, and `new` is one file or the other."""
         raise NotImplementedError
 
     def delete(self, path: str) -> None:
@@ -74,12 +82,20 @@ class Files:
         raise NotImplementedError
 
     def delete_tree(self, path: str) -> None:
-        """Delete a directory and all in it; a missing one is fine."""
+        """Delete a directory and all in it; a missing one is fine. Durable after sync_directory of
+        the directory it was in."""
         raise NotImplementedError
 
     def free_bytes(self) -> int:
         """Return how many bytes an unprivileged writer could still write."""
         raise NotImplementedError
+
+
+def assert_inside(path: str) -> None:
+    """Raise AssertionError for a path with a part that is empty, "." or "..": it might leave the
+    data directory, which "" stands for."""
+    parts = path.split("/") if path else []
+    assert not {"", ".", ".."}.intersection(parts), f"{path!r} is no path in the data directory"
 
 
 class DiskJob:

@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sluicemq.errors import DiskFailed
-from sluicemq.kernel.disk import SYNC_STRAND, Disk, DiskJob, Files
+from sluicemq.kernel.disk import SYNC_STRAND, Disk, DiskJob, Files, assert_inside
 from sluicemq.sim.inode import Inode
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ class SimFiles(Files):
     ) -> T:
         """Do one primitive. `partly` does a share of it, `failed` what happens when it is to
         fail."""
+        assert_inside(path)
         self.number += 1
         self.counts[action] = self.counts.get(action, 0) + 1
         if self.before is not None:
@@ -199,13 +200,23 @@ class SimFiles(Files):
         return self._do("names", directory, lambda: self._names(directory))
 
     def _names(self, directory: str) -> list[str]:
+        if directory in self.inodes:
+            raise DiskFailed("names", directory, "ENOTDIR")
         start = f"{directory}/" if directory else ""
         paths = [*self.inodes, *self.directories]
         below = [path[len(start) :] for path in paths if path.startswith(start)]
         return sorted({name.partition("/")[0] for name in below if name})
 
     def make_directory(self, path: str) -> None:
-        self._do("make_directory", path, lambda: self._have_directory(path))
+        self._do("make_directory", path, lambda: self._make_directory(path))
+
+    def _make_directory(self, path: str) -> None:
+        inside = path
+        while inside:
+            if inside in self.inodes:
+                raise DiskFailed("make_directory", inside, "EEXIST")
+            inside = parent_of(inside)
+        self._have_directory(path)
 
     def _have_directory(self, path: str) -> None:
         while path:
@@ -214,10 +225,12 @@ class SimFiles(Files):
             path = parent_of(path)
 
     def size(self, path: str) -> int:
+        assert_inside(path)
         inode = self.inodes.get(path)
         return -1 if inode is None else len(inode.data)
 
     def is_directory(self, path: str) -> bool:
+        assert_inside(path)
         return path in self.directories
 
     def read(self, path: str, offset: int, size: int) -> bytes:
@@ -299,8 +312,8 @@ class SimFiles(Files):
 
     def _rename(self, old: str, new: str) -> None:
         inode = self._inode("rename", old)
-        if parent_of(new) not in self.directories:
-            raise DiskFailed("rename", new, "ENOENT")
+        if new in self.directories or parent_of(new) not in self.directories:
+            raise DiskFailed("rename", old, self._why_not(new))
         if old == new:
             return
         replaced = self.inodes.get(new)
@@ -314,12 +327,15 @@ class SimFiles(Files):
         self._do("delete", path, lambda: self._delete(path))
 
     def _delete(self, path: str, *directories: str) -> None:
+        if path in self.directories:
+            raise DiskFailed("delete", path, "EISDIR")
         inode = self.inodes.pop(path, None)
         if inode is not None:
             self.used -= len(inode.data)
             self.entries.append(NameChange(path, None, directories=directories))
 
     def delete_tree(self, path: str) -> None:
+        assert path, "the data directory itself stays"
         self._do(
             "delete_tree",
             path,
@@ -330,6 +346,8 @@ class SimFiles(Files):
     def _delete_tree(self, path: str, share: float) -> None:
         """Delete the first `share` of the files in a directory; the directory itself only with all
         of them."""
+        if path in self.inodes:
+            raise DiskFailed("delete_tree", path, "ENOTDIR")
         names = [name for name in self.inodes if name.startswith(f"{path}/")]
         for name in names[: int(len(names) * share)]:
             self._delete(name, parent_of(path))
@@ -347,15 +365,21 @@ class SimFiles(Files):
     def _inode(self, action: str, path: str) -> Inode:
         inode = self.inodes.get(path)
         if inode is None:
-            raise DiskFailed(action, path, "ENOENT")
+            raise DiskFailed(action, path, self._why_not(path))
         return inode
+
+    def _why_not(self, path: str) -> str:
+        """Return the name of the errno for a path that is no file."""
+        if path in self.directories:
+            return "EISDIR"
+        return "ENOTDIR" if parent_of(path) in self.inodes else "ENOENT"
 
     def _made(self, action: str, path: str) -> Inode:
         """Return the file, which is made when missing."""
         inode = self.inodes.get(path)
         if inode is None:
-            if parent_of(path) not in self.directories:
-                raise DiskFailed(action, path, "ENOENT")
+            if path in self.directories or parent_of(path) not in self.directories:
+                raise DiskFailed(action, path, self._why_not(path))
             inode = self.inodes[path] = Inode()
             self.entries.append(NameChange(path, inode))
         return inode
