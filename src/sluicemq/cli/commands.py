@@ -56,7 +56,7 @@ def reach(command: Callable[..., None]) -> Callable[..., None]:
         default=10.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for the answer.",
+        help="How long to wait for the answer, in seconds.",
     )(command)
     return click.option(
         "--port",
@@ -66,33 +66,35 @@ def reach(command: Callable[..., None]) -> Callable[..., None]:
         show_default=True,
         envvar="SLUICEMQ_PORT",
         show_envvar=True,
-        help="The AMQP port of the broker to ask.",
+        help="The AMQP port of the broker.",
     )(command)
 
 
 def output(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that say how rows are written."""
     command = click.option(
-        "-s", "--silent", is_flag=True, help="No header line and no word about an empty list."
+        "-s", "--silent", is_flag=True, help="Print rows only: no header line, no messages."
     )(command)
-    command = click.option(
-        "-q", "--quiet", is_flag=True, help="No word about an empty list, only rows."
-    )(command)
-    command = click.option("--no-table-headers", "bare", is_flag=True, help="No header line.")(
+    command = click.option("-q", "--quiet", is_flag=True, help="Print no messages, only rows.")(
         command
     )
+    command = click.option(
+        "--no-table-headers", "bare", is_flag=True, help="Print no header line."
+    )(command)
     return click.option(
         "--formatter",
         type=click.Choice(FORMATTERS),
         default=None,
-        help="How to write rows; a drawn table on a terminal, tab-separated otherwise.",
+        help="The format of rows [default: a drawn table on a terminal, else tab-separated].",
     )(command)
 
 
 def still(command: Callable[..., None]) -> Callable[..., None]:
     """Add the option of commands that change something: to print nothing on success."""
-    command = click.option("-s", "--silent", is_flag=True, help="The same.")(command)
-    return click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")(command)
+    command = click.option(
+        "-s", "--silent", is_flag=True, help="Print errors only, as --quiet does."
+    )(command)
+    return click.option("-q", "--quiet", is_flag=True, help="Print errors only.")(command)
 
 
 def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
@@ -103,7 +105,7 @@ def in_vhost(command: Callable[..., None]) -> Callable[..., None]:
         metavar="VHOST",
         default=DEFAULT_VHOST,
         show_default=True,
-        help="The virtual host.",
+        help="The name of the virtual host.",
     )(command)
 
 

@@ -24,22 +24,22 @@ from sluicemq.manage.command import USAGE, CommandRefused
 from sluicemq.manage.tables import COLUMNS, DEFAULTS
 
 LISTS: Final = {
-    "list_queues": "List the queues.",
-    "list_connections": "List the connections.",
-    "list_channels": "List the channels.",
-    "list_consumers": "List the consumers.",
-    "list_exchanges": "List the exchanges.",
-    "list_bindings": "List the bindings.",
+    "list_queues": "List the queues of a virtual host.",
+    "list_connections": "List all connections of the broker.",
+    "list_channels": "List all channels of the broker.",
+    "list_consumers": "List the consumers of a virtual host.",
+    "list_exchanges": "List the exchanges of a virtual host.",
+    "list_bindings": "List the bindings of a virtual host.",
 }
 PER_VHOST: Final = ("list_queues", "list_consumers", "list_exchanges", "list_bindings")
 
 
 @click.group(cls=Ctl)
 def ctl() -> None:
-    """Look into a running broker, and change it.
+    """Show and change the state of a running broker.
 
-    The commands and columns are rabbitmqctl's. They talk to the broker of this user on this
-    machine, over a socket only this user can reach.
+    The commands and columns are those of rabbitmqctl. They talk to the broker that this user runs
+    on this machine, over a socket that only this user can reach.
     """
 
 
@@ -78,10 +78,13 @@ def _states(command: Callable[..., None]) -> Callable[..., None]:
     there is one node, and all its queues are there."""
     for flag in ("--online", "--local"):
         command = click.option(
-            flag, is_flag=True, expose_value=False, help="All queues: there is one node."
+            flag,
+            is_flag=True,
+            expose_value=False,
+            help="Has no effect: there is one node, and all its queues are online.",
         )(command)
     return click.option(
-        "--offline", is_flag=True, help="None: a queue is there as long as the broker is."
+        "--offline", is_flag=True, help="List nothing: no queue of a running broker is offline."
     )(command)
 
 
@@ -96,10 +99,10 @@ for _name, _help in LISTS.items():
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to write it.",
+    help="The output format.",
 )
 def status(port: int, timeout: float, formatter: str) -> None:
-    """Show what the broker is, its limits, alarms and totals."""
+    """Show the broker's version, limits, alarms and totals."""
     sections = ask(port, "status", {}, timeout, of_health=True)[0]
     if formatter == "json":
         write([sections], list(sections), "json", True, sys.stdout)
@@ -119,24 +122,24 @@ def status(port: int, timeout: float, formatter: str) -> None:
     default=8,
     show_default=True,
     metavar="N",
-    help="The most rows to show of one stage.",
+    help="The maximum number of rows to show of a stage.",
 )
 @click.option(
     "--width",
     type=click.IntRange(60),
     default=None,
     metavar="COLUMNS",
-    help="How wide the picture may be; the terminal's width if left out.",
+    help="The maximum width of the picture in characters [default: the terminal's].",
 )
 @click.option(
     "--formatter",
     type=click.Choice(["picture", "json"]),
     default="picture",
     show_default=True,
-    help="How to write it.",
+    help="The output format.",
 )
 def chain(port: int, timeout: float, rows: int, width: int | None, formatter: str) -> None:
-    """Draw the chain from readers to the message store, and say who holds up whom."""
+    """Draw the flow control chain, and explain who is held up by whom."""
     from sluicemq.cli.chain_picture import picture  # noqa: PLC0415 (start-up time)
 
     answer = ask(port, "chain", {}, timeout)[0]

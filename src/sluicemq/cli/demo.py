@@ -71,7 +71,9 @@ def run_both(console: Console, out: Path, scale: float, step_seconds: int) -> li
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/demo"), show_default=True)
-@click.option("--scale", type=float, help="Of the scenario's rate [default: 1 a core].")
+@click.option(
+    "--scale", type=float, help="A factor for the scenario's rate [default: 1 for each core]."
+)
 @click.option("--step-seconds", type=click.IntRange(2), default=10, show_default=True)
 def demo(out: Path, scale: float | None, step_seconds: int) -> None:
     """Run the main job: broker, stress scenario 1, Spark report."""

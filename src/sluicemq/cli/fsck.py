@@ -24,22 +24,23 @@ HANDLES: Final = 64
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to print it: for people, or one JSON object.",
+    help="The output format: text, or one JSON object.",
 )
 @click.option(
     "--repair",
     is_flag=True,
-    help="Do without what is lost and write anew what has damage in it, so that a broker starts;"
-    " what was there goes to DIR/quarantine. Then check.",
+    help="Give up what is lost and rewrite damaged files, so that a broker starts; the old files"
+    " are moved to DIR/quarantine. Then check.",
 )
 def fsck(directory: Path, formatter: str, repair: bool) -> None:
-    """Check the data directory DIR of a broker that is not running; without --repair nothing is
-    written.
+    """Check the data directory DIR of a broker that is not running. Nothing is written without
+    --repair.
 
-    Reads everything: the newest checkpoint, the journal, every segment and every message file, and
-    looks for each message that is alive. The exit code is 1 when something is damaged or missing.
-    A torn tail, the rest of a write that was cut off, is noted and no damage. `lost` is what a
-    broker does not start without, unless it is told to: `sluicemq serve --accept-loss`.
+    It reads everything: the newest checkpoint, the journal, every segment and every message file,
+    and looks for the content of each live message. The exit code is 1 when something is damaged or
+    missing. A torn tail, the rest of a write that was cut off, is reported as a note and is no
+    damage. A broker refuses to start without what is reported as lost, unless it is started with
+    `sluicemq serve --accept-loss`.
     """
     from sluicemq.host.data_dir import unheld  # noqa: PLC0415 (a bad option is refused at once)
     from sluicemq.host.read_only_files import ReadOnlyFiles  # noqa: PLC0415

@@ -21,21 +21,21 @@ ONE_LINE: Final = ("message", "directory", "chunk", "places", "closed")
 """Records with nothing but one entry."""
 
 
-@click.command(short_help="Print what is in a file of a data directory.")
+@click.command(short_help="Print the content of a file of a data directory.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--formatter",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to print it: for people, or one JSON object.",
+    help="The output format: text, or one JSON object.",
 )
 def inspect(file: Path, formatter: str) -> None:
     """Print the header and the records of FILE, and what of it is damaged.
 
     FILE is a journal (.jif), segment (.idx), message (.rdq), checkpoint (.ckp) or stream (.stream)
-    file, or a message that was set aside (.poison); it is only read. The exit code is 1 when
-    something is damaged. A torn tail, the rest of a write that was cut off, is not damage.
+    file, or a message that was set aside (.poison). It is not changed. The exit code is 1 when
+    something is damaged. A torn tail, the rest of a write that was cut off, is no damage.
     """
     try:
         found = look(file.read_bytes())

@@ -29,10 +29,10 @@ EXIT_INTERRUPTED: Final = 130
 
 @click.group()
 def lab() -> None:
-    """Put a broker under load, measure, report.
+    """Run load tests against a broker, measure, and report.
 
-    Any AMQP 0-9-1 broker will do. A run leaves its raw measurements as Parquet in a directory; a
-    report is made of one run or of several.
+    Any AMQP 0-9-1 broker can be measured. A run writes its raw measurements as Parquet files into
+    a directory; a report covers one run or several.
     """
 
 
@@ -45,42 +45,43 @@ def lab() -> None:
     multiple=True,
     default=("amqp://guest:guest@127.0.0.1:5672",),
     show_default=True,
-    help="The broker; may be given once for each node of a cluster.",
+    help="The URL of the broker; may be repeated, once for each node of a cluster.",
 )
 @click.option(
     "--queue-type",
     type=click.Choice(QUEUE_TYPES),
     default="classic",
     show_default=True,
-    help="mirrored: classic queues named ha-..., to which a policy of the broker must apply.",
+    help="The type of the queues. mirrored: classic queues named ha-..., for which the broker must"
+    " have a policy.",
 )
 @click.option(
     "--queue-argument",
     "queue_arguments",
     metavar="KEY=VALUE",
     multiple=True,
-    help="An argument of queue.declare; whole numbers, true and false are taken as such.",
+    help="An argument of queue.declare; whole numbers, true and false become numbers and booleans.",
 )
 @click.option(
     "--confirms/--no-confirms",
     default=True,
     show_default=True,
-    help="Confirms with an in-flight limit that steps up, or one step without either.",
+    help="Use confirms with an in-flight limit that rises in steps, or run one step without them.",
 )
 @click.option(
     "--ack-interval",
     type=click.IntRange(0),
     metavar="N",
-    help="Messages an ack covers (0: automatic acks) [default: 1].",
+    help="The number of messages an ack covers; 0 means automatic acks [default: 1].",
 )
-@click.option("--multiple", is_flag=True, help="Ack interval of 10 % of the prefetch.")
+@click.option("--multiple", is_flag=True, help="Acknowledge 10 % of the prefetch at a time.")
 @click.option(
     "--scale",
     type=float,
     default=1.0,
     show_default=True,
     metavar="F",
-    help="Multiplies the rate, and with it in-flight limits and prefetch.",
+    help="A factor for the rate, the in-flight limits and the prefetch.",
 )
 @click.option(
     "--step-seconds",
@@ -88,12 +89,12 @@ def lab() -> None:
     default=20,
     show_default=True,
     metavar="S",
-    help="How long each in-flight limit is in force; its first fifth is warm-up.",
+    help="How long each in-flight limit is used, in seconds; the first fifth is warm-up.",
 )
 @click.option(
     "--steps",
     metavar="LIMITS",
-    help="In-flight limits in place of the scenario's: 10,50 in messages or 1%,5% of the rate.",
+    help="In-flight limits instead of the scenario's: 10,50 in messages or 1%,5% of the rate.",
 )
 @click.option(
     "--body-bytes",
@@ -101,7 +102,7 @@ def lab() -> None:
     default=1024,
     show_default=True,
     metavar="N",
-    help="Size of a message's body.",
+    help="The size of a message's body in bytes.",
 )
 @click.option(
     "--workers",
@@ -109,10 +110,13 @@ def lab() -> None:
     default=1,
     show_default=True,
     metavar="N",
-    help="Processes for publishers, and as many for consumers.",
+    help="The number of processes for publishers, and the same number for consumers.",
 )
 @click.option(
-    "--broker-pid", type=int, metavar="PID", help="Also measure this process: CPU time, memory."
+    "--broker-pid",
+    type=int,
+    metavar="PID",
+    help="Measure CPU time and memory of this process, too.",
 )
 @click.option(
     "--record-rate",
@@ -120,7 +124,7 @@ def lab() -> None:
     default=20_000,
     show_default=True,
     metavar="N",
-    help="Above so many messages a second only every k-th is recorded. Counts stay exact.",
+    help="Above this rate in messages per second only a sample is recorded. Counts stay exact.",
 )
 @click.option(
     "--drain-timeout",
@@ -128,25 +132,25 @@ def lab() -> None:
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait, at the end, for what was promised and has not arrived.",
+    help="How long to wait at the end for promised messages, in seconds.",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the measurements go [default: out/lab-SCENARIO-TIME].",
+    help="The directory for the measurements [default: out/lab-SCENARIO-TIME].",
 )
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="processes",
     show_default=True,
-    help="Where the workers run: here, or as the tasks of a Spark cluster.",
+    help="Where the workers run: on this machine, or as tasks of a Spark cluster.",
 )
 @click.option(
     "--master",
     metavar="URL",
-    help="The Spark master for --engine spark; it needs two slots a worker [default: local[*]].",
+    help="The Spark master for --engine spark; each worker needs two slots [default: local[*]].",
 )
 def run(
     scenario_word: str,
@@ -168,13 +172,13 @@ def run(
     engine: str,
     master: str | None,
 ) -> None:
-    """Run SCENARIO, by number or name, against a broker.
+    """Run SCENARIO, given by number or name, against a broker.
 
     \b
     {scenarios}
 
-    Exit status: 0; 1 when the run ended early or the verification found something lost, doubled or
-    out of order; 130 after ^C. What was measured until then is kept.
+    The exit code is 0; 1 when the run ended early or messages were lost, duplicated or out of
+    order; 130 after ^C. What was measured until then is kept.
     """
     scenario = scenario_named(scenario_word)
     if multiple and ack_interval is not None:
@@ -240,12 +244,16 @@ def run_plan(plan: RunPlan, console: Console, engine: str, master: str) -> int:
     "--master", default="local[2]", show_default=True, metavar="URL", help="The Spark master."
 )
 @click.option(
-    "--memory", default="1g", show_default=True, metavar="SIZE", help="Memory of the Spark driver."
+    "--memory",
+    default="1g",
+    show_default=True,
+    metavar="SIZE",
+    help="The memory of the Spark driver.",
 )
 def watch(directory: Path, master: str, memory: str) -> None:
-    """Show throughput and latency of the run in DIRECTORY while it goes on.
+    """Show throughput and latency of the run in DIRECTORY while it runs.
 
-    A streaming query on Spark computes a line a second; it ends when the run does.
+    A streaming query on Spark computes one line a second; it ends with the run.
     """
     require("pyspark", "spark")
     from sluicemq.lab.progress import ms_text  # noqa: PLC0415
@@ -278,19 +286,23 @@ def watch(directory: Path, master: str, memory: str) -> None:
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the report goes [default: the run's own directory].",
+    help="The directory for the report [default: the run's own directory].",
 )
 @click.option(
     "--master", default="local[*]", show_default=True, metavar="URL", help="The Spark master."
 )
 @click.option(
-    "--memory", default="2g", show_default=True, metavar="SIZE", help="Memory of the Spark driver."
+    "--memory",
+    default="2g",
+    show_default=True,
+    metavar="SIZE",
+    help="The memory of the Spark driver.",
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the report in a browser.")
 def report(
     directories: Sequence[Path], out: Path | None, master: str, memory: str, open_browser: bool
 ) -> None:
-    """Analyse the runs in DIR... with Spark: tables, plots, one HTML file."""
+    """Analyse the runs in DIR... with Spark, and write tables, plots and one HTML file."""
     require("pyspark", "spark")
     from sluicemq.spark.pipeline.build import build_report  # noqa: PLC0415 (imports pyspark)
     from sluicemq.spark.pipeline.console import print_tables  # noqa: PLC0415

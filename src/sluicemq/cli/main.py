@@ -13,13 +13,13 @@ from sluicemq.errors import Refused
 
 COMMANDS: Final = {
     "serve": Later("sluicemq.cli.serve", "serve", "Run the broker."),
-    "ctl": Later("sluicemq.cli.ctl", "ctl", "Look into a running broker, and change it."),
+    "ctl": Later("sluicemq.cli.ctl", "ctl", "Show and change the state of a running broker."),
     "fsck": Later("sluicemq.cli.fsck", "fsck", "Check a data directory."),
     "inspect": Later(
-        "sluicemq.cli.inspect", "inspect", "Print what is in a file of a data directory."
+        "sluicemq.cli.inspect", "inspect", "Print the content of a file of a data directory."
     ),
-    "lab": Later("sluicemq.cli.lab", "lab", "Put a broker under load, measure, report."),
-    "sim": Later("sluicemq.cli.sim", "sim", "Replay one simulated run from its seed."),
+    "lab": Later("sluicemq.cli.lab", "lab", "Run load tests against a broker, and report."),
+    "sim": Later("sluicemq.cli.sim", "sim", "Run the broker in a simulation, from a seed."),
 }
 
 

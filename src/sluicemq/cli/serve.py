@@ -15,12 +15,12 @@ from sluicemq.config import Config
 
 @click.command()
 @click.option("--host", metavar="ADDRESS", help="The address to listen on [default: 127.0.0.1].")
-@click.option("--port", metavar="PORT", help="The AMQP port; 0 takes a free one [default: 5672].")
+@click.option("--port", metavar="PORT", help="The AMQP port; 0 chooses a free one [default: 5672].")
 @click.option(
     "--data-dir",
     metavar="DIR",
-    help="The directory with everything this broker keeps: made if missing, refused if another"
-    " broker has it [default: ~/.local/share/sluicemq/PORT, or, with port 0, a temporary one].",
+    help="The directory for everything this broker stores: created if missing, refused while"
+    " another broker uses it [default: ~/.local/share/sluicemq/PORT; a temporary one with port 0].",
 )
 @click.option(
     "--config",
@@ -29,20 +29,20 @@ from sluicemq.config import Config
     envvar="SLUICEMQ_CONFIG",
     show_envvar=True,
     type=click.Path(path_type=Path),
-    help="TOML, or RabbitMQ's rabbitmq.conf.",
+    help="The configuration file: TOML, or RabbitMQ's rabbitmq.conf.",
 )
 @click.option(
     "--set",
     "sets",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set one option; may be given often. See docs/configuration.md.",
+    help="Set one option; may be repeated. See docs/configuration.md.",
 )
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Start without files that must be there and are missing, short or unreadable. What they"
-    " had is lost; what is left of them goes to DIR/quarantine. See docs/persistence.md.",
+    help="Start although required files are missing, truncated or unreadable. Their content is"
+    " lost; what is left of them is moved to DIR/quarantine. See docs/persistence.md.",
 )
 def serve(
     host: str | None,
@@ -54,9 +54,9 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or ^C. SIGHUP makes it read its configuration again.
 
-    Prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS the line goes
-    on with ` amqps://HOST:PORT`. Options win over
-    SLUICEMQ_* variables, those over the file, the file over the defaults.
+    It prints one line, `ready amqp://HOST:PORT`, when it accepts connections; with TLS followed by
+    ` amqps://HOST:PORT`. Options override SLUICEMQ_* variables, which override the file, which
+    overrides the defaults.
     """
     flags = {"net.host": host, "net.port": port, "storage.data_dir": data_dir}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]

@@ -13,33 +13,34 @@ from sluicemq.sim.run import STEPS, simulate
 TAIL_LINES = 40
 
 
-@click.command(short_help="Replay one simulated run from its seed.")
+@click.command(short_help="Run the broker in a simulation, from a seed.")
 @click.argument("seed", type=click.IntRange(min=0))
 @click.option(
     "--count",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Run so many seeds, from SEED on, one line each.",
+    help="The number of seeds to run, from SEED on; each prints one line.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     default=STEPS,
     show_default=True,
-    help="Events of the phase with faults; what comes after them is not limited by this.",
+    help="The number of events in the phase with faults; the phases after it have no limit.",
 )
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
-    help="The flow profile, instead of the one that the seed chooses.",
+    help="The flow profile [default: chosen by the seed].",
 )
 @click.option(
     "--plain",
     is_flag=True,
-    help="Without what only some seeds have, such as dead letters; a seed is another run then.",
+    help="Leave out features that only some seeds have, such as dead letters. A seed then gives"
+    " a different run.",
 )
-@click.option("--short-log", is_flag=True, help="Also print the last events, one line each.")
+@click.option("--short-log", is_flag=True, help="Print the last events too, one line each.")
 @click.option("--trace", is_flag=True, help="Print every event, one line each.")
 def sim(
     seed: int,
@@ -50,10 +51,10 @@ def sim(
     short_log: bool,
     trace: bool,
 ) -> None:
-    """Run the broker in simulation; everything that happens follows from SEED.
+    """Run the broker in a simulation in which everything follows from SEED.
 
-    Prints the run's parameters, what happened in numbers, the digest of the trace and the verdict.
-    When a promise was broken: the last events too, and exit code 1.
+    Prints the run's parameters, figures of what happened, the digest of the trace and the verdict.
+    When a promise was broken it prints the last events too, and the exit code is 1.
     """
     if count > 1:
         sys.exit(1 if several(range(seed, seed + count), steps, profile, plain) else 0)

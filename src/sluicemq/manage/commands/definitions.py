@@ -6,7 +6,7 @@ from typing import Final
 
 from sluicemq.manage.command import Command, CommandArgument, CommandOption
 
-VHOST: Final = CommandOption("vhost", "Only what is in this virtual host.", None, ("-p", "--vhost"))
+VHOST: Final = CommandOption("vhost", "Export only this virtual host.", None, ("-p", "--vhost"))
 COMMANDS: Final = (
     Command(
         "export_definitions",
@@ -18,24 +18,29 @@ COMMANDS: Final = (
     ),
     Command(
         "import_definitions",
-        "Take definitions over from FILE, RabbitMQ's JSON; - for standard input. All of them, or"
-        " none when something is wrong with one.",
+        "Import definitions from FILE, RabbitMQ's JSON; - for standard input. Nothing is imported"
+        " when any of them is invalid.",
         (CommandArgument("file", file="in"),),
         (
             CommandOption(
-                "vhost", "Put all that is in a virtual host into this one.", None, VHOST.flags
+                "vhost",
+                "Import everything that belongs to a virtual host into this one.",
+                None,
+                VHOST.flags,
             ),
-            CommandOption("dry_run", "Only show what would be added or changed.", False),
+            CommandOption(
+                "dry_run", "Show what would be added or changed, and change nothing.", False
+            ),
             CommandOption(
                 "skip_if_unchanged",
-                "Do nothing when these very definitions were the last that came in.",
+                "Do nothing when the last import had the same definitions.",
                 False,
             ),
         ),
         announces='Importing definitions in JSON from a file at "{file}" ...',
         columns={
-            "what": "what it is",
-            "name": "its name, with its virtual host before it",
+            "what": "the kind of definition",
+            "name": "its name, after that of its virtual host",
             "change": "added or changed; or left out, and why",
         },
     ),

@@ -10,19 +10,27 @@ REASON: Final = CommandArgument("explanation", many=True)
 QUEUE_COMMANDS: Final = (
     Command(
         "purge_queue",
-        "Drop the messages of a queue that wait for delivery.",
+        "Delete the ready messages of a queue. Unacknowledged messages stay.",
         (CommandArgument("queue"),),
         announces='Purging queue "{queue}" in vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
         "delete_queue",
-        "Delete a queue with its messages.",
+        "Delete a queue and its messages.",
         (CommandArgument("queue"),),
         (
-            CommandOption("if_empty", "Only if it has no messages.", False, ("-e", "--if-empty")),
             CommandOption(
-                "if_unused", "Only if it has no consumers.", False, ("-u", "--if-unused")
+                "if_empty",
+                "Delete the queue only if it has no messages.",
+                False,
+                ("-e", "--if-empty"),
+            ),
+            CommandOption(
+                "if_unused",
+                "Delete the queue only if it has no consumers.",
+                False,
+                ("-u", "--if-unused"),
             ),
         ),
         announces='Deleting queue "{queue}" on vhost "{vhost}" ...',
@@ -32,8 +40,8 @@ QUEUE_COMMANDS: Final = (
 
 LIVENESS: Final = Command(
     "list_unresponsive_queues",
-    "List queues that have had a fault and are down. All others share one event loop with this"
-    " command: when it answers, they do.",
+    "List queues that are down after a fault. All others share one event loop with this command:"
+    " when it answers, they do.",
     columns={"name": "the queue's name"},
     per_vhost=True,
 )
@@ -41,17 +49,18 @@ LIVENESS: Final = Command(
 CONNECTION_COMMANDS: Final = (
     Command(
         "close_connection",
-        "Close a connection, named as list_connections names it; its client hears EXPLANATION.",
+        "Close the connection with this name (list_connections, column pid); the client gets"
+        " EXPLANATION as the reason.",
         (CommandArgument("connection"), REASON),
         announces="Closing connection {connection} ...",
     ),
     Command(
         "close_all_connections",
-        "Close the connections of a virtual host, or all.",
+        "Close all connections of a virtual host, or of the broker; clients get EXPLANATION.",
         (REASON,),
         (
-            CommandOption("global", "Those of all virtual hosts.", False),
-            CommandOption("limit", "At most so many; 0: all.", 0),
+            CommandOption("global", "Close the connections of all virtual hosts.", False),
+            CommandOption("limit", "Close at most this many connections; 0 means all.", 0),
         ),
         announces='Closing all connections in vhost "{vhost}" ...',
         columns={"closed": "how many connections are being closed"},
@@ -59,7 +68,7 @@ CONNECTION_COMMANDS: Final = (
     ),
     Command(
         "close_all_user_connections",
-        "Close the connections of a user.",
+        "Close all connections of a user; clients get EXPLANATION.",
         (CommandArgument("username"), REASON),
         announces='Closing connections of user "{username}" ...',
         columns={"closed": "how many connections are being closed"},
@@ -69,72 +78,76 @@ CONNECTION_COMMANDS: Final = (
 BROKER_COMMANDS: Final = (
     Command(
         "ping",
-        "Say whether the broker answers.",
+        "Check that the broker answers.",
         announces="Will ping the broker. This only checks if it runs and answers ...",
         of_health=True,
     ),
     Command(
         "await_startup",
-        "Wait until the broker answers, which it does when it is ready.",
+        "Wait until the broker has started and answers.",
         of_health=True,
     ),
-    Command("stop", "Stop the broker in order.", announces="Stopping and halting the broker ..."),
+    Command(
+        "stop",
+        "Stop the broker: close connections, write a checkpoint, exit.",
+        announces="Stopping and halting the broker ...",
+    ),
     Command(
         "alarms",
         "List the alarms that are raised.",
         columns={
             "resource": "memory, disk or storage_failed",
-            "scope": "local: of this node",
-            "reason": "the figures, or what has failed",
+            "scope": "local: the alarm is this node's",
+            "reason": "the figures that raised it, or what has failed",
         },
         of_health=True,
     ),
     Command(
         "check_alarms",
-        "Exit with 70 when an alarm is raised.",
+        "Check that no alarm is raised; the exit code is 70 when one is.",
         announces="Asking the broker to report any resource alarms ...",
         of_health=True,
     ),
     Command(
         "check_local_alarms",
-        "The same: there is one node.",
+        "Check that no alarm is raised on this node; with one node the same as check_alarms.",
         announces="Asking the broker to report any local resource alarms ...",
         of_health=True,
     ),
     Command(
         "set_vm_memory_high_watermark",
-        "Set the memory limit: FRACTION of the system's, or absolute SIZE (100MB). Until the"
-        " broker stops.",
+        "Set the limit of the memory alarm until the broker stops: a FRACTION of the available"
+        " memory, or absolute SIZE (such as 100MB).",
         (CommandArgument("fraction"), CommandArgument("size", optional=True)),
         announces="Setting the memory limit to {fraction} {size} ...",
     ),
     Command(
         "set_disk_free_limit",
-        "Set the limit of free disk space: SIZE (1GB), or mem_relative FRACTION of the memory."
-        " Until the broker stops.",
+        "Set the limit of the disk alarm until the broker stops: free space as a SIZE (such as"
+        " 1GB), or mem_relative FRACTION of the available memory.",
         (CommandArgument("limit"), CommandArgument("fraction", optional=True)),
         announces="Setting the limit of free disk space to {limit} {fraction} ...",
     ),
     Command(
         "environment",
-        "List the options in force.",
-        columns={"name": "its section and name", "value": "its value"},
+        "List all options with the values in use.",
+        columns={"name": "the option's section and name", "value": "its value"},
     ),
     Command(
         "cluster_status",
-        "List the nodes: there is one.",
+        "Show the nodes of the cluster, of which there is one.",
         columns={
-            "node": "its name",
+            "node": "the node's name",
             "running": "whether it runs",
-            "version": "of SluiceMQ",
-            "listeners": "where it listens",
-            "alarms": "those that are raised",
-            "partitions": "none",
+            "version": "the version of SluiceMQ",
+            "listeners": "the addresses it listens on",
+            "alarms": "the alarms that are raised",
+            "partitions": "network partitions: always none",
         },
         of_health=True,
     ),
-    Command("trace_on", "Not there: it tells where to look instead."),
-    Command("trace_off", "Not there either."),
+    Command("trace_on", "Not supported: fails with a hint at what to use instead."),
+    Command("trace_off", "Not supported: fails with a hint at what to use instead."),
 )
 
 COMMANDS: Final = (*QUEUE_COMMANDS, LIVENESS, *CONNECTION_COMMANDS, *BROKER_COMMANDS)

@@ -8,16 +8,16 @@ from sluicemq.manage.command import Command, CommandArgument, CommandOption
 from sluicemq.model.policy_scopes import ALL, APPLY_TO
 
 COLUMNS: Final = {
-    "vhost": "the virtual host it is for",
-    "name": "its name",
-    "pattern": "a regular expression for names of queues and exchanges",
-    "apply-to": f"what it is for: {', '.join(APPLY_TO)}",
-    "definition": "what it says, as JSON",
-    "priority": "of several that match, the one with the highest number holds",
+    "vhost": "the virtual host it applies in",
+    "name": "the policy's name",
+    "pattern": "a regular expression for names of queues and exchanges it applies to",
+    "apply-to": f"what it applies to: {', '.join(APPLY_TO)}",
+    "definition": "the settings it makes, as a JSON object",
+    "priority": "of several policies that match, the one with the highest number applies",
 }
 OPTIONS: Final = (
     CommandOption("priority", COLUMNS["priority"].capitalize() + ".", 0),
-    CommandOption("apply_to", "What it is for.", ALL, choices=APPLY_TO),
+    CommandOption("apply_to", "What the policy applies to.", ALL, choices=APPLY_TO),
 )
 SET: Final = (CommandArgument("name"), CommandArgument("pattern"), CommandArgument("definition"))
 SETTING: Final = (
@@ -28,7 +28,7 @@ SETTING: Final = (
 POLICY_COMMANDS: Final = (
     Command(
         "set_policy",
-        "Set or replace a policy; DEFINITION is a JSON object.",
+        "Create or replace a policy; DEFINITION is a JSON object.",
         SET,
         OPTIONS,
         announces="Setting policy" + SETTING,
@@ -36,15 +36,17 @@ POLICY_COMMANDS: Final = (
     ),
     Command(
         "clear_policy",
-        "Take a policy away.",
+        "Delete a policy.",
         (CommandArgument("name"),),
         announces='Clearing policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
-    Command("list_policies", "List the policies.", columns=COLUMNS, per_vhost=True),
+    Command(
+        "list_policies", "List all policies of a virtual host.", columns=COLUMNS, per_vhost=True
+    ),
     Command(
         "set_operator_policy",
-        "Set or replace an operator policy: limits that neither clients nor policies can exceed.",
+        "Create or replace an operator policy: limits that clients and policies cannot exceed.",
         SET,
         OPTIONS,
         announces="Setting operator policy override" + SETTING,
@@ -52,21 +54,24 @@ POLICY_COMMANDS: Final = (
     ),
     Command(
         "clear_operator_policy",
-        "Take an operator policy away.",
+        "Delete an operator policy.",
         (CommandArgument("name"),),
         announces='Clearing operator policy "{name}" on vhost "{vhost}" ...',
         per_vhost=True,
     ),
     Command(
-        "list_operator_policies", "List the operator policies.", columns=COLUMNS, per_vhost=True
+        "list_operator_policies",
+        "List all operator policies of a virtual host.",
+        columns=COLUMNS,
+        per_vhost=True,
     ),
 )
 
 PARAMETER_COMMANDS: Final = (
     Command(
         "set_parameter",
-        "Set or replace a parameter of a component; VALUE is JSON. It is kept and exported; nothing"
-        " here looks at it.",
+        "Set a runtime parameter of a component; VALUE is JSON. The broker stores and exports it,"
+        " but does not use it.",
         (CommandArgument("component"), CommandArgument("name"), CommandArgument("value")),
         announces='Setting runtime parameter "{name}" for component "{component}" to "{value}" in'
         ' vhost "{vhost}" ...',
@@ -74,7 +79,7 @@ PARAMETER_COMMANDS: Final = (
     ),
     Command(
         "clear_parameter",
-        "Take a parameter away.",
+        "Remove a runtime parameter.",
         (CommandArgument("component"), CommandArgument("name")),
         announces='Clearing runtime parameter "{name}" for component "{component}" on vhost'
         ' "{vhost}" ...',
@@ -82,26 +87,26 @@ PARAMETER_COMMANDS: Final = (
     ),
     Command(
         "list_parameters",
-        "List the parameters of components.",
-        columns={"component": "whose it is", "name": "its name", "value": "its value, as JSON"},
+        "List all runtime parameters of a virtual host.",
+        columns={"component": "the component", "name": "its name", "value": "its value as JSON"},
         per_vhost=True,
     ),
     Command(
         "set_global_parameter",
-        "Set or replace a parameter of the whole node; VALUE is JSON.",
+        "Set a global runtime parameter; VALUE is JSON.",
         (CommandArgument("name"), CommandArgument("value")),
         announces='Setting global runtime parameter "{name}" to "{value}" ...',
     ),
     Command(
         "clear_global_parameter",
-        "Take a parameter of the whole node away.",
+        "Remove a global runtime parameter.",
         (CommandArgument("name"),),
         announces='Clearing global runtime parameter "{name}" ...',
     ),
     Command(
         "list_global_parameters",
-        "List the parameters of the whole node.",
-        columns={"name": "its name", "value": "its value, as JSON"},
+        "List all global runtime parameters.",
+        columns={"name": "the parameter's name", "value": "its value as JSON"},
     ),
 )
 
