@@ -93,8 +93,8 @@ class Node:
     def broke(self, actor: Actor, error: Exception) -> None:
         """End the node, for a fault cannot be contained."""
         where = type(actor).__name__.lower()
-        text = f"cannot go on after a fault in {where} ({type(error).__name__}), ending at once:"
-        text += " what was confirmed is on the disk"
+        text = f"cannot continue after a fault in {where} ({type(error).__name__}), exiting now;"
+        text += " confirmed messages are on the disk"
         self.world.log.write("error", text)
         self.broken()
 
@@ -116,11 +116,11 @@ class Node:
         """Log one line about what the start has found on the disk."""
         queues = [queue for queue in self.broker.all_with_messages() if queue.is_durable]
         messages = sum(queue.machine.depth.ready for queue in queues)
-        how = "stopped in order" if clean else "was stopped in the middle of its work"
+        how = "cleanly" if clean else "without shutting down"
         self.world.log.write(
             "info",
             f"recovered {len(queues)} queues with {messages} messages in {duration_ms} ms;"
-            f" the broker before {how}",
+            f" the last run ended {how}",
         )
 
     def admits(self, address: str) -> bool:
@@ -135,8 +135,8 @@ class Node:
             admission.told = True
             text = "too many connections have not logged in yet"
             if is_full:
-                text = f"there are {net.sockets_max} connections, and descriptors for no more"
-            text = f"{text}; further ones are closed at once, one from {address} among them"
+                text = f"there are {net.sockets_max} connections, and no descriptors for more"
+            text = f"{text}; closing new ones, the first from {address}"
             self.world.log.write("warning", text)
         return False
 

@@ -130,7 +130,8 @@ class Access:
             try:
                 patterns = record.patterns()
             except Refused as refused:
-                text = f"user '{record.user}' in vhost '{record.vhost}' may nothing: {refused}"
+                whose = f"user '{record.user}' in vhost '{record.vhost}'"
+                text = f"{whose} is denied everything: {refused}"
                 self.log.write("error", text)
                 patterns = dict.fromkeys((CONFIGURE, WRITE, READ), Pattern(NEVER))
             self._patterns[record.key] = patterns
@@ -151,9 +152,9 @@ class Access:
         whose = f"user '{record.user}' in vhost '{record.vhost}'"
         text = f"the {permission} pattern of {whose} took too"
         if pattern.spent:
-            text += " long too often, it is not tried any more"
+            text += " long too often, so it is not tried any more"
         elif pattern.strikes == 1:
-            text += " long for a name, which so does not match"
+            text += " long to match a name, so access was denied"
         else:
             return
         self.log.write("warning", f"{text}: {pattern.text}")

@@ -133,7 +133,7 @@ class Monitor(Actor):
         used = max(self.broker.accounted_bytes, self.resident_bytes)
         excess = unfinished.too_much(used, limit, now_ns)
         if excess:
-            text = f"connections hold {unfinished.bytes} bytes of messages they have begun"
+            text = f"connections hold {unfinished.bytes} bytes of unfinished messages"
             self.broker.world.log.write("warning", f"{text}; closing those that hold most")
             close_holders(holders, excess)
 
@@ -197,7 +197,7 @@ class Monitor(Actor):
             self.free_known = True
         except DiskFailed as failure:
             if self.free_known:
-                text = f"what is free on the disk cannot be found out: {failure}"
+                text = f"cannot read the free space of the disk: {failure}"
                 self.broker.world.log.write("warning", text)
             self.free_bytes = 0 if alarm.full else alarm.clear_bytes
             self.free_known = False

@@ -78,7 +78,7 @@ def load_policies(
             try:
                 vhost.policies.put(policy)
             except Refused as refused:  # another version's patterns may be others
-                text = f"policy '{policy.name}' in vhost '{vhost.name}' does not hold: {refused}"
+                text = f"policy '{policy.name}' in vhost '{vhost.name}' is not applied: {refused}"
                 log.write("error", text)
             vhost.topology.policies_changed()
 

@@ -206,14 +206,14 @@ class FileHandles:
             else:
                 if self.is_short:
                     self.is_short = False
-                    self.log("there are descriptors for files again")
+                    self.log("file descriptors are available again")
                 return result
 
     def _wait(self, error: OSError) -> None:
         """Wait a moment for a descriptor to become free, and log once that there is none."""
         if not self.is_short:
             self.is_short = True
-            self.log(f"no descriptor left for a file ({errno_name(error)}): waiting for one")
+            self.log(f"no file descriptor is left ({errno_name(error)}): waiting for one")
         time.sleep(WAIT_SECONDS)
 
     def _close_one(self) -> bool:

@@ -140,7 +140,9 @@ class LmdbIndex(MessageIndex):
                         transaction.delete(message_id.to_bytes(KEY_BYTES, "big"))
         except self.error as error:
             if self.flush_at == self.changes_max:
-                text = f"the message store's index stays in memory for now: {error}"
+                text = (
+                    f"cannot write the message store's index, it stays in memory for now: {error}"
+                )
                 self.log.write("warning", text)
             self.flush_at = len(changes) + self.changes_max
         else:

@@ -58,11 +58,11 @@ def shown(section: str, field: str, option: Option, value: object) -> str:
 
 def summary(changed: Sequence[str], kept: Sequence[str], certificates: bool) -> str:
     """Return one line for the log about what a reload has changed."""
-    parts = ["configuration read again"]
+    parts = ["configuration reloaded"]
     if certificates:
         parts.append("certificates loaded for new connections")
     if changed:
         parts.append("changed for new connections: " + ", ".join(changed))
     if kept:
-        parts.append("changed only after a restart: " + ", ".join(kept))
+        parts.append("need a restart: " + ", ".join(kept))
     return "; ".join(parts)

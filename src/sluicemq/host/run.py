@@ -169,7 +169,7 @@ class BrokerHost:
             if self.net.tls is not None:
                 self.net.tls.load(config)
         except Refused as error:
-            text = f"configuration not read again, everything stays as it was: {error}"
+            text = f"cannot reload the configuration, nothing is changed: {error}"
             self.log.write("error", text)
             return
         self.config = config
@@ -181,7 +181,7 @@ class BrokerHost:
         """End as if killed, for a job of the disk has crashed and what waits for it would wait
         forever. What was confirmed is on the disk."""
         self.log.write(
-            "error", f"a disk job failed in a way it must not, stopping: {traceback_text(error)}"
+            "error", f"a disk job failed unexpectedly, stopping: {traceback_text(error)}"
         )
         self.broken()
 
@@ -237,8 +237,8 @@ class BrokerHost:
             if self.loop.time() > min(deadline, latest):
                 why = "the disk makes no progress"
                 if self.loop.time() <= deadline:
-                    why = f"that takes longer than {CLOSE_SECONDS_MAX:.0f} s"
-                self.log.write("warning", f"the storage was not closed: {why}")
+                    why = f"it takes longer than {CLOSE_SECONDS_MAX:.0f} s"
+                self.log.write("warning", f"gave up closing the storage: {why}")
                 break
             await asyncio.sleep(0.005)
         await self.disk.stop()
@@ -288,7 +288,7 @@ def end_in_time(host: BrokerHost) -> None:
     """Give the process END_SECONDS to end, whatever comes between."""
 
     def end() -> None:
-        host.log.write("error", f"did not end in order in {END_SECONDS:.0f} s, ending at once")
+        host.log.write("error", f"the broker did not stop within {END_SECONDS:.0f} s, exiting now")
         os._exit(host.exit_code or LATE_EXIT_CODE)
 
     timer = threading.Timer(END_SECONDS, end)

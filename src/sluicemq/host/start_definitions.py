@@ -29,8 +29,8 @@ async def load_definitions(node: Node) -> None:
     start(node, ACTIONS, "import_definitions", given, answered.set_result)
     answer = await answered
     if answer.error:
-        raise Refused(f"definitions.load: {config.load} cannot be taken over:\n{answer.error}")
+        raise Refused(f"definitions.load: {config.load} cannot be imported:\n{answer.error}")
     for row in answer.rows:
         text = f"definitions: {row['what']} {row['name']}: {row['change']}"
         node.world.log.write("warning", text)
-    node.world.log.write("info", f"definitions {config.load} are taken over")
+    node.world.log.write("info", f"imported the definitions of {config.load}")

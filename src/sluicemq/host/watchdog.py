@@ -109,11 +109,13 @@ class Watchdog:
             if self.report_s and silent_s >= self.report_s and not reported:
                 reported = True
                 self.log(
-                    "error", f"nobody got an answer for {silent_s:.1f} s; at work is:{self.where()}"
+                    "error", f"no client got an answer for {silent_s:.1f} s; running:{self.where()}"
                 )
             if self.end_s and silent_s >= self.end_s:
-                text = f"nobody got an answer for {silent_s:.0f} s, ending at once: what was"
-                self.log("error", f"{text} confirmed is on the disk; at work is:{self.where()}")
+                text = (
+                    f"no client got an answer for {silent_s:.0f} s, exiting now; confirmed messages"
+                )
+                self.log("error", f"{text} are on the disk; running:{self.where()}")
                 self.end(STUCK_EXIT_CODE)
                 return
 

@@ -252,7 +252,7 @@ class Check:
             if loss.path not in known:
                 self.finding(*loss)
         for path in recovery.strays():
-            self.note(path, "is none of a broker's; it is left alone")
+            self.note(path, "is not a broker's; it is left alone")
         for level, text in told:
             if level == "error" and not self.verdict.findings:
                 path, _, what = text.removeprefix("recovery: ").partition(": ")
@@ -469,7 +469,7 @@ class Check:
                 continue
             path = f"{MESSAGES}/{name}"
             if self.files.is_directory(path):
-                self.note(path, "is none of a broker's; it is left alone")
+                self.note(path, "is not a broker's; it is left alone")
                 continue
             self.count("message_files")
             data = self.all_of(path)

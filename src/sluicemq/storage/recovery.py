@@ -220,15 +220,15 @@ class Recovery:
         if found.note:
             self.say("info", f"recovery: {MANIFEST}: {found.note}")
         if found.problem and found.manifest is not None:
-            self.say("error", f"recovery: {MANIFEST}: {found.problem}; it is written anew")
+            self.say("error", f"recovery: {MANIFEST}: {found.problem}; rewriting it")
         elif found.problem:
-            text = "whether files of the journal are missing cannot be known without it"
+            text = "without it nobody knows whether journal files are missing"
             self.lose(MANIFEST, f"cannot be read: {found.problem}; {text}")
         if found.problem:
             self.damaged.append(MANIFEST)
         is_due = checkpoint is not None and checkpoint.format > NO_MANIFEST_FORMAT
         if found.manifest is None and not found.problem and is_due:
-            text = "is missing: whether files of the journal are, too, cannot be known without it"
+            text = "is missing; without it nobody knows whether journal files are missing"
             self.lose(MANIFEST, text)
         return found.manifest
 
@@ -240,10 +240,10 @@ class Recovery:
         if problems:
             self.lose(CHECKPOINT, f"has no checkpoint that can be read: {'; '.join(problems)}")
         elif found:
-            text = f"has no checkpoint, so nothing tells what is in the {len(found)} other files"
-            self.lose(CHECKPOINT, f"{text}, {found[0]} for one: all of it is lost")
+            text = f"has no checkpoint, without which the {len(found)} other files cannot be used"
+            self.lose(CHECKPOINT, f"{text} (the first is {found[0]}): everything is lost")
         elif manifest is not None and manifest.checkpoint:
-            self.lose(CHECKPOINT, "has no checkpoint, though one was written: all is lost")
+            self.lose(CHECKPOINT, "has no checkpoint, though one was written: everything is lost")
         if manifest is not None:
             self.journal_number = max(self.journal_number, manifest.journal_last)
             self.aside += [MANIFEST] * bool(self.losses)
@@ -266,7 +266,7 @@ class Recovery:
         self.next_queue_id = checkpoint.next_queue_id
         if self.entry_count != checkpoint.segment_entry_count:
             self.entry_count = checkpoint.segment_entry_count
-            text = f"segments have {self.entry_count} entries here, whatever the configuration says"
+            text = f"segments have {self.entry_count} entries in this directory, not as configured"
             self.say("warning", text)
         self.journal_number = checkpoint.journal_first
         behind = any(number >= checkpoint.journal_first for number in self.numbers)
@@ -316,7 +316,9 @@ class Recovery:
             if found.torn and number != numbers[-1]:
                 found.problems.append(f"{found.path}: its end is damaged")
             elif found.torn:
-                self.say("info", f"recovery: {found.path}: the last group was never finished")
+                self.say(
+                    "info", f"recovery: {found.path}: the last group of records was not finished"
+                )
             self.warn(found.problems)
             if found.problems or found.unreadable:
                 self.damaged.append(found.path)
@@ -447,7 +449,7 @@ class Recovery:
             if lost:
                 self.lose(path, f"cannot be read: {text}; messages are lost: {queues}")
             else:
-                self.say("error", f"recovery: {path}: {text}; put aside, nobody needs it")
+                self.say("error", f"recovery: {path}: {text}; put aside, no queue needs it")
         if size > found.damaged_bytes and not found.unreadable:
             text = f"lacks a file, or one in there was cut: messages are lost: {queues}"
             self.lose(persistent.directory, text)
@@ -472,7 +474,7 @@ class Recovery:
         none of ours stays."""
         files = self.files
         for path in self.strays():
-            self.say("warning", f"recovery: {path} is none of a broker's; it is left alone")
+            self.say("warning", f"recovery: {path} is not a broker's; it is left alone")
         for name in files.names(QUEUES):
             path = f"{QUEUES}/{name}"
             if name.isdecimal() and files.is_directory(path) and int(name) not in self.queues:
@@ -512,7 +514,7 @@ class Recovery:
         """A file that nobody needs; after a loss, that may be because what needs it was lost."""
         if self.losses:
             kept = put_aside(self.files, path)
-            self.say("error", f"recovery: nothing tells of {path} any more; it is {kept} now")
+            self.say("error", f"recovery: nothing refers to {path} any more; it is {kept} now")
         else:
             self.files.delete(path)
 

@@ -253,7 +253,7 @@ class StreamRecovery:
             self.close(segment)
             return
         if found.torn:
-            self.say("info", f"recovery: {path}: the last write was never finished")
+            self.say("info", f"recovery: {path}: the last write was not finished")
             files.truncate(path, segment.size)
             size = segment.size
         segment.allocated = size
@@ -283,7 +283,7 @@ class StreamRecovery:
         copy = f"{QUARANTINE}/{path.replace('/', '-')}-{start}"
         self.files.write(copy, 0, self.files.read(path, start, end - start))
         self.files.sync(copy)
-        self.say("warning", f"recovery: {path}: a copy of its end, from byte {start} on, is {copy}")
+        self.say("warning", f"recovery: {path}: its end, from byte {start} on, is copied to {copy}")
 
     def lost(self, first: int, end: int, how: str) -> None:
         """Messages that were durable cannot be read."""

@@ -341,7 +341,7 @@ def test_without_figures_only_refused_writes_count(bench: Bench) -> None:
     bench.wait(60_000)
     assert broker.alarms.reasons == {}
     assert broker.world.log.lines == [
-        "warning: what is free on the disk cannot be found out: look at : EIO"
+        "warning: cannot read the free space of the disk: look at : EIO"
     ]
     bench.monitor.disk_full(True)
     assert list(broker.alarms.reasons) == [DISK]

@@ -478,7 +478,7 @@ def test_very_many_bindings_are_gone_through_in_pieces(
     compared: list[int] = []
     plain = headers.compare
 
-    def compare(filed: Sequence[tuple[int, headers.Pattern]], *rest: Any) -> None:
+    def compare(filed: Sequence[tuple[int, headers.HeadersPattern]], *rest: Any) -> None:
         compared.append(len(filed))
         plain(filed, *rest)
 

@@ -97,10 +97,10 @@ def test_it_is_refused_after_the_second_fault(monkeypatch: pytest.MonkeyPatch, k
     assert publishing.publish(0, b"3", POISON) == {True}
     assert publishing.publish(1, POISON, b"4") == {True}
     assert (bench.crashes(), publishing.state()) == (2, "running")
-    [told] = [text for text in bench.said if "takes 1 messages no more" in text]
+    [told] = [text for text in bench.said if "refuses 1 messages" in text]
     assert told.endswith(
-        "queue 'q' in vhost '/' takes 1 messages no more, at whose publish it had its faults:"
-        f" published to exchange '' with routing key 'q', of {size_of(POISON)} bytes"
+        "queue 'q' in vhost '/' refuses 1 messages from now on, for it had its faults at their"
+        f" publish: published to exchange '' with routing key 'q', of {size_of(POISON)} bytes"
     )
     for by in 0, 1, 0:
         assert publishing.publish(by, POISON) == {True}

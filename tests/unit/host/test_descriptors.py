@@ -58,8 +58,8 @@ def test_want_of_descriptors_is_waited_out_and_told_once(
     monkeypatch.setattr(os, "open", Scarce(os.open, 3, error))
     files.write("a", 0, b"x")
     assert said == [
-        f"no descriptor left for a file ({errorcode[error]}): waiting for one",
-        "there are descriptors for files again",
+        f"no file descriptor is left ({errorcode[error]}): waiting for one",
+        "file descriptors are available again",
     ]
     files.make_directory("d")
     files.write("d/b", 0, b"x")

@@ -27,14 +27,14 @@ class Broken(DiskJob):
     def run(self, files):
         raise ValueError("a mistake")
 
-started = run.Host.start
+started = run.BrokerHost.start
 
 async def start(self):
     await started(self)
     print(*resource.getrlimit(resource.RLIMIT_NOFILE))
     self.disk.submit(Broken(), None, 0)
 
-run.Host.start = start
+run.BrokerHost.start = start
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 500))
 config = Config(net=NetConfig(port=0))
 sys.exit(run.serve(config, Path(sys.argv[1]), lambda: config))
@@ -49,7 +49,7 @@ def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
     )
     assert run.returncode == 70
     assert f"[info] data directory {tmp_path}\n" in run.stderr
-    assert "a disk job failed in a way it must not" in run.stderr
+    assert "a disk job failed unexpectedly" in run.stderr
     assert "ValueError: a mistake" in run.stderr
     limits, ready = run.stdout.splitlines()
     assert limits == "500 500"
@@ -58,7 +58,7 @@ def test_a_broken_disk_job_ends_the_broker_with_70(tmp_path: Path) -> None:
 
 def test_sockets_are_looked_at_when_a_rounds_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0]
-    host = host_run.Host.__new__(host_run.Host)
+    host = host_run.BrokerHost.__new__(host_run.BrokerHost)
     host.loop = host.disk = host.net = host.node = Mock()
     host.collector = Mock(rounds=0)
     host.node.run = Mock(side_effect=lambda *_: clock.append(clock[-1] + 2000) or True)

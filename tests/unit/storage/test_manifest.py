@@ -183,7 +183,9 @@ def test_a_directory_whose_checkpoints_are_gone_is_no_new_one_even_if_there_is_n
     files = SimFiles()
     Start(files)
     files.delete_tree("checkpoint")
-    assert losses(files) == ["checkpoint has no checkpoint, though one was written: all is lost"]
+    assert losses(files) == [
+        "checkpoint has no checkpoint, though one was written: everything is lost"
+    ]
     Start(files, accept_loss=True)
     assert Start(files).told == []
 

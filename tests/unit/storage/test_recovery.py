@@ -557,7 +557,7 @@ def test_a_directory_without_its_checkpoints_is_not_taken_for_a_new_one() -> Non
     files = lived()
     files.delete_tree("checkpoint")
     before = {path: files.content(path) for path in files.files}
-    assert refused(files).startswith("checkpoint has no checkpoint, so nothing tells what is in")
+    assert refused(files).startswith("checkpoint has no checkpoint, without which the")
     recovery, errors = recover(files, accept_loss=True)
     assert recovery.queues == {}
     assert errors

@@ -130,15 +130,15 @@ class Crash(Aftermath, Generic[Q]):
 
     def say_crashed(self, found: list[Wanted]) -> None:
         """In the log."""
-        again = "it is read back from the disk"
+        again = "it recovers from the disk"
         if self.state == CRASHED:
             again = "it stays down, after its second fault in a minute"
         elif self.wanted:
-            again += ", without what it cannot handle"
+            again += ", without the messages it cannot handle"
         elif found:
             positions = ", ".join(str(each.position) for each in found)
-            again += f", though it cannot handle what is at position {positions}"
-        text = f"{self.queue.title} has crashed: {again}; what was not confirmed is lost"
+            again += f", though it cannot handle the messages at positions {positions}"
+        text = f"{self.queue.title} has crashed: {again}; unconfirmed messages are lost"
         self.services.world.log.write("error", text)
 
     def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
@@ -149,8 +149,8 @@ class Crash(Aftermath, Generic[Q]):
             if address == ADDRESSED
             else " to exchange '{}' with routing key '{}'".format(*map(text_of, names_of(address)))
         )
-        text = f"{self.queue.title} takes {len(refused)} messages no more, at whose publish it had"
-        text += f" its faults: published{where}, of {sizes} bytes"
+        text = f"{self.queue.title} refuses {len(refused)} messages from now on, for it had its"
+        text += f" faults at their publish: published{where}, of {sizes} bytes"
         self.services.world.log.write("error", text)
 
     def unmade(self) -> list[object]:
@@ -339,7 +339,7 @@ class Crash(Aftermath, Generic[Q]):
     def say_unread(self, why: str) -> None:
         """There is no way back."""
         self.failed()
-        text = f"{self.queue.title} cannot be read back; no checkpoint is made until a restart"
+        text = f"{self.queue.title} cannot be recovered; no checkpoint is made until a restart"
         self.services.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
@@ -466,7 +466,7 @@ class ClassicCrash(Crash[ClassicShell]):
         queue, log = self.queue, self.services.world.log
         if job.not_kept:
             self.state = CRASHED
-            text = f"{queue.title} stays down: what it cannot handle cannot be set aside"
+            text = f"{queue.title} stays down: the message it cannot handle cannot be set aside"
             log.write("error", f"{text}: {job.not_kept}")
             self.stays_down(job)
             return

@@ -321,7 +321,7 @@ class QueueStorage:
     def files_gone(self, job: FilesGone) -> None:
         """Files were deleted, or are still there: that does no harm."""
         if job.failure is not None:
-            text = f"{self.queue.title}: files of no use stay for now: {job.failure}"
+            text = f"{self.queue.title}: cannot delete unused files yet: {job.failure}"
             self.services.world.log.write("warning", text)
 
     # -- checkpoints

@@ -189,7 +189,7 @@ class StreamShell(Queue):
             self.services.world.disk.submit(FilesGone([], self.log.directory), self, self.strand)
         elif isinstance(message, StreamDrop | FilesGone):
             if message.failure is not None:
-                text = f"{self.title}: files of no use stay for now: {message.failure}"
+                text = f"{self.title}: cannot delete unused files yet: {message.failure}"
                 self.services.world.log.write("warning", text)
         else:
             super().receive(message)

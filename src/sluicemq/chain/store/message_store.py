@@ -390,7 +390,7 @@ class MessageStore(StorePort):
             return
         if unread or job.missing:
             what = unread or f"{len(job.missing)} bodies are damaged"
-            text = f"{message.queue.title}: messages lost in reading them back: {what}"
+            text = f"{message.queue.title}: messages were lost in reading them: {what}"
             self.services.world.log.write("error", text)
         message.queue.post(BodiesRead(message.chunk, contents))
 
