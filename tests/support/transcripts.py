@@ -47,3 +47,14 @@ def _replay_block(block: str, execute: Callable[[str], str]) -> str:
         kept.append(RULER)
         kept.extend([output] if output else [])
     return "\n".join(kept)
+
+
+def spans(numbers: list[int]) -> str:
+    """Numbers in order, as a reader likes them: 1-3 7 9 10."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return " ".join(f"{a}-{b}" if b > a + 1 else f"{a} {b}" if b > a else f"{a}" for a, b in parts)

@@ -60,7 +60,7 @@ from sluicemq.queues.effects import (
 )
 from sluicemq.queues.settings import QueueSettings
 from support.fakes import FakeClock, bystander, drain
-from support.transcripts import check
+from support.transcripts import check, spans
 
 from .carrying_out import carry_out, serve
 from .indices import new_index
@@ -92,17 +92,6 @@ class Queue:
         self.machine = ClassicQueue(title, durable, self.actor, new_index(), 4096, settings)
         self.out: dict[int, tuple[int, int]] = {}
         self.receipts: list[Receipt] = []
-
-
-def spans(numbers: list[int]) -> str:
-    """1-3 7 9-10"""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return " ".join(f"{a}-{b}" if b > a + 1 else f"{a} {b}" if b > a else f"{a}" for a, b in parts)
 
 
 class Interpreter:
