@@ -14,6 +14,7 @@ from sluicemq.queues.chunk import Chunk, same_cost
 from sluicemq.queues.classic_stored import StoredClassic
 from sluicemq.queues.commands import (
     ACK,
+    FIRST_TERM,
     REQUEUE,
     Cancel,
     Command,
@@ -23,6 +24,7 @@ from sluicemq.queues.commands import (
     Down,
     Get,
     Inspect,
+    LinkId,
     Publish,
     Purge,
     Settle,
@@ -72,7 +74,8 @@ if TYPE_CHECKING:
 
 
 class ClassicQueue(StoredClassic):
-    """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"."""
+    """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"; `term`
+    tells its lives apart, each of which begins with what is read back."""
 
     def __init__(
         self,
@@ -82,7 +85,9 @@ class ClassicQueue(StoredClassic):
         index: QueueIndex,
         io_batch: int,
         settings: QueueSettings = NO_SETTINGS,
+        term: int = FIRST_TERM,
     ) -> None:
+        self.begin_term(term)
         self.title = title
         self.durable = durable
         self.belong_to(queue)
@@ -96,8 +101,8 @@ class ClassicQueue(StoredClassic):
         self.lots: dict[int, Lot] = {}
         self.settling: tuple[int, int, int] | None = None
         """The part that `settle` is at, until it is credited."""
-        self.lots_of: dict[Actor, dict[int, Lot]] = {}
-        """By the channel that they are out at."""
+        self.lots_of: dict[LinkId, dict[int, Lot]] = {}
+        """By the link that they are out over."""
         self.piece_max = PIECE_MAX
         self.work = 0
         """Units of work that commands have cost since the shell has looked."""
@@ -290,9 +295,9 @@ class ClassicQueue(StoredClassic):
             if consumer.no_ack:
                 self.release_chunk(chunk, contents, positions, effects)
             else:
-                lot = self.open_lot(
-                    Lot(consumer.channel, consumer, chunk, contents, positions), size
-                )
+                channel = consumer.channel
+                link = self.links[channel]
+                lot = self.open_lot(Lot(link, channel, consumer, chunk, contents, positions), size)
             effects.append(
                 Deliver(
                     consumer,
@@ -334,13 +339,14 @@ class ClassicQueue(StoredClassic):
             self.returns.forget(positions, self.depth)
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
-        """Acknowledge (or requeue) parts of lots; a lot that is gone with its channel is over."""
+        """Acknowledge (or requeue) parts of lots. A lot that is gone with its channel is over; one
+        that is out over another link has only its number in common with what is meant."""
         self.work += PART_WORK * len(command.parts)
         for self.settling in command.parts:
             number, start, end = self.settling
             self.work += (end - start) // MESSAGES_A_UNIT
             lot = self.lots.get(number)
-            if lot is None:
+            if lot is None or lot.link != command.link:
                 continue
             if self.deleted:
                 lot.take(start, end)
@@ -441,10 +447,13 @@ class ClassicQueue(StoredClassic):
         self.depth.ready -= 1
         self.depth.ready_bytes -= size
         lot = 0
+        link = None
         if command.no_ack:
             self.release_chunk(chunk, contents, positions, effects)
         else:
-            lot = self.open_lot(Lot(command.channel, None, chunk, contents, positions), size)
+            channel = command.channel
+            link = self.link_to(channel)
+            lot = self.open_lot(Lot(link, channel, None, chunk, contents, positions), size)
         self.backing.took(chunk, 1)
         if self.limits.expiring:
             self.limits.let_go(effects)  # what has expired behind it counts no more
@@ -457,6 +466,7 @@ class ClassicQueue(StoredClassic):
             chunk.redelivered,
             self.depth.ready,
             returned,
+            link,
         )
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
@@ -473,7 +483,7 @@ class ClassicQueue(StoredClassic):
         consumers.add(consumer)
         self.had_consumer = True
         self.depth.consumers = consumers.count
-        effects.append(Consumed(consumer))
+        effects.append(Consumed(consumer, self.link_to(consumer.channel)))
 
     def cancel(self, command: Cancel, effects: list[Effect]) -> None:
         """Take the consumer off the list."""
@@ -493,7 +503,8 @@ class ClassicQueue(StoredClassic):
                 self.drop(consumer)
             yield CONSUMER_WORK * len(some)
         self.waiting = [get for get in self.waiting if get.channel is not channel]
-        lots = self.lots_of.pop(channel, {})
+        link = self.links.pop(channel, None)
+        lots = {} if link is None else self.lots_of.pop(link, {})
         for number, lot in lots.items():
             del self.lots[number]
             work = work_of(len(lot.contents))

@@ -7,7 +7,7 @@ what its clock shows. Of that the queue actor tells the machine by calls (`machi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 ACK, REQUEUE, REJECT = range(3)
 """What becomes of messages that a channel is done with."""
+
+FIRST_TERM: Final = 1
+"""The first life of a queue, since the start of the node."""
+
+
+class LinkId(NamedTuple):
+    """Names the link over which a queue delivers to one channel, and what is out over it. `term`
+    is that of the queue's life, `number` counts the links of this life; 0: its own dead letters."""
+
+    term: int
+    number: int
 
 
 class Publish:
@@ -35,11 +46,13 @@ class Publish:
 
 class Settle:
     """A channel is done with parts of lots: (lot, start, end) each, `end` exclusive. `outcome` is
-    ACK, REQUEUE or REJECT."""
+    ACK, REQUEUE or REJECT. They were delivered over `link`: lots of the same numbers that came
+    over another one, or in another life of the queue, are not meant."""
 
-    __slots__ = ("outcome", "parts")
+    __slots__ = ("link", "outcome", "parts")
 
-    def __init__(self, parts: list[tuple[int, int, int]], outcome: int) -> None:
+    def __init__(self, link: LinkId, parts: list[tuple[int, int, int]], outcome: int) -> None:
+        self.link = link
         self.parts = parts
         self.outcome = outcome
 

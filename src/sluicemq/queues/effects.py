@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
 
 
@@ -157,13 +158,14 @@ class Remove:
 
 
 class Consumed:
-    """The consumer is registered; deliveries follow."""
+    """The consumer is registered; deliveries follow, over `link`."""
 
-    __slots__ = ("channel", "consumer")
+    __slots__ = ("channel", "consumer", "link")
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, link: LinkId) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
+        self.link = link
 
 
 class Cancelled:
@@ -178,13 +180,14 @@ class Cancelled:
 
 
 class Got:
-    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left;
-    `returned` as in Deliver."""
+    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left; `link` is the
+    one that the lot is out over, None: no acknowledgement is due; `returned` as in Deliver."""
 
     __slots__ = (
         "address",
         "channel",
         "content",
+        "link",
         "lot",
         "number",
         "ready",
@@ -202,8 +205,10 @@ class Got:
         redelivered: bool,
         ready: int,
         returned: Comebacks | None = None,
+        link: LinkId | None = None,
     ) -> None:
         self.channel = channel
+        self.link = link
         self.content = content
         self.lot = lot
         self.address = address

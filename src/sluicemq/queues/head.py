@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from sluicemq.queues.machine import QueueMachine
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.backing import Backing
     from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.commands import Publish
+    from sluicemq.queues.commands import LinkId, Publish
     from sluicemq.queues.effects import Effect
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.memory_target import Rates
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 class Head(QueueMachine):
     """What limits may do to a classic queue. `ram_acks` counts the messages in lots whose bodies
     could leave RAM for the message store, `work` the units of work that commands have cost since
-    the shell has looked; `lots_of` has the lots by the channel that they are out at."""
+    the shell has looked; `lots_of` has the lots by the link that they are out over."""
 
     durable: bool
     backing: Backing
     rates: Rates
     lots: dict[int, Lot]
-    lots_of: dict[Actor, dict[int, Lot]]
+    lots_of: dict[LinkId, dict[int, Lot]]
     next_lot: int
     ram_acks: int
     work: int
@@ -77,18 +76,19 @@ class Head(QueueMachine):
 
     def keep_lot(self, number: int, lot: Lot) -> None:
         """It is out."""
+        assert lot.link.term == self.term, "a lot over a link of another life"
         self.lots[number] = lot
-        same = self.lots_of.get(lot.channel)
+        same = self.lots_of.get(lot.link)
         if same is None:
-            self.lots_of[lot.channel] = {number: lot}
+            self.lots_of[lot.link] = {number: lot}
         else:
             same[number] = lot
 
     def forget_lot(self, number: int) -> Lot:
         """Nothing of it is out any more."""
         lot = self.lots.pop(number)
-        same = self.lots_of[lot.channel]
+        same = self.lots_of[lot.link]
         del same[number]
         if not same:
-            del self.lots_of[lot.channel]
+            del self.lots_of[lot.link]
         return lot

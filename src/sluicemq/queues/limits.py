@@ -350,7 +350,9 @@ class Limits:
         queue.depth.ready -= count
         queue.depth.ready_bytes -= size
         if self.dead_letters:
-            number = queue.open_lot(Lot(queue.queue, None, chunk, contents, positions), size)
+            number = queue.open_lot(
+                Lot(queue.own_link, queue.queue, None, chunk, contents, positions), size
+            )
             self.send(number, reason, effects)
         else:
             queue.release_chunk(chunk, contents, positions, effects)
@@ -388,7 +390,7 @@ class Limits:
             return
         number = queue.next_lot
         queue.next_lot += 1
-        queue.keep_lot(number, lot.split_off(queue.queue, start, end))
+        queue.keep_lot(number, lot.split_off(queue.own_link, queue.queue, start, end))
         if self.doomed is NO_LOTS:
             self.doomed = deque()
         self.doomed.append((number, reason))

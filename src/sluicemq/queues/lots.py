@@ -14,6 +14,7 @@ from sluicemq.queues.chunk import Chunk
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
 
 PAGED = b""
@@ -21,7 +22,8 @@ PAGED = b""
 
 
 class Lot:
-    """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements.
+    """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements,
+    over `link`.
 
     `chunk` is kept for its kind only. `sizes` has the bytes of each message once the bodies are
     gone; None: they are here.
@@ -34,18 +36,21 @@ class Lot:
         "contents",
         "in_store",
         "left",
+        "link",
         "positions",
         "sizes",
     )
 
     def __init__(
         self,
+        link: LinkId,
         channel: Actor,
         consumer: Consumer | None,
         chunk: Chunk,
         contents: list[bytes],
         positions: range,
     ) -> None:
+        self.link = link
         self.channel = channel
         self.consumer = consumer
         self.chunk = chunk
@@ -95,9 +100,10 @@ class Lot:
             return 0
         return self.footprint([content for content in self.contents if content is not None])
 
-    def split_off(self, channel: Actor, start: int, end: int) -> Lot:
+    def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> Lot:
         """Contents [start, end) leave as a lot of `channel`, without a consumer."""
-        lot = Lot(channel, None, self.chunk, self.take(start, end), self.positions[start:end])
+        positions = self.positions[start:end]
+        lot = Lot(link, channel, None, self.chunk, self.take(start, end), positions)
         lot.in_store = self.in_store
         if self.sizes is not None:
             lot.sizes = self.sizes[start:end]

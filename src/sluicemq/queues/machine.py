@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from sluicemq.queues.commands import LinkId
+
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.commands import Command
@@ -53,6 +55,24 @@ class QueueMachine:
     depth: Depth
     consumers: ConsumerGroups
     deleted: bool
+    term: int
+    links: dict[Actor, LinkId]
+    own_link: LinkId
+
+    def begin_term(self, term: int) -> None:
+        """A life of the queue begins, the `term`th; nothing is out over any link of it."""
+        self.term = term
+        self.own_link = LinkId(term, 0)
+        self.links = {}
+        self._next_link = 1
+
+    def link_to(self, channel: Actor) -> LinkId:
+        """The link over which this channel gets messages, until it goes down."""
+        link = self.links.get(channel)
+        if link is None:
+            link = self.links[channel] = LinkId(self.term, self._next_link)
+            self._next_link += 1
+        return link
 
     def belong_to(self, queue: Actor) -> None:
         """It is this queue's state."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.limits import STREAM_READS_MAX
 from sluicemq.queues.commands import (
+    FIRST_TERM,
     Cancel,
     Command,
     Consume,
@@ -49,9 +50,13 @@ if TYPE_CHECKING:
 
 class Stream(QueueMachine):
     """State of one stream. `title` is how errors name it; `wall_ms` is the wall clock: who hands
-    commands over sets it."""
+    commands over sets it; `term` tells its lives apart, each of which begins with what is read
+    back."""
 
-    def __init__(self, title: str, log: StreamLog, cache: ChunkCache) -> None:
+    def __init__(
+        self, title: str, log: StreamLog, cache: ChunkCache, term: int = FIRST_TERM
+    ) -> None:
+        self.begin_term(term)
         self.title = title
         self.log = log
         self.cache = cache
@@ -169,7 +174,8 @@ class Stream(QueueMachine):
         start = start_of(consumer.arguments)
         assert start is not None, "the channel has looked at it"
         offset, timestamp_ms = self.place_of(start)
-        reader = StreamReader(consumer, self.next_lot, offset, timestamp_ms)
+        link = self.link_to(consumer.channel)
+        reader = StreamReader(consumer, link, self.next_lot, offset, timestamp_ms)
         self.lots[reader.lot] = reader
         self.next_lot += 1
         consumer.active = True
@@ -177,7 +183,7 @@ class Stream(QueueMachine):
         self.moving[reader] = None
         self.consumers.add(consumer)
         self.depth.consumers = self.consumers.count
-        effects.append(Consumed(consumer))
+        effects.append(Consumed(consumer, link))
 
     def place_of(self, start: Start) -> tuple[int, int]:
         """The offset to begin with, and the time it is to be looked up by, or 0."""
@@ -219,12 +225,14 @@ class Stream(QueueMachine):
         for reader in [r for r in self.lots.values() if r.consumer.channel is channel]:
             self.depth.unacked -= reader.held
             del self.lots[reader.lot]
+        self.links.pop(channel, None)
 
     def settle(self, command: Settle) -> None:
-        """Credit comes back."""
+        """Credit comes back; none to a reader that has only its lot's number in common with what
+        is meant."""
         for lot, start, end in command.parts:
             reader = self.lots.get(lot)
-            if reader is None:
+            if reader is None or reader.link != command.link:
                 continue
             self.depth.unacked -= end - start
             reader.settled(end - start)

@@ -9,6 +9,7 @@ from sluicemq.storage.records import FILE_HEADER_SIZE
 from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
 
 if TYPE_CHECKING:
+    from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
     from sluicemq.storage.stream_log import StreamLog
@@ -17,14 +18,15 @@ if TYPE_CHECKING:
 
 class StreamReader:
     """`offset` is that of the next message it gets. `timestamp_ms`: it is not known yet where that
-    is, but how old it may be; 0: it is known. `lot` names its deliveries to its channel, `held` of
-    them are not settled."""
+    is, but how old it may be; 0: it is known. `lot` names its deliveries to its channel, over
+    `link`; `held` of them are not settled."""
 
     __slots__ = (
         "chunk",
         "consumer",
         "held",
         "job",
+        "link",
         "lot",
         "offset",
         "pieces",
@@ -33,8 +35,11 @@ class StreamReader:
         "tries",
     )
 
-    def __init__(self, consumer: Consumer, lot: int, offset: int, timestamp_ms: int = 0) -> None:
+    def __init__(
+        self, consumer: Consumer, link: LinkId, lot: int, offset: int, timestamp_ms: int = 0
+    ) -> None:
         self.consumer = consumer
+        self.link = link
         self.lot = lot
         self.offset = offset
         self.timestamp_ms = timestamp_ms

@@ -621,7 +621,7 @@ class Checkers:
         unacked = channel.consuming.unacked
         here = {}
         for span in unacked.spans[unacked.head :]:
-            queue = span.queue
+            queue = span.source.queue
             if isinstance(queue, StreamShell):
                 continue  # it knows only how many
             assert isinstance(queue, ClassicShell)

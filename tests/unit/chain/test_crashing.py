@@ -17,6 +17,7 @@ from sluicemq.chain.queue.queue import TryAgain
 from sluicemq.chain.store.messages import Defined
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import CRASH_WINDOW_NS
+from sluicemq.queues.commands import ACK, Settle
 from sluicemq.storage.queue_recovery import QueueRecovery
 
 from .client import PERSISTENT, Broker, Client
@@ -279,3 +280,24 @@ def test_who_deletes_one_is_answered_when_the_storage_fails_while_the_disk_is_fu
     assert isinstance(told[-1], m.ChannelClose)
     assert bench.node.broker.no_space == {}
     assert not [each for each in clock.timers if isinstance(each[2], TryAgain)]
+
+
+def test_an_acknowledgement_of_before_settles_nothing_of_what_is_there_now() -> None:
+    """Its lot has a number that the queue, read back, gives again."""
+    bench = Bench()
+    before = bench.queue
+    (link,) = before.machine.links.values()
+    bench.break_down()
+    other = bench.client()
+    other.send(1, m.BasicQos(prefetch_count=2), m.BasicConsume(queue="q", consumer_tag="d"))
+    machine = bench.queue.machine
+    assert machine.depth.unacked == 2
+    (number,) = machine.lots
+    assert link.number == machine.lots[number].link.number, "or the test shows nothing"
+    bench.queue.post(Settle(link, [(number, 0, 2)], ACK))
+    bench.consumer.send(1, m.BasicAck(delivery_tag=2, multiple=True))
+    bench.run()
+    assert (machine.depth.unacked, machine.depth.ready) == (2, 3)
+    assert not [e for e in bench.consumer.events() if isinstance(e, MethodFrame)][1:]
+    other.send(1, m.BasicAck(delivery_tag=2, multiple=True))
+    assert (machine.depth.unacked, machine.depth.ready) == (2, 1)

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sluicemq.chain.channel.unacked import Part, Settlement, Unacked, Undoable
-from sluicemq.kernel.actor import Actor, Scheduler
+from sluicemq.chain.channel.unacked import Part, Settlement, Source, Unacked, Undoable
+from sluicemq.queues.commands import LinkId
 from support.fakes import bystander
 
 Place = tuple[int, int]
@@ -18,11 +18,16 @@ Place = tuple[int, int]
 spreads = st.integers(0, 1000)
 
 
-def places(settlement: Settlement) -> dict[Actor, list[Place]]:
+def source() -> Source:
+    """A queue that delivers to the channel."""
+    return Source(bystander(), LinkId(1, 1))
+
+
+def places(settlement: Settlement) -> dict[Source, list[Place]]:
     """Every single message of a settlement."""
     return {
-        queue: [(lot, index) for lot, start, end in parts for index in range(start, end)]
-        for queue, parts in settlement.by_queue.items()
+        source: [(lot, index) for lot, start, end in parts for index in range(start, end)]
+        for source, parts in settlement.by_source.items()
     }
 
 
@@ -31,14 +36,13 @@ class UnackedMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        scheduler = Scheduler()
-        self.queues = [Actor(scheduler), Actor(scheduler)]
+        self.sources = [source(), source()]
         self.real = Unacked()
-        self.tags: dict[int, tuple[Actor, Place]] = {}
+        self.tags: dict[int, tuple[Source, Place]] = {}
         self.next_tag = 1
         self.next_lot = 1
         self.kept: list[Undoable] = []
-        self.kept_tags: dict[int, tuple[Actor, Place]] = {}
+        self.kept_tags: dict[int, tuple[Source, Place]] = {}
 
     def pick(self, spread: int) -> int:
         """A tag: mostly one that is out, sometimes one that never was or is no more."""
@@ -47,9 +51,9 @@ class UnackedMachine(RuleBasedStateMachine):
             return out[spread % len(out)]
         return 1 + spread % (self.next_tag + 1)
 
-    def take(self, tags: list[int]) -> dict[Actor, list[Place]]:
+    def take(self, tags: list[int]) -> dict[Source, list[Place]]:
         """The naive way: one by one."""
-        taken: dict[Actor, list[Place]] = {}
+        taken: dict[Source, list[Place]] = {}
         for tag in tags:
             queue, place = self.tags.pop(tag)
             taken.setdefault(queue, []).append(place)
@@ -57,9 +61,9 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(count=st.one_of(st.integers(1, 5), st.just(40)), queue=st.integers(0, 1))
     def deliver(self, count: int, queue: int) -> None:
-        self.real.add(self.next_tag, count, self.queues[queue], self.next_lot)
+        self.real.add(self.next_tag, count, self.sources[queue], self.next_lot)
         for index in range(count):
-            self.tags[self.next_tag + index] = (self.queues[queue], (self.next_lot, index))
+            self.tags[self.next_tag + index] = (self.sources[queue], (self.next_lot, index))
         self.next_tag += count
         self.next_lot += 1
 
@@ -126,7 +130,7 @@ class UnackedMachine(RuleBasedStateMachine):
             self.kept_tags |= {tag: self.tags[tag] for tag in tags}
         taken = self.take(tags)
         assert places(into) == taken
-        assert list(into.by_queue) == list(taken)
+        assert list(into.by_source) == list(taken)
         assert into.count == len(tags)
 
     @invariant()
@@ -156,9 +160,9 @@ UnackedMachine.TestCase.settings = settings(
 TestUnackedAgainstADictOfTags = UnackedMachine.TestCase
 
 
-def unacked(*counts: int) -> tuple[Unacked, Actor]:
+def unacked(*counts: int) -> tuple[Unacked, Source]:
     """Lots 1, 2, 3 ... of one queue, tags from 1 on."""
-    queue = bystander()
+    queue = source()
     some = Unacked()
     first = 1
     for lot, count in enumerate(counts, start=1):
@@ -168,7 +172,7 @@ def unacked(*counts: int) -> tuple[Unacked, Actor]:
 
 
 def parts_of(settlement: Settlement) -> list[Part]:
-    return [part for parts in settlement.by_queue.values() for part in parts]
+    return [part for parts in settlement.by_source.values() for part in parts]
 
 
 def test_a_run_of_acks_costs_one_part_a_lot() -> None:
@@ -239,7 +243,7 @@ def test_one_message_that_is_kept_for_long_keeps_nothing_else() -> None:
 def test_it_is_known_whether_tags_are_in_many_spans() -> None:
     unacked = Unacked()
     for first in range(1, 100, 10):
-        unacked.add(first, 10, bystander(), first)
+        unacked.add(first, 10, source(), first)
     assert unacked.has_many(1, 100, 9)
     assert not unacked.has_many(1, 100, 10)
     assert unacked.has_many(5, 25, 2)
@@ -251,7 +255,7 @@ def test_it_is_known_whether_tags_are_in_many_spans() -> None:
 def test_spans_with_holes_are_freed_fewer_at_a_time() -> None:
     unacked = Unacked()
     for first in range(1, 100, 10):
-        unacked.add(first, 10, bystander(), first)
+        unacked.add(first, 10, source(), first)
         for tag in range(first + 1, first + 10, 2):
             assert unacked.settle_run(tag, tag, Settlement()) is None
     assert unacked.forget(12) == 8

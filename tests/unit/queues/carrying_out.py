@@ -1,8 +1,13 @@
-"""What the queue actor does with a command that takes long: work it off, then take the next one."""
+"""What the queue actor does with a command that takes long: work it off, then take the next one.
+And what channels do with what is settled: name the link that it came over.
+"""
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from sluicemq.queues.commands import LinkId, Settle
 
 if TYPE_CHECKING:
     from sluicemq.queues.classic import ClassicQueue
@@ -13,6 +18,19 @@ PIECE = 2
 """Lots, chunks or consumers of a piece: so few that some commands leave a rest."""
 
 ENDLESS = 10**9
+
+Part = tuple[int, int, int]
+
+
+def settles(machine: ClassicQueue, parts: list[Part], outcome: int) -> list[Settle]:
+    """A command for each run of parts that are out over one link; of lots that nobody knows, one
+    over a link that nobody has."""
+
+    def link_of(part: Part) -> LinkId:
+        lot = machine.lots.get(part[0])
+        return LinkId(machine.term, 10**6) if lot is None else lot.link
+
+    return [Settle(link, list(some), outcome) for link, some in groupby(parts, link_of)]
 
 
 def carry_out(machine: ClassicQueue, command: Command, effects: list[Effect]) -> None:

@@ -17,7 +17,7 @@ from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
 from sluicemq.queues.settings import QueueSettings
 from sluicemq.storage.positions import priority_at
 
-from .carrying_out import ENDLESS
+from .carrying_out import ENDLESS, settles
 from .paging_model import Bench, Held, Message, tiny
 
 DYING = 5
@@ -218,7 +218,8 @@ class LimitedBench(Bench):
                 start = parts.pop()[1]
             parts.append((held.lot, start, held.index + 1))
         before = self.machine.next_lot
-        super().apply(Settle(parts, REJECT))
+        for command in settles(self.machine, parts, REJECT):
+            super().apply(command)
         for number, lot in self.machine.lots.items():
             if number >= before:
                 for index, position in enumerate(lot.positions):
@@ -246,7 +247,7 @@ class LimitedBench(Bench):
                 assert held.message.content == body, "another body"
                 assert effect.reason in (EXPIRED, MAX_LENGTH, REJECTED)
                 self.gone(held.message)
-        self.apply(Settle([(effect.lot, effect.start, end)], ACK))
+        self.apply(Settle(self.machine.own_link, [(effect.lot, effect.start, end)], ACK))
 
     def give(self, channel: object, lot: int, contents: list[bytes], redelivered: bool) -> None:
         for content in contents:

@@ -27,7 +27,6 @@ from sluicemq.queues.commands import (
     Get,
     Publish,
     Purge,
-    Settle,
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
@@ -40,7 +39,7 @@ from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 from support.fakes import FakeClock, bystander
 from support.files import DictFiles, run
 
-from .carrying_out import carry_out, serve
+from .carrying_out import carry_out, serve, settles
 
 ENTRIES = 8
 IO_BATCH = 2
@@ -315,7 +314,8 @@ class Bench:
                 else:
                     parts.append((held.lot, held.index, held.index + 1))
                 self.back(held.message) if requeue else self.gone(held.message)
-            self.apply(Settle(parts, requeue))
+            for command in settles(self.machine, parts, requeue):
+                self.apply(command)
         self.turn()
 
     def down(self, channel: int) -> None:

@@ -18,7 +18,6 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Settle,
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import (
@@ -39,7 +38,7 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.settings import QueueSettings
 from support.fakes import FakeClock, bystander, drain
 
-from .carrying_out import carry_out, serve
+from .carrying_out import carry_out, serve, settles
 from .indices import new_index
 from .queue_model import Expected, ModelChannel, ModelConsumer, ModelQueue
 
@@ -368,7 +367,7 @@ class SideBySide:
     def settle(
         self, name: str, picks: list[tuple[int, int, int]], requeue: bool, stray: bool
     ) -> None:
-        """Parts of lots in any order; once in a while a lot nobody knows."""
+        """Parts of lots, link by link, in any order; once in a while a lot nobody knows."""
         pair = self.pairs[name]
         parts = [(UNKNOWN_LOT, 0, 1)] if stray else []
         positions: list[int] = []
@@ -377,10 +376,13 @@ class SideBySide:
             if part is not None:
                 parts.append(part)
                 positions += pair.lots[part[0]][part[1] : part[2]]
-        pair.model.settle(positions, requeue)
-        for _, _, model in self.channels:
-            model.ask()
-        self.apply(pair, Settle(parts, requeue), [])
+        for command in settles(pair.real, parts, requeue):
+            known = [part for part in command.parts if part[0] != UNKNOWN_LOT]
+            these = [at for lot, start, end in known for at in pair.lots[lot][start:end]]
+            pair.model.settle(these, requeue)
+            for _, _, model in self.channels:
+                model.ask()
+            self.apply(pair, command, [])
 
     def open_part(
         self, pair: Pair, pick: tuple[int, int, int], taken: list[int]
@@ -499,7 +501,8 @@ class SideBySide:
                 pair.model.settle(pair.lots[part[0]][part[1] : part[2]], False)
                 for _, _, model in self.channels:
                     model.ask()
-                self.apply(pair, Settle([part], False), [])
+                for command in settles(pair.real, [part], False):
+                    self.apply(pair, command, [])
             for _, _, model in self.channels:
                 model.windows[pair.model.name] = -1
                 pair.windows[model.name].credit = -1

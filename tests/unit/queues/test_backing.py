@@ -12,6 +12,7 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES, TRIM_MESSAGES
 from sluicemq.model.batch import Batch, footprint
 from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.commands import LinkId
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
 from sluicemq.queues.paging import PlainBacking
@@ -79,7 +80,9 @@ class Bench:
         del self.expected[: len(numbers)]
         for index in range(min(consumers, len(numbers))):
             positions = range(position + index, position + len(numbers), consumers)
-            lot = Lot(self.channel, None, chunk, contents[index::consumers], positions)
+            lot = Lot(
+                LinkId(1, 1), self.channel, None, chunk, contents[index::consumers], positions
+            )
             self.out |= {number: (lot, i) for i, number in enumerate(positions)}
 
     def give_back(self, pick: int, count: int) -> None:

@@ -14,10 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sluicemq.model.batch import Batch
 from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.commands import ACK, Publish, Settle
+from sluicemq.queues.commands import ACK, Publish
 from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings
 
+from .carrying_out import settles
 from .limits_model import DYING, LimitedBench, tiny_limits
 from .paging_invariants import check
 
@@ -210,7 +211,7 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         publish.expiry = old_ms + 1
         out = [(number, 0, lot.left) for number, lot in machine.lots.items()]
         effects: list[Effect] = []
-        for command in (publish, Settle(out, ACK)):
+        for command in (publish, *settles(machine, out, ACK)):
             ClassicQueue.apply(machine, command, effects)
         machine.enforce(old_ms + 1, effects)
         delivers = [effect for effect in effects if isinstance(effect, Deliver)]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.commands import LinkId
 from sluicemq.queues.lots import Lot
 from support.fakes import bystander
 
@@ -17,7 +18,7 @@ def lot_of(count: int, step: int = 1, first: int = 100) -> Lot:
     contents = [b"%d" % n for n in range(count)]
     chunk = Chunk(b"address", [], False, True, 3, 2, first, False)
     positions = range(first, first + count * step, step)
-    return Lot(bystander(), None, chunk, contents, positions)
+    return Lot(LinkId(1, 1), bystander(), None, chunk, contents, positions)
 
 
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(1, 4))))

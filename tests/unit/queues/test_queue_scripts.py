@@ -40,7 +40,6 @@ from sluicemq.queues.commands import (
     Inspect,
     Publish,
     Purge,
-    Settle,
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import (
@@ -62,7 +61,7 @@ from sluicemq.queues.settings import QueueSettings
 from support.fakes import FakeClock, bystander, drain
 from support.transcripts import check, spans
 
-from .carrying_out import carry_out, serve
+from .carrying_out import carry_out, serve, settles
 from .indices import new_index
 
 SCRIPTS = Path(__file__).parents[2] / "scripts" / "queue"
@@ -246,7 +245,8 @@ class Interpreter:
             for number in range(int(first), int(last or first) + 1):
                 lot, index = queue.out.pop(number)
                 parts.append((lot, index, index + 1))
-        return self.apply(Settle(parts, requeue))
+        commands = settles(queue.machine, parts, requeue)
+        return [line for command in commands for line in self.apply(command)]
 
     def do_requeue(self, plain: list[str], options: dict[str, str]) -> list[str]:
         return self.do_ack(plain, options, True)

@@ -146,7 +146,8 @@ class Bench:
                 reader.lots.insert(0, (lot, held - taken))
             most -= taken
         if parts:
-            self.stream.apply(Settle(parts, ACK), self.effects)
+            link = self.stream.link_to(reader.consumer.channel)
+            self.stream.apply(Settle(link, parts, ACK), self.effects)
         self.sent(reader)
 
     def sent(self, reader: ReaderModel) -> None:

@@ -456,8 +456,8 @@ class Channel(WholeChannel):
             [
                 *self.publishing.links,
                 *self.consuming.windows,
-                *self.consuming.got_from,
-                *(span.queue for span in self.consuming.unacked.spans),
+                *self.consuming.sources,
+                *(span.source.queue for span in self.consuming.unacked.spans),
             ]
         )
         if isinstance(self.asked, Queue):  # its answer may be a message

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest, Marks, overdue
 from sluicemq.chain.channel.deliveries import Outlet, got_frames
 from sluicemq.chain.channel.stream_rules import check_settle
-from sluicemq.chain.channel.unacked import Settlement, Unacked, Undoable
+from sluicemq.chain.channel.unacked import Settlement, Source, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
 from sluicemq.flow.prefetch import Limiter
 from sluicemq.queues.commands import ACK, REQUEUE, Settle
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.effects import Deliver, Got
 
@@ -39,11 +40,14 @@ TAG_WORK: Final = 2
 class Subscription:
     """A consumer as its channel sees it."""
 
-    __slots__ = ("consumer", "inflow", "outlet", "queue")
+    __slots__ = ("consumer", "inflow", "outlet", "queue", "source")
 
-    def __init__(self, consumer: Consumer, queue: Queue, outlet: Outlet, inflow: Inflow) -> None:
+    def __init__(
+        self, consumer: Consumer, queue: Queue, source: Source, outlet: Outlet, inflow: Inflow
+    ) -> None:
         self.consumer = consumer
         self.queue = queue
+        self.source = source
         self.outlet = outlet
         self.inflow = inflow
 
@@ -66,8 +70,9 @@ class Consuming:
         self.transaction: TransactionPort | None = None
         """What keeps acknowledgements until the commit; None: nothing does."""
         self.marks = Marks()
-        self.got_from: dict[Queue, None] = {}
-        self.got_from_max = REMEMBERED_MIN
+        self.sources: dict[Queue, Source] = {}
+        """Where it has consumed or got something from."""
+        self.sources_max = REMEMBERED_MIN
         """As windows_max."""
         self.next_tag = 1
 
@@ -86,6 +91,17 @@ class Consuming:
             self.windows[queue] = halves
         return halves
 
+    def source(self, queue: Queue, link: LinkId) -> Source:
+        """The one that this link is of."""
+        source = self.sources.get(queue)
+        if source is None or source.link != link:
+            if len(self.sources) >= self.sources_max:
+                there = {q: s for q, s in self.sources.items() if not q.machine.deleted}
+                self.sources = there
+                self.sources_max = 2 * len(there) + REMEMBERED_MIN
+            source = self.sources[queue] = Source(queue, link)
+        return source
+
     def deliver(self, deliver: Deliver) -> None:
         """Number the messages, remember what must be acknowledged, write the frames."""
         subscription = self.subscriptions[deliver.consumer.tag]
@@ -93,7 +109,7 @@ class Consuming:
         first = self.next_tag
         self.next_tag = first + count
         if deliver.lot:
-            self.unacked.add(first, count, subscription.queue, deliver.lot)
+            self.unacked.add(first, count, subscription.source, deliver.lot)
         channel = self.channel
         channel.services.counters.delivered += count
         channel.out.append(subscription.outlet.frames(deliver, first))
@@ -112,13 +128,8 @@ class Consuming:
         """A message for basic.get."""
         tag = self.next_tag
         self.next_tag += 1
-        if got.lot:
-            self.unacked.add(tag, 1, queue, got.lot)
-            if queue not in self.got_from:
-                if len(self.got_from) >= self.got_from_max:
-                    self.got_from = {q: None for q in self.got_from if not q.machine.deleted}
-                    self.got_from_max = 2 * len(self.got_from) + REMEMBERED_MIN
-                self.got_from[queue] = None
+        if got.link is not None:
+            self.unacked.add(tag, 1, self.source(queue, got.link), got.lot)
         channel = self.channel
         channel.services.counters.delivered += 1
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
@@ -177,7 +188,7 @@ class Consuming:
             settlement = self.settlement()
             more = self.unacked.settle_some(tag, settlement, SPANS_MAX)
             self.settle(settlement, outcome)
-            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+            yield TAG_WORK * sum(map(len, settlement.by_source.values()))
 
     def recover(self, method_id: int, then: Callable[[], None]) -> None:
         """Everything unacknowledged returns to its queues; a transaction does not matter here."""
@@ -189,7 +200,7 @@ class Consuming:
             settlement = Settlement()
             more = self.unacked.settle_some(0, settlement, SPANS_MAX)
             self.post(settlement, REQUEUE)
-            yield TAG_WORK * sum(map(len, settlement.by_queue.values()))
+            yield TAG_WORK * sum(map(len, settlement.by_source.values()))
         then()
 
     def settle(self, settlement: Settlement, outcome: int) -> None:
@@ -201,13 +212,14 @@ class Consuming:
             self.post(settlement, outcome)
 
     def post(self, settlement: Settlement, outcome: int) -> None:
-        """Tell each queue its part."""
+        """Tell each queue its part. One that is not what it was, or not at the end of the link over
+        which it had delivered, passes over it."""
         if outcome != ACK:
-            check_settle(settlement.by_queue)
+            check_settle(source.queue for source in settlement.by_source)
         if outcome != REQUEUE:
             self.channel.services.counters.acknowledged += settlement.count
-        for queue, parts in settlement.by_queue.items():
-            queue.post(Settle(parts, outcome))
+        for source, parts in settlement.by_source.items():
+            source.queue.post(Settle(source.link, parts, outcome))
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
         """Is the oldest delivery overdue?"""
@@ -223,7 +235,7 @@ class Consuming:
 
     def close(self) -> list[Actor]:
         """The channel ends; returns the queues that must hear of it."""
-        queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.got_from])
+        queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.sources])
         self.subscriptions.clear()
         return list(queues)
 

@@ -421,10 +421,11 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
         method.arguments,
     )
 
-    def consumed(_: Consumed) -> None:
+    def consumed(answer: Consumed) -> None:
+        source = consuming.source(queue, answer.link)
         reader = channel.reader
         outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
-        consuming.subscriptions[tag] = Subscription(consumer, queue, outlet, inflow)
+        consuming.subscriptions[tag] = Subscription(consumer, queue, source, outlet, inflow)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 

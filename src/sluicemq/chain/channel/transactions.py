@@ -126,7 +126,9 @@ class Transaction(TransactionPort):
         """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
         could get into an earlier group than a message: who moves messages would lose one. One
         queue does both in order; of two queues nobody knows which comes first."""
-        queues = dict.fromkeys(queue for each, _ in self.settling for queue in each.by_queue)
+        queues = dict.fromkeys(
+            source.queue for each, _ in self.settling for source in each.by_source
+        )
         return not receivers or (len(queues) == 1 and queues == receivers)
 
     def settle(self) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.commands import LinkId
 
 DEAD_MAX: Final = 64
 """So many settled spans are not worth a cut."""
@@ -30,18 +31,29 @@ Part = tuple[int, int, int]
 """(lot, start, end): contents [start, end) of a lot."""
 
 
+class Source:
+    """A queue from which a channel has what is not settled, and the link over which it came. With
+    another link the same queue is another source: what came over the old one is no part of it."""
+
+    __slots__ = ("link", "queue")
+
+    def __init__(self, queue: Actor, link: LinkId) -> None:
+        self.queue = queue
+        self.link = link
+
+
 class Span:
-    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `lot` at `queue`.
+    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `lot` from `source`.
 
     The first `start` are settled, and those in `holes`.
     """
 
-    __slots__ = ("count", "first", "holes", "lot", "queue", "start")
+    __slots__ = ("count", "first", "holes", "lot", "source", "start")
 
-    def __init__(self, first: int, count: int, queue: Actor, lot: int) -> None:
+    def __init__(self, first: int, count: int, source: Source, lot: int) -> None:
         self.first = first
         self.count = count
-        self.queue = queue
+        self.source = source
         self.lot = lot
         self.start = 0
         self.holes = NO_HOLES
@@ -101,18 +113,18 @@ def first_of(span: Span) -> int:
 
 
 class Settlement:
-    """Parts to settle, gathered per queue in the order in which the queues first appear."""
+    """Parts to settle, gathered per source in the order in which the sources first appear."""
 
-    __slots__ = ("by_queue", "count")
+    __slots__ = ("by_source", "count")
 
     def __init__(self) -> None:
-        self.by_queue: dict[Actor, list[Part]] = {}
+        self.by_source: dict[Source, list[Part]] = {}
         self.count = 0
 
     def add(self, span: Span, start: int, end: int) -> None:
         """Add one part, joined to the one before when they touch."""
         self.count += end - start
-        parts = self.by_queue.setdefault(span.queue, [])
+        parts = self.by_source.setdefault(span.source, [])
         if parts:
             lot, before, upto = parts[-1]
             if lot == span.lot and upto == start:
@@ -146,9 +158,9 @@ class Unacked:
         self.dead = 0
         self.count = 0
 
-    def add(self, first: int, count: int, queue: Actor, lot: int) -> None:
+    def add(self, first: int, count: int, source: Source, lot: int) -> None:
         """Tags from `first` on were sent for a lot."""
-        self.spans.append(Span(first, count, queue, lot))
+        self.spans.append(Span(first, count, source, lot))
         self.count += count
 
     def settle_run(self, first: int, last: int, into: Settlement) -> int | None:

@@ -24,6 +24,7 @@ from sluicemq.flow.prefetch import Limiter, Resume
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import (
     COMMANDS,
+    FIRST_TERM,
     USES,
     Cancel,
     Configure,
@@ -66,13 +67,20 @@ class ClassicShell(KeptQueue):
     """What it has put before each content."""
 
     def __init__(
-        self, vhost: QueueHome, definition: QueueDefinition, queue_id: int, index: QueueIndex
+        self,
+        vhost: QueueHome,
+        definition: QueueDefinition,
+        queue_id: int,
+        index: QueueIndex,
+        term: int = FIRST_TERM,
     ) -> None:
         super().__init__(vhost, definition, queue_id)
         services = vhost.services
         io_batch = services.config.storage.msg_store_io_batch_size
         settings = settings_of(definition.arguments, {})
-        self.machine = ClassicQueue(self.title, definition.durable, self, index, io_batch, settings)
+        self.machine = ClassicQueue(
+            self.title, definition.durable, self, index, io_batch, settings, term
+        )
         self.replicator = Alone(self.machine)
         self.deduplication = deduplication_of(definition.arguments)
         self.upkeep = Upkeep(self)
@@ -148,8 +156,9 @@ class ClassicShell(KeptQueue):
         return fresh
 
     def like(self, queue_id: int, index: QueueIndex) -> ClassicShell:
-        """Make another one with the same definition."""
-        return ClassicShell(self.vhost, self.definition, queue_id, index)
+        """Make another one with the same definition, in its next life."""
+        term = self.machine.term + 1
+        return ClassicShell(self.vhost, self.definition, queue_id, index, term)
 
     def suspected(self) -> list[Place | Wanted]:
         """After a fault: the messages that it, or who works for it, cannot handle."""

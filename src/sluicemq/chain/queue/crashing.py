@@ -434,7 +434,10 @@ class ClassicCrash(Crash[ClassicShell]):
             for first, last in machine.lots[number].open_parts()
             if first < end and start < last
         ]
-        take(self.queue, [partial(machine.settle, c.Settle(parts, message.outcome), [])])
+        take(
+            self.queue,
+            [partial(machine.settle, c.Settle(message.link, parts, message.outcome), [])],
+        )
 
     @property
     def directory(self) -> str:

@@ -36,7 +36,7 @@ from sluicemq.limits import (
     STREAM_SEGMENT_MIN_BYTES,
     UNHURRIED_GROUP_BYTES,
 )
-from sluicemq.queues.commands import COMMANDS, Down
+from sluicemq.queues.commands import COMMANDS, FIRST_TERM, Down
 from sluicemq.queues.effects import Deleted, Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.queues.stream import Stream
@@ -87,14 +87,20 @@ class StreamShell(Queue):
     has_state = False
     machine: Stream
 
-    def __init__(self, vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> None:
+    def __init__(
+        self,
+        vhost: QueueHome,
+        definition: QueueDefinition,
+        queue_id: int,
+        term: int = FIRST_TERM,
+    ) -> None:
         super().__init__(vhost, definition, queue_id)
         services = vhost.services
         self.clock = services.world.clock
         self.read_strand = self.strand + READ_STRAND_STEP
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.log = StreamLog(queue_id, services.file_id)
-        self.machine = Stream(self.title, self.log, services.stream_cache)
+        self.machine = Stream(self.title, self.log, services.stream_cache, term)
         self.hurry = False
         """What waits has waited long enough."""
         self.hurrying = False
@@ -121,7 +127,7 @@ class StreamShell(Queue):
 
     def again(self, found: StreamRecovery) -> StreamShell:
         """Make what takes its place after a fault, with what was read back."""
-        fresh = StreamShell(self.vhost, self.definition, self.id)
+        fresh = StreamShell(self.vhost, self.definition, self.id, self.machine.term + 1)
         fresh.adopt(found)
         return fresh
 

@@ -138,7 +138,8 @@ class Upkeep:
         count = len(effect.contents)
         done = None
         if effect.lot:
-            done = Settle([(effect.lot, effect.start, effect.start + count)], ACK)
+            parts = [(effect.lot, effect.start, effect.start + count)]
+            done = Settle(queue.machine.own_link, parts, ACK)
         exchange = queue.settings.dead_letter_exchange
         if self.republisher is None:
             self.republisher = queue.vhost.republisher(queue, queue.title)

@@ -34,7 +34,15 @@ from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.limits import DELAY_LOOK_MS, DELIVERY_WINDOW, DUE_MESSAGES_MAX
 from sluicemq.model.batch import Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
-from sluicemq.queues.commands import ACK, REQUEUE, Consume, Publish, Settle
+from sluicemq.queues.commands import (
+    ACK,
+    FIRST_TERM,
+    REQUEUE,
+    Consume,
+    LinkId,
+    Publish,
+    Settle,
+)
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Cancelled, Consumed, Deliver
 from sluicemq.routing.delayed import DELAY, delay_ms
@@ -87,14 +95,16 @@ class HoldingQueue(ClassicShell):
         queue_id: int,
         index: QueueIndex,
         exchange: str,
+        term: int = FIRST_TERM,
     ) -> None:
-        super().__init__(vhost, definition, queue_id, index)
+        super().__init__(vhost, definition, queue_id, index, term)
         self.title = f"the delayed messages of exchange '{exchange}' in vhost '{vhost.name}'"
         self.exchange = exchange
         self.delayer = Delayer(self, exchange)
 
     def like(self, queue_id: int, index: QueueIndex) -> HoldingQueue:
-        return HoldingQueue(self.vhost, self.definition, queue_id, index, self.exchange)
+        term = self.machine.term + 1
+        return HoldingQueue(self.vhost, self.definition, queue_id, index, self.exchange, term)
 
     def configure(self, policy: EffectivePolicy | None) -> None:
         super().configure(None)
@@ -174,6 +184,8 @@ class Delayer(FlowActor):
         self.looks_at_ms = 0
         """When the next Look comes; 0: there is none under way. Later ones count no more."""
         self.gone = False
+        self.link: LinkId | None = None
+        """What the queue delivers over; None: it has not heard of the consumer."""
         consumer = Consumer(self, "", False, True, 0, Prefetch(0), Limiter(), window, {})
         queue.post(Consume(consumer))
 
@@ -186,11 +198,18 @@ class Delayer(FlowActor):
                 self.looks_at_ms = 0
         elif isinstance(message, Safe):
             self.inflow.settle(message.cost)
-            self.queue.post(Settle(message.parts, ACK))
+            self.settle(message.parts, ACK)
         elif isinstance(message, Cancelled):
             self.close()
-        elif not isinstance(message, Consumed):
+        elif isinstance(message, Consumed):
+            self.link = message.link
+        else:
             super().receive(message)
+
+    def settle(self, parts: list[Part], outcome: int) -> None:
+        """Tell the queue what becomes of these."""
+        assert self.link is not None, "a delivery before its consumer"
+        self.queue.post(Settle(self.link, parts, outcome))
 
     def take(self, deliver: Deliver) -> None:
         """Remember when these are due, or keep what is due already."""
@@ -239,7 +258,7 @@ class Delayer(FlowActor):
         if parts:
             self.returning = len(parts)
             self.gave_back_ms = now_ms
-            self.queue.post(Settle(parts, REQUEUE))
+            self.settle(parts, REQUEUE)
 
     def wake_at(self, due_ms: int, now_ms: int) -> None:
         """Look again then, or sooner: the clock may be set."""
