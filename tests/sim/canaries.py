@@ -14,7 +14,6 @@ from sluicemq.chain.channel.publishing import Publishing
 from sluicemq.chain.channel.unacked import Span
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.crashing import Crash
 from sluicemq.chain.queue.queue import PolicyChanged
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.upkeep import Upkeep
@@ -30,6 +29,7 @@ from sluicemq.flow.alarm import AlarmBoard
 from sluicemq.flow.budget import Budget
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.flow.credit import Grant, Inflow
+from sluicemq.flow.link import Link
 from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.task import Task
@@ -365,11 +365,12 @@ def what_has_expired_is_delivered(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def a_fault_confirms_what_it_loses(patch: pytest.MonkeyPatch) -> None:
-    def reject(_: Crash[Any], sender: Actor, first_seq: int, count: int) -> None:
-        if first_seq:
-            sender.post(Confirm(sender, first_seq, count))
+    def lose(self: Unconfirmed, link: Link) -> None:
+        for first_seq, expected in [*self._expected.items()]:
+            if link in expected.links:
+                self.confirm(link, first_seq, expected.count)
 
-    patch.setattr(Crash, "reject", reject)
+    patch.setattr(Unconfirmed, "lose", lose)
 
 
 @canary
@@ -499,9 +500,9 @@ def a_delayed_message_leaves_before_it_is_safe(patch: pytest.MonkeyPatch) -> Non
 def a_stream_confirms_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     def publish(original: Any, self: Stream, command: Any, effects: list[Any]) -> None:
         original(self, command, effects)
-        if command.first_seq and self.receipts:
+        if command.confirm and self.receipts:
             receipt = self.receipts.pop()[1]
-            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+            effects.append(Confirm(receipt.link, receipt.first_seq, receipt.count))
 
     rarely(patch, Stream, "publish", 1, publish)
 

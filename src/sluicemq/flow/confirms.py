@@ -1,9 +1,9 @@
 """What a channel still owes its publisher, one entry a batch, and how that is said on the wire.
 
 A batch is known by its first sequence number, also when its messages go to different queues: then
-it waits for all of these. It is confirmed when each queue it went to has
-confirmed it, and rejected as soon as one rejects it. Both are gathered and said at the end of the
-turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each kind
+it waits for all of these. It is confirmed when it was confirmed over each link it was sent over,
+and rejected as soon as it is rejected over one, or one is lost. Both are gathered and said at the
+end of the turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each kind
 
     cutoff = min(smallest number still unconfirmed, every number of the other kind)
 
@@ -13,8 +13,12 @@ turn in as few frames as RabbitMQ would use: acks first, then nacks, and of each
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from operator import itemgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from sluicemq.flow.link import Link
 
 Range: TypeAlias = tuple[int, int]
 """(first, count) of consecutive sequence numbers."""
@@ -27,25 +31,45 @@ Frame: TypeAlias = tuple[int, bool, bool]
 
 
 class Expected:
-    """A batch on its way: `waiting` queues have not answered yet."""
+    """A batch on its way: over `links` it was sent, and not answered yet. `to_come`: over so many
+    more it has yet to be sent."""
 
-    __slots__ = ("count", "size", "waiting")
+    __slots__ = ("count", "links", "size", "to_come")
 
-    def __init__(self, count: int, waiting: int) -> None:
+    def __init__(self, count: int, links: Collection[Link], to_come: int) -> None:
         self.size = count
         """As it was published; the last ones may have been rejected since."""
         self.count = count
-        self.waiting = waiting
+        self.links = links
+        self.to_come = to_come
+
+    def waiting(self) -> dict[Link, None]:
+        """Its links, to be changed: until then they may be somebody else's list."""
+        links = self.links
+        if not isinstance(links, dict):
+            links = self.links = dict.fromkeys(links)
+        return links
+
+    def answered(self, link: Link) -> bool:
+        """It was, over this one. Was that the last?"""
+        links = self.links
+        if len(links) == 1 and not self.to_come:
+            assert link in links, "an answer over a link that was not waited for"
+            return True
+        del self.waiting()[link]
+        return False
 
 
 class Unconfirmed:
     """The bookkeeping of one channel in confirm mode."""
 
-    __slots__ = ("_confirmed", "_expected", "_head", "_oldest", "_rejected", "count")
+    __slots__ = ("_confirmed", "_expected", "_head", "_last", "_oldest", "_rejected", "count")
 
     def __init__(self) -> None:
         self.count = 0
         """Messages for which nothing is known yet (RabbitMQ's messages_unconfirmed)."""
+        self._last = 0
+        """The highest number of a message that was expected."""
         self._expected: dict[int, Expected] = {}
         self._confirmed: list[Range] = []
         self._rejected: list[Range] = []
@@ -64,31 +88,40 @@ class Unconfirmed:
         """How many messages the next `drain` confirms, and how many it rejects."""
         return sum(map(COUNT, self._confirmed)), sum(map(COUNT, self._rejected))
 
-    def expect(self, first_seq: int, count: int, waiting: int) -> None:
-        """`count` messages from `first_seq` on (above all earlier) went to `waiting` queues."""
-        assert count > 0
-        if waiting:
-            self._expected[first_seq] = Expected(count, waiting)
+    def expect(self, first_seq: int, count: int, links: Collection[Link], to_come: int = 0) -> None:
+        """`count` messages from `first_seq` on (above all earlier) are sent over `links`, which
+        nobody changes any more, and later over `to_come` others (`sent`)."""
+        assert count > 0 and first_seq > self._last, "numbers of publishes only grow"
+        self._last = first_seq + count - 1
+        if links or to_come:
+            self._expected[first_seq] = Expected(count, links, to_come)
             self.count += count
         else:
             self._confirmed.append((first_seq, count))
 
-    def confirm(self, first_seq: int, count: int) -> None:
-        """One queue has confirmed the batch, or is gone in a way that counts as that; or its part
-        of a batch that was divided among queues."""
+    def sent(self, first_seq: int, link: Link) -> None:
+        """The batch is sent over one of the links that were to come."""
+        expected = self._expected.get(first_seq)
+        if expected is not None:  # else another queue has rejected it
+            assert expected.to_come > 0
+            expected.to_come -= 1
+            expected.waiting()[link] = None
+
+    def confirm(self, link: Link, first_seq: int, count: int) -> None:
+        """The queue at the end of a link has confirmed the batch, or is gone in a way that counts
+        as that; or its part of a batch that was divided among queues."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
         assert expected.size >= count
-        count = expected.count
-        expected.waiting -= 1
-        if not expected.waiting:
+        if expected.answered(link):
+            count = expected.count
             del self._expected[first_seq]
             self.count -= count
             self._confirmed.append((first_seq, count))
 
     def reject(self, first_seq: int, count: int, offset: int = 0) -> None:
-        """One queue has rejected the `count` messages of the batch behind the first `offset`, which
+        """A queue has rejected the `count` messages of the batch behind the first `offset`, which
         it confirms later: what the others say of these no longer matters. In a batch that was
         divided among queues nobody knows which ones these are: all of it is rejected."""
         expected = self._expected.get(first_seq)
@@ -103,6 +136,15 @@ class Unconfirmed:
         expected.count = kept
         self.count -= rejected
         self._rejected.append((first_seq + kept, rejected))
+
+    def lose(self, link: Link) -> None:
+        """What waits for an answer over this link gets none: it is rejected."""
+        lost = [each for each in self._expected.items() if link in each[1].links]
+        for first_seq, expected in lost:
+            del self._expected[first_seq]
+            self.count -= expected.count
+            self._rejected.append((first_seq, expected.count))
+        assert self.count >= 0
 
     def smallest(self) -> int | None:
         """The smallest sequence number that is still unconfirmed."""

@@ -1,4 +1,5 @@
-"""Makes the two halves of a link, which must agree about its numbers."""
+"""Links from those who publish to queues; and how the two halves of a credit link are made, which
+must agree about its numbers."""
 
 from __future__ import annotations
 
@@ -12,6 +13,26 @@ if TYPE_CHECKING:
     from sluicemq.flow.delivery_window import ConnectionWindow
     from sluicemq.flow.gate import GateKeeper
     from sluicemq.kernel.actor import Actor
+
+
+class Link:
+    """What somebody publishes to one queue over, as the queue sees it: its answers go to `sender`,
+    and say which link they are about. Another link of the same sender is another one: numbers of
+    publishes belong to theirs."""
+
+    __slots__ = ("sender",)
+
+    def __init__(self, sender: Actor) -> None:
+        self.sender = sender
+
+    def taken(self, count: int, size_bytes: int) -> None:
+        """The queue has taken a batch of `count` messages, together `size_bytes`, out of its
+        inbox."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """One of the two is gone: it holds up nobody. May be called again."""
+        raise NotImplementedError
 
 
 def link_deliveries(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp.connection import AnyPublishes
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.queue import Enqueue
+from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.chain.store.messages import StoreWrite
 from sluicemq.flow.credit import Inflow
 from sluicemq.manage.lists import holding_queues, queues, readers
 from sluicemq.model.definitions import DEFAULT_VHOST
+from sluicemq.queues.commands import Publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,9 +84,7 @@ def messages_in(actor: Actor) -> int:
     for message in actor.inbox:
         if isinstance(message, AnyPublishes):
             count += len(message.contents)
-        elif isinstance(message, Enqueue):
-            count += len(message.publish.batch.contents)
-        elif isinstance(message, StoreWrite):
+        elif isinstance(message, Publish | StoreWrite):
             count += len(message.batch.contents)
     return count
 
@@ -142,9 +141,9 @@ class Drawing:
         self.add_stage(channel.name, channel, title, channel.state(self.now_ns))
         yield STAGE_WORK + inbox_work(channel)
         for queue in [*channel.publishing.links]:
-            halves = channel.publishing.links.get(queue)
-            if halves is not None:
-                self.add_link(channel.name, queue_id(queue), *halves)
+            link = channel.publishing.links.get(queue)
+            if isinstance(link, CreditLink):
+                self.add_link(channel.name, queue_id(queue), link.outflow, link.inflow)
             yield LINK_WORK
 
     def add_queue(self, queue: Queue) -> int:

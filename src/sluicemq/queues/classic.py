@@ -160,7 +160,7 @@ class ClassicQueue(StoredClassic):
         """The writes that these receipts came with are durable: confirm those somebody waits
         for."""
         effects.extend(
-            Confirm(each.sender, each.first_seq, each.count) for each in receipts if each.first_seq
+            Confirm(each.link, each.first_seq, each.count) for each in receipts if each.confirm
         )
 
     def set_target(self, duration_s: float) -> None:
@@ -199,9 +199,9 @@ class ClassicQueue(StoredClassic):
             self.limits.saw_expiry(command.expiry)
         batch = command.batch
         if self.deleted:
-            if command.first_seq:
+            if command.confirm:
                 count = len(batch.contents)
-                effects.append(Confirm(command.sender, command.first_seq, count))
+                effects.append(Confirm(command.link, command.first_seq, count))
         elif self.limits.has_limit:
             self.limits.publish(command, effects)
         else:
@@ -224,11 +224,12 @@ class ClassicQueue(StoredClassic):
         """Of what was stored from `position` on: it is, or will be, as safe as it can be."""
         count = len(batch.contents)
         if self.durable and batch.persistent:
-            receipt = Receipt(command.sender, command.first_seq, count)
-            receipt_due = receipt if command.first_seq else None
-            effects.append(Write(batch, receipt_due, position, command.expiry))
-        elif command.first_seq:
-            effects.append(Confirm(command.sender, command.first_seq, count))
+            receipt = None
+            if command.confirm:
+                receipt = Receipt(command.link, command.first_seq, count)
+            effects.append(Write(batch, receipt, position, command.expiry))
+        elif command.confirm:
+            effects.append(Confirm(command.link, command.first_seq, count))
 
     def serve(self, effects: list[Effect]) -> None:
         """Deal ready messages until there are none in RAM or nobody has room; or until it has been

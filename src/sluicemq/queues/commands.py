@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.consumers import Consumer
@@ -31,16 +32,18 @@ class LinkId(NamedTuple):
 
 
 class Publish:
-    """Messages for this queue. `first_seq` is the publisher's confirm number of the first, or 0
-    when the publisher does not want confirms; `expiry` as Chunk has it: who hands the command to
-    the machine sets it, for messages have it from when they come."""
+    """Messages for this queue, which came over `link`. `first_seq` is the sender's number of the
+    first, 1 or more; `confirm`: it wants to hear when they are safe, or that they were not taken.
+    `expiry` as Chunk has it: who hands the command to the machine sets it, for messages have it
+    from when they come."""
 
-    __slots__ = ("batch", "expiry", "first_seq", "sender")
+    __slots__ = ("batch", "confirm", "expiry", "first_seq", "link")
 
-    def __init__(self, batch: Batch, sender: Actor, first_seq: int) -> None:
+    def __init__(self, batch: Batch, link: Link, first_seq: int, confirm: bool) -> None:
         self.batch = batch
-        self.sender = sender
+        self.link = link
         self.first_seq = first_seq
+        self.confirm = confirm
         self.expiry = 0
 
 

@@ -81,7 +81,8 @@ class Deduplication:
             self._watch(command, effects[before:])
             return
         for number, (start, end) in enumerate(runs, 1):
-            part = Publish(part_of(batch, start, end), command.sender, 0)
+            some = part_of(batch, start, end)
+            part = Publish(some, command.link, command.first_seq, False)
             part.expiry = command.expiry
             fitted = submitted(part, queue, submit, effects)
             self._remember(names[start : start + fitted], now_ms)
@@ -91,7 +92,7 @@ class Deduplication:
                     queue.limits.refuse(part_of(batch, first, last), effects)
                 break
         self._watch(command, effects[before:])
-        if command.first_seq:
+        if command.confirm:
             self._answer(command, taken, count, effects)
 
     def written(self, receipts: list[Receipt], effects: list[Effect]) -> None:
@@ -105,26 +106,23 @@ class Deduplication:
         while self._parked and self._parked[0][0] <= self._safe:
             effects.append(self._parked.popleft()[1])
 
-    def parked(self) -> list[Confirm]:
-        """Answers that wait."""
-        return [confirm for _, confirm in self._parked]
-
     def _watch(self, command: Publish, effects: list[Effect]) -> None:
         """Hear when what is written by these is safe, also where the publisher need not."""
         for effect in effects:
             if isinstance(effect, Write):
                 if effect.receipt is None:
-                    effect.receipt = Receipt(command.sender, 0, len(effect.batch.contents))
+                    count = len(effect.batch.contents)
+                    effect.receipt = Receipt(command.link, command.first_seq, count, False)
                 self._underway.append(effect.receipt)
 
     def _answer(self, command: Publish, taken: int, count: int, effects: list[Effect]) -> None:
         """Of a batch of `count` messages that was sifted the first `taken` are in the queue."""
-        sender, first_seq = command.sender, command.first_seq
+        link, first_seq = command.link, command.first_seq
         if taken < count:
-            effects.append(Rejected(sender, first_seq, taken, count - taken))
+            effects.append(Rejected(link, first_seq, taken, count - taken))
         if not taken:
             return
-        confirm = Confirm(sender, first_seq, taken)
+        confirm = Confirm(link, first_seq, taken)
         if self._underway:
             self._parked.append((self._safe + len(self._underway), confirm))
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.queues.commands import LinkId
@@ -63,28 +64,32 @@ class Deliver:
 
 
 class Confirm:
-    """Of the batch of publishes from `first_seq` on those that this queue has not rejected are safe
-    in it, `count` of them. A queue answers a batch so that each message has one answer: what it has
-    not taken is Rejected first, then one Confirm is about what is left, if anything is."""
+    """Of the batch from `first_seq` on that came over `link` those that this queue has not rejected
+    are safe in it, `count` of them. A queue answers a batch so that each message has one answer:
+    what it has not taken is Rejected first, then one Confirm is about what is left, if anything
+    is."""
 
-    __slots__ = ("channel", "count", "first_seq")
+    __slots__ = ("channel", "count", "first_seq", "link")
 
-    def __init__(self, channel: Actor, first_seq: int, count: int) -> None:
-        self.channel = channel
+    def __init__(self, link: Link, first_seq: int, count: int) -> None:
+        self.channel = link.sender
+        self.link = link
         self.first_seq = first_seq
         self.count = count
 
 
 class Rejected:
-    """Of the publishes from `first_seq` on the `count` after the first `offset` did not fit. The
-    queue has taken the others. `mixed`: they may be refused for the sake of one of them."""
+    """Of the batch from `first_seq` on that came over `link` the `count` messages after the first
+    `offset` did not fit. The queue has taken the others. `mixed`: they may be refused for the sake
+    of one of them."""
 
-    __slots__ = ("channel", "count", "first_seq", "mixed", "offset")
+    __slots__ = ("channel", "count", "first_seq", "link", "mixed", "offset")
 
     def __init__(
-        self, channel: Actor, first_seq: int, offset: int, count: int, mixed: bool = False
+        self, link: Link, first_seq: int, offset: int, count: int, mixed: bool = False
     ) -> None:
-        self.channel = channel
+        self.channel = link.sender
+        self.link = link
         self.mixed = mixed
         self.first_seq = first_seq
         self.offset = offset
@@ -117,15 +122,16 @@ class DeadLetter:
 
 
 class Receipt:
-    """Who is to be told that a write is durable: `sender`, of the `count` publishes from
-    `first_seq` on. `first_seq` 0: the queue alone."""
+    """What is to be said when a write is durable: that the `count` messages from `first_seq` on are
+    which came over `link`. `confirm` False: to nobody but the queue."""
 
-    __slots__ = ("count", "first_seq", "sender")
+    __slots__ = ("confirm", "count", "first_seq", "link")
 
-    def __init__(self, sender: Actor, first_seq: int, count: int) -> None:
-        self.sender = sender
+    def __init__(self, link: Link, first_seq: int, count: int, confirm: bool = True) -> None:
+        self.link = link
         self.first_seq = first_seq
         self.count = count
+        self.confirm = confirm
 
 
 class Write:

@@ -303,8 +303,8 @@ class Limits:
         if taken == count:
             queue.promise(batch, command, position, effects)
             return
-        if command.first_seq:  # first this, for the others are confirmed as all that is left
-            rest = Rejected(command.sender, command.first_seq, taken, count - taken)
+        if command.confirm:  # first this, for the others are confirmed as all that is left
+            rest = Rejected(command.link, command.first_seq, taken, count - taken)
             effects.append(rest)
         if taken:
             queue.promise(part_of(batch, 0, taken), command, position, effects)

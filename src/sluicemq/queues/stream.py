@@ -109,12 +109,12 @@ class Stream(QueueMachine):
         batch = command.batch
         count = len(batch.contents)
         if self.deleted:
-            if command.first_seq:
-                effects.append(Confirm(command.sender, command.first_seq, count))
+            if command.confirm:
+                effects.append(Confirm(command.link, command.first_seq, count))
             return
         first = self.log.append(batch.address, batch.number, batch.contents, batch.size)
-        if command.first_seq:
-            receipt = Receipt(command.sender, command.first_seq, count)
+        if command.confirm:
+            receipt = Receipt(command.link, command.first_seq, count)
             self.receipts.append((first + count, receipt))
 
     @property
@@ -137,7 +137,7 @@ class Stream(QueueMachine):
         receipts = self.receipts
         while receipts and receipts[0][0] <= end:
             receipt = receipts.popleft()[1]
-            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+            effects.append(Confirm(receipt.link, receipt.first_seq, receipt.count))
         if any(reader.offset >= self.cached_from for reader in self.readers.values()):
             for chunk, position in zip(job.chunks, job.ends, strict=True):
                 cached = CachedChunk(chunk, job.segment, position)
@@ -254,7 +254,7 @@ class Stream(QueueMachine):
             self.drop(consumer)
             effects.append(Cancelled(consumer, True))
         for _, receipt in self.receipts:
-            effects.append(Confirm(receipt.sender, receipt.first_seq, receipt.count))
+            effects.append(Confirm(receipt.link, receipt.first_seq, receipt.count))
         self.receipts.clear()
         self.log.discard()
         self.cache.forget(self.log.queue_id)

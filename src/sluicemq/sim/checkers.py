@@ -37,7 +37,7 @@ from sluicemq.amqp.events import AnyPublishes
 from sluicemq.chain.channel.channel import bytes_of
 from sluicemq.chain.connection.reader import RUNNING
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.queue import Enqueue, Queue
+from sluicemq.chain.queue.queue import CreditLink, Queue
 from sluicemq.chain.queue.republish_messages import Republish
 from sluicemq.chain.queue.stream import StreamShell
 from sluicemq.chain.republish.delayer import Delayer, HoldingQueue, Safe
@@ -48,6 +48,7 @@ from sluicemq.flow.budget import AdaptiveInflow
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.limits import DEAD_LETTERS_MAX
+from sluicemq.queues.commands import Publish
 from sluicemq.queues.consumers import cost_of
 from sluicemq.queues.effects import Deliver
 from sluicemq.queues.settings import settings_of
@@ -107,8 +108,9 @@ class Waiting:
             if isinstance(message, Grant):
                 self.grants[message.outflow] = self.grants.get(message.outflow, 0) + message.amount
                 continue
-            if isinstance(message, Enqueue):
-                outflow, n = message.inflow.outflow, len(message.publish.batch.contents)
+            if isinstance(message, Publish):
+                assert isinstance(message.link, CreditLink)
+                outflow, n = message.link.outflow, len(message.batch.contents)
             elif isinstance(message, AnyPublishes):
                 assert inflow is not None
                 outflow, n = inflow.outflow, len(message.contents)
@@ -368,13 +370,15 @@ class Checkers:
                 self.link(READER, outflow, channel.inflow, 0, held)
         for channel in self.channels:
             double = 2 * channel.inflow.initial
-            for outflow, inflow in channel.publishing.links.values():
-                self.link(CHANNEL, outflow, inflow, double - 1)
+            for link in channel.publishing.links.values():
+                assert isinstance(link, CreditLink)
+                self.link(CHANNEL, link.outflow, link.inflow, double - 1)
             if not channel.closing:
                 self.deliveries(channel)
         for republisher in self.republishers:
-            for outflow, inflow in republisher.links.values():
-                self.link(CHANNEL, outflow, inflow, DEAD_LETTERS_MAX)
+            for link in republisher.links.values():
+                assert isinstance(link, CreditLink)
+                self.link(CHANNEL, link.outflow, link.inflow, DEAD_LETTERS_MAX)
         for delayer in self.delayers:
             if not delayer.gone:
                 inflow = delayer.inflow
@@ -487,9 +491,7 @@ class Checkers:
         if not outflow.is_shut:
             model.senders.clear()
             model.handed_over = 0
-        waiting = sum(
-            len(each.publish.batch.contents) for each in queue.inbox if isinstance(each, Enqueue)
-        )
+        waiting = sum(len(each.batch.contents) for each in queue.inbox if isinstance(each, Publish))
         totals = self.totals
         totals.queue_inbox = max(totals.queue_inbox, waiting)
         totals.store_inbox = max(totals.store_inbox, self.waiting.messages.get(outflow, 0))

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluicemq.chain.queue.classic import ClassicShell
+    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.machine import Depth
     from sluicemq.sim.durable_image import DurableImage
@@ -190,11 +191,12 @@ class QueueModel(Tap):
         return id_of_content(content[self.prefix :])
 
     def published(self, command: Publish) -> None:
-        """Who has, and how much."""
-        if isinstance(command.sender, Republisher):
+        """Note who has published, and how much."""
+        sender = command.link.sender
+        if isinstance(sender, Republisher):
             self.handed_over += len(command.batch.contents)
         else:
-            self.senders[command.sender] = None
+            self.senders[sender] = None
 
     def watch(self, command: Command | str, effects: list[Effect]) -> None:
         """Apply the command to the model, and compare."""
@@ -372,23 +374,24 @@ class QueueModel(Tap):
             (write,) = effects
             assert isinstance(write, Write)
             promise(write.position == first, self.name, "writes", write.position, "not", first)
-            wanted = command.first_seq > 0
+            wanted = command.confirm
             promise((write.receipt is not None) == wanted, self.name, "receipt of", ids)
             if write.receipt is not None:
                 self.writes[id(write.receipt)] = (range(first, at), ids)
         else:
             for message in ids:
                 self.book.make_safe(self.name, message)
-            if command.first_seq:
+            if command.confirm:
                 (confirm,) = effects
-                self.is_confirm(confirm, command.sender, command.first_seq, len(ids))
+                self.is_confirm(confirm, command.link, command.first_seq, len(ids))
             else:
                 promise(not effects, self.name, "answers an unconfirmed publish with", effects)
 
-    def is_confirm(self, effect: Effect, sender: Actor, first_seq: int, count: int) -> None:
+    def is_confirm(self, effect: Effect, link: Link, first_seq: int, count: int) -> None:
         """Check that an effect is the confirm that is due next."""
         assert isinstance(effect, Confirm)
-        right = (effect.channel, effect.first_seq, effect.count) == (sender, first_seq, count)
+        right = (effect.link, effect.first_seq, effect.count) == (link, first_seq, count)
+        promise(right and effect.channel is link.sender, self.name, "tells somebody else")
         promise(right, self.name, "confirms", effect.first_seq, "not", first_seq)
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
@@ -405,7 +408,7 @@ class QueueModel(Tap):
                     durable = self.durable_image.has(self.queue_id, position)
                     promise(durable, self.name, "hears before the sync of", message)
                 self.book.make_safe(self.name, message)
-            self.is_confirm(effect, receipt.sender, receipt.first_seq, receipt.count)
+            self.is_confirm(effect, receipt.link, receipt.first_seq, receipt.count)
 
     def serve(self, delivers: list[Deliver]) -> None:
         """Check that what is delivered is the head of the list, to each consumer in order."""

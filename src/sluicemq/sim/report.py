@@ -13,8 +13,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.events import AnyPublishes
-from sluicemq.chain.queue.queue import Enqueue
 from sluicemq.chain.store.messages import StoreWrite
+from sluicemq.queues.commands import Publish
 from sluicemq.sim.checkers import CHANNEL, DELIVERIES, FULL, READER, STORE
 from sluicemq.sim.units import MS
 
@@ -83,10 +83,10 @@ def line_of(run: ReportedRun) -> str:
     )
     gates = sum(channel.keeper.gates_shut > 0 for channel in channels)
     in_queues = sum(
-        len(each.publish.batch.contents)
+        len(each.batch.contents)
         for queue in queues
         for each in queue.inbox
-        if isinstance(each, Enqueue)
+        if isinstance(each, Publish)
     )
     ready = sum(queue.machine.depth.ready for queue in queues)
     unacked = sum(queue.machine.depth.unacked for queue in queues)

@@ -31,6 +31,7 @@ from sluicemq.chain.store.messages import (
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK, STORAGE
 from sluicemq.flow.credit import Grant
+from sluicemq.flow.link import Link
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import (
     GROUP_WAIT_MS,
@@ -60,7 +61,7 @@ class Bench:
         self.node = Node(self.world, config)
         self.broker = self.node.broker
         self.store = self.broker.store
-        self.sender = bystander()
+        self.link = Link(bystander())
         self.queues = [
             self.broker.vhosts["/"].declare_queue(QueueDefinition(name, durable=True))
             for name in ("p", "q")
@@ -77,7 +78,7 @@ class Bench:
         self.positions[queue] += count
         body = b"x" * (size // count)
         batch = Batch(b"\0\0", [body] * count, size, True, True, 1, 1, large)
-        receipt = Receipt(self.sender, seq, count) if seq else None
+        receipt = Receipt(self.link, seq, count) if seq else None
         to = self.queues[queue]
         self.store.post(StoreWrite(to, batch, receipt, first, to.storage.store_inflow))
         self.run()

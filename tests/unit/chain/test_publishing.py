@@ -416,3 +416,19 @@ def test_who_asked_for_no_confirms_is_told_none() -> None:
     client.publish(2, "p", b"x")
     assert client.call(2, m.TxCommit()) == [m.TxCommitOk()]
     assert tallied(broker) == (0, 0)
+
+
+def test_the_client_counts_from_the_method_that_asks_for_confirms() -> None:
+    """What it published before has numbers, too, but it does not know them."""
+    broker = Broker()
+    client = broker.connect()
+    client.open(1)
+    client.call(1, m.QueueDeclare(queue="q"), m.QueueDeclare(queue="r"))
+    client.publish(1, "q", b"1", b"2", b"3")
+    client.call(1, m.ConfirmSelect())
+    client.publish(1, "r", b"4")
+    client.publish(1, "q", b"5")
+    assert [tags for e in client.events() if isinstance(e, Acks) for tags in e.tags] == [1, 2]
+    assert client.call(1, m.ConfirmSelect()) == [m.ConfirmSelectOk()]
+    client.publish(1, "q", b"6")
+    assert [tags for e in client.events() if isinstance(e, Acks) for tags in e.tags] == [3]

@@ -17,6 +17,7 @@ from sluicemq.amqp.method import Method
 from sluicemq.chain.channel import transactions
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.channel.transactions import Transaction
+from sluicemq.chain.queue.queue import CreditLink
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import RUN_MESSAGES_MAX
 from sluicemq.manage.lists import CHANNEL_COLUMNS
@@ -297,9 +298,9 @@ def test_credit_is_given_back_after_a_long_commit() -> None:
     client.publish(1, "q", *[b"%d" % n for n in range(3000)])
     assert client.call(1, m.TxCommit()) == [m.TxCommitOk()]
     assert depth(broker) == (3000, 0)
-    (outflow, inflow) = channel_of(client).publishing.links[
-        broker.node.broker.vhosts["/"].queues["q"]
-    ]
+    link = channel_of(client).publishing.links[broker.node.broker.vhosts["/"].queues["q"]]
+    assert isinstance(link, CreditLink)
+    outflow, inflow = link.outflow, link.inflow
     assert outflow.credit + inflow.owed + inflow.withheld + inflow.deferred == outflow.initial
     assert not channel_of(client).keeper.gates_shut
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.model.batch import Batch
@@ -266,7 +267,7 @@ class Bench:
             batch = Batch(
                 b"a", contents, size, even, persistent, 1, copies, first_id, None, priority
             )
-            self.apply(Publish(batch, self.channels[0], 0))
+            self.apply(Publish(batch, Link(self.channels[0]), 1, False))
         self.turn()
 
     def remember(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.model.batch import Batch
@@ -317,14 +318,14 @@ class SideBySide:
         batch = Batch(address, contents, size, even, persistent, number, copies)
         batch.priority = priority
         sender = self.channels[0][0]
-        first_seq = self.serial if confirming else 0
         expected: list[Expected] = []
         if persistent and name == "durable" and not pair.model.deleted:
             expected.append(("write", batch, confirming))
         elif confirming:
-            expected.append(("confirm", sender, first_seq, count))
+            expected.append(("confirm", sender, self.serial, count))
         pair.model.publish(contents, kind, priority)
-        self.apply(pair, Publish(batch, sender, first_seq), expected)
+        publish = Publish(batch, Link(sender), self.serial, confirming)
+        self.apply(pair, publish, expected)
 
     def consume(
         self, name: str, channel: int, no_ack: bool, exclusive: bool, priority: int, prefetch: int
@@ -445,7 +446,8 @@ class SideBySide:
         receipts = pair.receipts[: 1 + count]
         del pair.receipts[: 1 + count]
         expected: list[Expected] = [
-            ("confirm", receipt.sender, receipt.first_seq, receipt.count) for receipt in receipts
+            ("confirm", receipt.link.sender, receipt.first_seq, receipt.count)
+            for receipt in receipts
         ]
         effects: list[Effect] = []
         pair.real.written(receipts, effects)

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sluicemq.flow.link import Link
 from sluicemq.model.batch import Batch
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.commands import ACK, Publish
@@ -207,7 +208,7 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         machine = bench.machine
         old_ms = bench.now_ms + 10
         fresh = Batch(b"a", [b"fresh"], 5, True, False, 1, 1, priority=2)
-        publish = Publish(fresh, bench.channels[0], 0)
+        publish = Publish(fresh, Link(bench.channels[0]), 1, False)
         publish.expiry = old_ms + 1
         out = [(number, 0, lot.left) for number, lot in machine.lots.items()]
         effects: list[Effect] = []

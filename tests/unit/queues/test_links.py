@@ -9,6 +9,7 @@ import pytest
 
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor
 from sluicemq.model.batch import Batch
@@ -51,7 +52,7 @@ def life(term: int) -> ClassicQueue:
     """Of a queue with two messages."""
     machine = ClassicQueue("queue 'q'", True, QUEUE, new_index(), 4096, term=term)
     batch = Batch(b"\0\1q", [b"one", b"two"], 6, True, False, 1, 1)
-    machine.apply(Publish(batch, bystander(), 0), [])
+    machine.apply(Publish(batch, Link(bystander()), 1, False), [])
     return machine
 
 
@@ -61,7 +62,7 @@ def life_of_stream(term: int) -> Stream:
     machine = Stream("stream 's'", log, ChunkCache(10**6, lambda _: None), term)
     content = b"\2\0\1\0\0\0\x0e\0\x3c\0\0" + bytes(8) + b"\0\0\xce"
     batch = Batch(b"\0\1s", [content] * 2, 2 * len(content), True, True, 1, 1)
-    machine.apply(Publish(batch, bystander(), 0), [])
+    machine.apply(Publish(batch, Link(bystander()), 1, False), [])
     job = machine.commit()
     assert job is not None
     job.run(FILES)

@@ -25,6 +25,7 @@ import pytest
 
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.limits import DELIVERY_WINDOW
@@ -235,7 +236,8 @@ class Interpreter:
         even = len(sizes) == 1
         batch = Batch(b"\x00\x01q", contents, size, even, "persistent" in plain, 1, 1)
         batch.priority = int(options.get("priority", 0))
-        return self.apply(Publish(batch, bystander(), int(options.get("confirm", 0))))
+        first_seq = int(options.get("confirm", 0))
+        return self.apply(Publish(batch, Link(bystander()), first_seq or 1, first_seq > 0))
 
     def do_ack(self, plain: list[str], options: dict[str, str], requeue: bool = False) -> list[str]:
         queue = self.queues[self.queue]

@@ -16,6 +16,7 @@ from sluicemq.amqp.frames import body_frames, content_body, content_header
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.model.batch import Batch
@@ -67,7 +68,7 @@ class Bench:
         self.effects: list[Effect] = []
         self.jobs: list[DiskJob] = []
         self.readers: dict[Consumer, ReaderModel] = {}
-        self.publisher = bystander()
+        self.link = Link(bystander())
         self.next_seq = 1
         self.confirmed = 0
         self.dropped_to = 0
@@ -114,7 +115,7 @@ class Bench:
             contents.append(b"".join([head, *body_frames(1, body, 4096)]))
         size = sum(map(len, contents))
         batch = Batch(b"\x00\x01s", contents, size, False, True, 1, 1)
-        self.stream.apply(Publish(batch, self.publisher, self.next_seq), self.effects)
+        self.stream.apply(Publish(batch, self.link, self.next_seq, True), self.effects)
         self.next_seq += len(contents)
 
     def consume(self, start: object, prefetch: int, window: int) -> None:

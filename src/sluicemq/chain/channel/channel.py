@@ -33,7 +33,7 @@ from sluicemq.chain.channel.publishing import Publishing
 from sluicemq.chain.channel.reply_to import ReplyConsumer
 from sluicemq.chain.channel.transactions import Transaction, too_early
 from sluicemq.chain.message_kinds import BASIC_PUBLISH
-from sluicemq.chain.queue.queue import Queue, QueueGone
+from sluicemq.chain.queue.queue import LinkEnded, Queue
 from sluicemq.chain.splitting import split
 from sluicemq.chain.writer import DeliveriesFlushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
@@ -151,7 +151,7 @@ class Channel(WholeChannel):
         elif isinstance(message, FROM_CLIENT):
             self.from_client(message)
         elif isinstance(message, Confirm):
-            self.publishing.confirm(message.first_seq, message.count)
+            self.publishing.confirm(message)
         elif isinstance(message, DeliveriesFlushed):
             self.consuming.flushed(message.cost)
         else:
@@ -168,8 +168,8 @@ class Channel(WholeChannel):
             self.answered(message)
         elif isinstance(message, Rejected):
             self.publishing.reject(message)
-        elif isinstance(message, QueueGone):
-            self.publishing.forget(message.queue)
+        elif isinstance(message, LinkEnded):
+            self.publishing.link_ended(message)
         elif isinstance(message, Reply):
             replies = self.replies
             if replies is not None and replies.at == message.at:
@@ -451,7 +451,6 @@ class Channel(WholeChannel):
     def ending(self) -> list[Step]:
         """The steps that takes. It hears nothing any more, and its queues hear that it is down:
         what was delivered to it returns to its place, its consumers go."""
-        links = [half for halves in self.publishing.links.values() for half in halves]
         queues: dict[Actor, None] = dict.fromkeys(
             [
                 *self.publishing.links,
@@ -468,7 +467,7 @@ class Channel(WholeChannel):
             self.account,
             self.forget_transaction,
             self.crowded.open,
-            *(half.detach for half in links),
+            *(link.end for link in self.publishing.links.values()),
             self.publishing.close,
             self.consuming.close,
             self.inflow.detach,

@@ -519,7 +519,7 @@ def basic_recover_async(channel: WholeChannel, method: m.BasicRecoverAsync) -> N
 def confirm_select(channel: WholeChannel, method: m.ConfirmSelect) -> None:
     if channel.publishing.transaction is not None:
         raise ChannelViolation(406, "cannot switch from tx to confirm mode")
-    channel.publishing.confirming = True
+    channel.publishing.begin_confirms()
     if not method.nowait:
         channel.reply(m.ConfirmSelectOk())
 

@@ -13,22 +13,21 @@ from __future__ import annotations
 import struct
 from collections import defaultdict, deque
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from sluicemq.amqp.connection import Publishes, VariedPublishes
 from sluicemq.amqp.methods import BasicReturn
 from sluicemq.amqp.types import Malformed
 from sluicemq.chain.channel.reply_to import ReplyConsumer, send_replies
-from sluicemq.chain.channel.routes import Route
+from sluicemq.chain.channel.routes import LinkToCome, Route
 from sluicemq.chain.channel.transaction_port import Held, TransactionPort
 from sluicemq.chain.message_kinds import BASIC_PUBLISH, Kind, kind_of, undecodable
-from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, Enqueue
+from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX
 from sluicemq.errors import NO_ROUTE, ChannelViolation, ConnectionViolation, ProtocolViolation
 from sluicemq.flow.confirms import Unconfirmed
 from sluicemq.limits import CHOICES_MAX, KINDS_MAX, REMEMBERED_BYTES_MAX, ROUTES_MAX
 from sluicemq.model.batch import ADDRESSED, Batch, size_of
 from sluicemq.model.content import properties_of, with_properties
-from sluicemq.queues.commands import Publish
 from sluicemq.routing.exchange import PIECE
 from sluicemq.routing.message import Message, TakesLong
 
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
     from sluicemq.chain.channel.port import ChannelPort
-    from sluicemq.chain.channel.routes import Target, Targets
+    from sluicemq.chain.channel.routes import Targets
     from sluicemq.chain.queue.namespace import Namespace
-    from sluicemq.chain.queue.queue import Queue
-    from sluicemq.flow.credit import Inflow, Outflow
-    from sluicemq.queues.effects import Rejected
+    from sluicemq.chain.queue.queue import LinkEnded, PublishLink, Queue
+    from sluicemq.queues.effects import Confirm, Rejected
 
 Asked: TypeAlias = "tuple[str, tuple[str, ...], bytes]"
 
@@ -70,8 +68,8 @@ class Search:
         self.names: tuple[str, ...] = ()
         self.targets: Targets = []
 
-    def pieces(self, vhost: Namespace) -> Iterator[int]:
-        """Find them. Queues that have gone meanwhile are left out."""
+    def pieces(self, vhost: Namespace, channel: ChannelPort) -> Iterator[int]:
+        """Find them, for this channel. Queues that have gone meanwhile are left out."""
         names = yield from vhost.topology.search(self.exchange, self.message)
         there: list[str] = []
         for at in range(0, len(names), PIECE):
@@ -80,14 +78,14 @@ class Search:
                 queue = vhost.queues.get(name) or vhost.queues.holding.get(name)
                 if queue is not None:
                     there.append(name)
-                    self.targets.append(cast("Target", (queue, None, None)))
+                    self.targets.append(LinkToCome(channel, queue))
         self.names = tuple(there)
 
-    def linked(self, link: Callable[[Queue], tuple[Outflow, Inflow]]) -> Targets:
+    def linked(self, link: Callable[[Queue], PublishLink]) -> Targets:
         """Its targets, with their links if they are few; `spread` makes those of many."""
         if len(self.targets) > TARGETS_MAX:
             return self.targets
-        return [(queue, *link(queue)) for queue, _, _ in self.targets]
+        return [link(each.queue) for each in self.targets]
 
 
 def asked(exchange: str, message: Message) -> Asked:
@@ -109,18 +107,21 @@ class Publishing:
         self.kinds: dict[bytes, Kind] = {}
         self.choices: dict[tuple[Route, bytes], Targets] = {}
         self.destinations: dict[tuple[str, ...], Targets] = {}
-        self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.links: dict[Queue, PublishLink] = {}
         self.access_epoch = -1
         self.user: str | None = ""
         """In whose name messages are published; None: in anybody's."""
         self.confirming = False
+        self.unnumbered = 0
+        """Messages that were published before there were confirms: they have numbers here, which
+        the client does not know of."""
         self.transaction: TransactionPort | None = None
         self.replies_at = ""
         self.next_seq = 1
         self.unconfirmed = Unconfirmed()
         self.pending: deque[tuple[Batch, Targets, int]] = deque()
         """Batches that go to so many queues, or came behind such a one, that they are posted in
-        pieces (`spread`); each with its first number for confirms, 0 if there are none."""
+        pieces (`spread`); each with its first number."""
         self.gathered: Sequence[object] = ()
         """See `gather`."""
         self.wanted: Search | None = None
@@ -150,7 +151,7 @@ class Publishing:
         search, self.wanted = self.wanted, None
         if search is not None:
             try:
-                yield from search.pieces(self.vhost)
+                yield from search.pieces(self.vhost, self.channel)
             except Malformed as error:
                 raise undecodable(error) from error
             self.found[asked(search.exchange, search.message)] = search
@@ -215,12 +216,12 @@ class Publishing:
         )
         alone = not kind.is_plain or self.transaction is not None
         if alone or len(event.contents[0]) >= self.services.large_from_bytes:
-            by_target: dict[Target | None, list[bytes]] = {None: []}
+            by_link: dict[PublishLink | None, list[bytes]] = {None: []}
         else:
-            by_target = defaultdict(list)
+            by_link = defaultdict(list)
             for route, content in zip(routes, event.contents, strict=False):
-                by_target[route.lone].append(route.address + content)
-        if None in by_target:
+                by_link[route.lone].append(route.address + content)
+        if None in by_link:
             scheduler = self.channel.scheduler
             for done, (route, content) in enumerate(zip(routes, event.contents, strict=False)):
                 if done and scheduler.work <= 0:
@@ -230,27 +231,26 @@ class Publishing:
                 except Spent:
                     return done
         elif routes:
-            self.send_divided(by_target, len(routes), kind)
+            self.send_divided(by_link, len(routes), kind)
         if refusal is not None:
             raise refusal
         return len(routes)
 
     def send_divided(
-        self, by_target: Mapping[Target | None, list[bytes]], count: int, kind: Kind
+        self, by_link: Mapping[PublishLink | None, list[bytes]], count: int, kind: Kind
     ) -> None:
         """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
         self.published += count
         self.services.counters.published += count
-        first_seq = 0
+        links = [link for link in by_link if link is not None]
+        first_seq = self.next_seq
+        self.next_seq += count
         if self.confirming:
-            first_seq = self.next_seq
-            self.next_seq += count
-            self.unconfirmed.expect(first_seq, count, len(by_target))
+            self.unconfirmed.expect(first_seq, count, links)
         channel = self.channel
-        channel.spend(TARGET_WORK * len(by_target))
-        for target, contents in by_target.items():
-            assert target is not None
-            queue, outflow, inflow = target
+        channel.spend(TARGET_WORK * len(links))
+        for link in links:
+            contents = by_link[link]
             batch = Batch(
                 ADDRESSED,
                 contents,
@@ -263,8 +263,7 @@ class Publishing:
                 kind.ttl_ms,
                 kind.priority,
             )
-            outflow.spend(len(contents))
-            queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+            link.send(batch, first_seq, self.confirming)
 
     def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
         """Contents with equal headers: unless chance decides, all go where the first one goes.
@@ -323,20 +322,21 @@ class Publishing:
         """One batch to all its queues; in a transaction, when it is committed."""
         transaction = self.transaction
         if transaction is not None and not transaction.passing:
-            names = [queue.name for queue, _, _ in targets]
+            names = [link.queue.name for link in targets]
             transaction.keep(Held(route, contents, names, size, even, kind, large))
             return
         count = len(contents)
         self.published += count
         self.services.counters.published += count
-        first_seq = 0
-        if self.confirming or transaction is not None:
-            first_seq = self.next_seq
-            self.next_seq += count
+        first_seq = self.next_seq
+        self.next_seq = first_seq + count
         if not targets:
             self.unroutable(route, contents)
-        if first_seq:
-            self.unconfirmed.expect(first_seq, count, len(targets))
+        later = bool(self.pending) or len(targets) > TARGETS_MAX
+        confirm = self.confirming or transaction is not None
+        if confirm:
+            some, to_come = ((), len(targets)) if later else (targets, 0)
+            self.unconfirmed.expect(first_seq, count, some, to_come)
         channel = self.channel
         number = channel.number
         first_id = self.services.message_ids(count) if large else 0
@@ -352,12 +352,11 @@ class Publishing:
             kind.ttl_ms,
             kind.priority,
         )
-        if self.pending or len(targets) > TARGETS_MAX:
+        if later:
             self.pending.append((batch, targets, first_seq))
             return
-        for queue, outflow, inflow in targets:
-            outflow.spend(count)
-            queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+        for link in targets:
+            link.send(batch, first_seq, confirm)
         if len(targets) > 1:
             channel.spend(TARGET_WORK * len(targets))
 
@@ -365,16 +364,16 @@ class Publishing:
         """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so
         that batches stay in order; what is due to their publisher is known already."""
         pending = self.pending
-        channel = self.channel
+        confirm = self.confirming or self.transaction is not None
         while pending:
             batch, targets, first_seq = pending[0]
-            count = len(batch.contents)
             for at in range(0, len(targets), TARGETS_MAX):
                 some = targets[at : at + TARGETS_MAX]
-                for queue, _, _ in some:
-                    outflow, inflow = self.link(queue)
-                    outflow.spend(count)
-                    queue.post(Enqueue(Publish(batch, channel, first_seq), inflow))
+                for target in some:
+                    link = self.link(target.queue)
+                    if confirm:
+                        self.unconfirmed.sent(first_seq, link)
+                    link.send(batch, first_seq, confirm)
                 yield TARGET_WORK * len(some)
             pending.popleft()
 
@@ -448,9 +447,9 @@ class Publishing:
             if found is not None:
                 targets = found.linked(self.link)
             elif len(names) > TARGETS_MAX:  # `spread` makes their links, some at a time
-                targets = cast("Targets", [(queues[name], None, None) for name in names])
+                targets = [LinkToCome(self.channel, queues[name]) for name in names]
             else:
-                targets = [(queues[name], *self.link(queues[name])) for name in names]
+                targets = [self.link(queues[name]) for name in names]
             self.destinations[names] = targets
         self.channel.spend(len(names) + len(message.keys) + message.work)
         return targets
@@ -477,13 +476,12 @@ class Publishing:
             self.choices[route, raw] = targets
         return targets, True
 
-    def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
+    def link(self, queue: Queue) -> PublishLink:
         """The channel's one link to that queue."""
-        halves = self.links.get(queue)
-        if halves is None:
-            name = f"queue {queue.name}"
-            halves = self.links[queue] = self.services.credit_link(self.channel, queue, name)
-        return halves
+        link = self.links.get(queue)
+        if link is None:
+            link = self.links[queue] = queue.link_from(self.channel)
+        return link
 
     def kind(self, content: bytes) -> Kind:
         """What the broker must know of the message. Refuses what RabbitMQ refuses."""
@@ -535,9 +533,16 @@ class Publishing:
             self.channel.out.append(returned)
             self.channel.out.append(content)
 
-    def confirm(self, first_seq: int, count: int) -> None:
+    def begin_confirms(self) -> None:
+        """confirm.select: the client counts its messages from here on; a second one changes
+        nothing."""
+        if not self.confirming:
+            self.confirming = True
+            self.unnumbered = self.next_seq - 1
+
+    def confirm(self, answer: Confirm) -> None:
         """A queue has made publishes safe."""
-        self.unconfirmed.confirm(first_seq, count)
+        self.unconfirmed.confirm(answer.link, answer.first_seq, answer.count)
 
     def reject(self, answer: Rejected) -> None:
         """A queue was full."""
@@ -551,17 +556,20 @@ class Publishing:
         self.services.counters.confirmed += confirmed
         self.services.counters.nacked += rejected
         number = self.channel.number
+        before = self.unnumbered
         return [
-            CONFIRM(1, number, 13, 60, 120 if nack else 80, tag, multiple, 0xCE)
-            for tag, multiple, nack in self.unconfirmed.drain()
+            CONFIRM(1, number, 13, 60, 120 if nack else 80, last - before, multiple, 0xCE)
+            for last, multiple, nack in self.unconfirmed.drain()
         ]
 
-    def forget(self, queue: Queue) -> None:
-        """A queue was deleted: it holds up nobody."""
-        halves = self.links.pop(queue, None)
-        if halves is not None:
-            for half in halves:
-                half.detach()
+    def link_ended(self, message: LinkEnded) -> None:
+        """A queue was deleted, or has failed: it holds up nobody. Of what it has not answered when
+        it has failed nobody may count on anything."""
+        link = message.link
+        if self.links.get(message.queue) is link:
+            self.links.pop(message.queue).end()
+        if message.is_lost:
+            self.unconfirmed.lose(link)
 
     def release(self) -> None:
         """The channel has had its last turn that matters: nothing here refers to it any more."""
@@ -570,9 +578,8 @@ class Publishing:
 
     def close(self) -> list[Queue]:
         """The channel ends; returns the queues that must hear of it."""
-        for outflow, inflow in self.links.values():
-            outflow.detach()
-            inflow.detach()
+        for link in self.links.values():
+            link.end()
         queues = list(self.links)
         self.links.clear()
         self.routes.clear()

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from sluicemq.amqp.runs import EXCHANGE_AT
+from sluicemq.chain.queue.queue import PublishLink
 from sluicemq.model.reply_address import ADDRESS
 
 if TYPE_CHECKING:
     from sluicemq.amqp.methods import BasicPublish
-    from sluicemq.chain.queue.queue import Queue
-    from sluicemq.flow.credit import Inflow, Outflow
 
-Target: TypeAlias = "tuple[Queue, Outflow, Inflow]"
-"""A queue, with both halves of the channel's link to it."""
-Targets: TypeAlias = "list[Target]"
+Targets: TypeAlias = "list[PublishLink]"
+"""The channel's links to the queues that messages go to."""
+
+
+class LinkToCome(PublishLink):
+    """To one of so many queues that their links are made some at a time, when something is sent."""
 
 
 class Route:
@@ -33,6 +35,6 @@ class Route:
         self.replies = not method.exchange and method.routing_key.startswith(ADDRESS)
         self.epoch = epoch
         self.targets = None if self.replies else targets
-        self.lone: Target | None = None
-        if self.targets and len(self.targets) == 1 and self.targets[0][0].takes_addressed:
+        self.lone: PublishLink | None = None
+        if self.targets and len(self.targets) == 1 and self.targets[0].queue.takes_addressed:
             self.lone = self.targets[0]

@@ -101,7 +101,7 @@ class Transaction(TransactionPort):
         receivers: dict[Actor, None] = {}
         for each in held:
             targets = self.targets(each)
-            receivers |= {queue: None for queue, _, _ in targets}
+            receivers |= {link.queue: None for link in targets}
             self.passing = True
             publishing.send(
                 each.route,
@@ -153,7 +153,7 @@ class Transaction(TransactionPort):
             names[method.routing_key] = None
         there = [queues[name] for name in names if name in queues]
         there += [queues[name] for name in held.names if name in queues.holding]
-        return [(queue, *publishing.link(queue)) for queue in there]
+        return [publishing.link(queue) for queue in there]
 
     def answers(self) -> list[bytes]:
         """What the client hears when queues have answered: nothing before the last one has."""

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.pacer import QueuePace
 from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
-from sluicemq.chain.queue.queue import (
-    Enqueue,
-    Leaving,
-    PolicyChanged,
-    QueueGone,
-    SetTarget,
-)
+from sluicemq.chain.queue.queue import Leaving, PolicyChanged, SetTarget
 from sluicemq.chain.queue.queue_storage import QueueStorage
 from sluicemq.chain.queue.upkeep import HeadDue, KeptQueue, LookUnused, Upkeep
 from sluicemq.chain.store.messages import (
@@ -91,19 +85,12 @@ class ClassicShell(KeptQueue):
 
     def receive(self, message: object) -> None:
         """Publishes over a credited link; commands from channels and store."""
-        if isinstance(message, Enqueue):
-            publish = message.publish
-            count = len(publish.batch.contents)
-            self.published += count
-            if self.machine.deleted:
-                publish.sender.post(QueueGone(self))
-            else:
-                self.upstream[publish.sender] = message.inflow
-            message.inflow.settle(count, publish.batch.size)
+        if isinstance(message, Publish):
+            self.linked(message)
             if self.unwelcome is None:
-                self.take_in(publish)
+                self.take_in(message)
             else:
-                self.take_in_part(publish, self.unwelcome)
+                self.take_in_part(message, self.unwelcome)
         elif isinstance(message, COMMANDS):
             if self.machine.limits.restless:
                 self.upkeep.tick()

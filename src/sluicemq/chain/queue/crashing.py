@@ -1,8 +1,9 @@
 """What becomes of a queue whose own code has failed: it is stopped, and begins anew from the disk.
 
     fault       the actor is what is left of the queue: it answers, and does nothing else. Its
-                consumers are cancelled, who published to it hears no confirm but a refusal, who
-                asked for something hears 404; memory and credit are given back.
+                consumers are cancelled, the links of who published to it are lost with all that
+                was not answered, who asked for something hears 404; memory and credit are given
+                back.
     recovering  when all that was said of it is durable, the queue is read back as after a restart
                 (storage/queue_recovery.py) and takes the place of the one that has failed
     crashed     after a second fault in CRASH_WINDOW_NS it is read back, so that checkpoints go on,
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.faults import CRASHED, RECOVERING, Aftermath, Faults
 from sluicemq.chain.queue.poison import suspects
-from sluicemq.chain.queue.queue import Enqueue, FilesGone, Leaving, QueueGone, TryAgain
+from sluicemq.chain.queue.queue import FilesGone, Leaving, LinkEnded, TryAgain
 from sluicemq.chain.store.messages import (
     Defined,
     Flush,
@@ -36,7 +37,6 @@ from sluicemq.chain.store.messages import (
     Forgotten,
     StoreDefinition,
     StoreQueueDeleted,
-    Written,
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
@@ -53,6 +53,7 @@ from sluicemq.text import text_of
 if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.storage.quarantine import Poison, Wanted
@@ -63,6 +64,10 @@ FAULT_SAID_MAX: Final = 1000
 
 UNWELCOME_SAID_MAX: Final = 10
 """Of the messages that are refused, how many are told of one by one."""
+
+
+UNTOLD: Final = (e.Confirm, e.Rejected, e.Write, e.Remove, e.DeadLetter)
+"""Effects that nobody misses who hears that the queue has failed."""
 
 
 Q = TypeVar("Q", bound="Queue")
@@ -78,8 +83,6 @@ class Crash(Aftermath, Generic[Q]):
         self.services = vhost.services
         self.store = vhost.store
         self.state = RECOVERING
-        self.refused: set[tuple[Actor, int]] = set()
-        """Publishes that were told so."""
         self.wanted: list[Wanted] = []
         """Messages that are to be set aside."""
         self.is_safe = False
@@ -101,7 +104,7 @@ class Crash(Aftermath, Generic[Q]):
         found = self.cause()
         faults = self.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.services.world.clock.now_ns()
-        batch = queue.struck.publish.batch if isinstance(queue.struck, Enqueue) else None
+        batch = queue.struck.batch if isinstance(queue.struck, c.Publish) else None
         refused: list[bytes] = []
         if batch is not None:
             take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
@@ -209,25 +212,22 @@ class Crash(Aftermath, Generic[Q]):
             consumer.channel.post(e.Cancelled(consumer, True))
 
     def let_senders_go(self) -> None:
-        """A link to it holds up nobody."""
+        """A link to it holds up nobody, and nothing is answered over it any more."""
         upstream, self.queue.upstream = self.queue.upstream, {}
-        for sender, inflow in upstream.items():
-            inflow.detach()
-            sender.post(QueueGone(self.queue))
+        for link in upstream.values():
+            self.lose(link)
+
+    def lose(self, link: Link) -> None:
+        """Who has sent over it hears that he cannot count on what was not answered."""
+        link.end()
+        link.sender.post(LinkEnded(self.queue, link, True))
 
     def take_back(self, effect: Any) -> None:
-        """Something that was decided and not told: what is lost is refused."""
-        if isinstance(effect, e.Confirm):
-            self.reject(effect.channel, effect.first_seq, effect.count)
-        elif isinstance(effect, e.Write):
-            if effect.receipt is not None:
-                receipt = effect.receipt
-                self.reject(receipt.sender, receipt.first_seq, receipt.count)
-        elif isinstance(effect, e.Rejected):
-            effect.channel.post(effect)
-        elif isinstance(effect, e.Deliver):
+        """Something that was decided and not told. Answers to publishes are lost with their
+        links."""
+        if isinstance(effect, e.Deliver):
             self.take_back_delivery(effect)
-        elif not isinstance(effect, e.Remove | e.DeadLetter):
+        elif not isinstance(effect, UNTOLD):
             self.refuse(effect.channel)
 
     def take_back_delivery(self, deliver: e.Deliver) -> None:
@@ -238,12 +238,6 @@ class Crash(Aftermath, Generic[Q]):
         if deliver.lot:
             consumer.limiter.give(len(deliver.contents))
 
-    def reject(self, sender: Actor, first_seq: int, count: int) -> None:
-        """The publisher hears that it cannot count on these; once, whatever comes twice here."""
-        if first_seq and (sender, first_seq) not in self.refused:
-            self.refused.add((sender, first_seq))
-            sender.post(e.Rejected(sender, first_seq, 0, count))
-
     def refuse(self, channel: Actor | None) -> None:
         """The answer to a question."""
         if channel is not None:
@@ -253,14 +247,8 @@ class Crash(Aftermath, Generic[Q]):
 
     def receive(self, message: object) -> None:
         """Answer."""
-        if isinstance(message, Enqueue):
-            publish = message.publish
-            message.inflow.detach()
-            publish.sender.post(QueueGone(self.queue))
-            self.reject(publish.sender, publish.first_seq, len(publish.batch.contents))
-        elif isinstance(message, Written):
-            for receipt in message.receipts:
-                self.reject(receipt.sender, receipt.first_seq, receipt.count)
+        if isinstance(message, c.Publish):
+            self.lose(message.link)
         elif isinstance(message, c.Settle):
             self.settled(message)
         elif isinstance(message, c.Consume):
@@ -392,10 +380,9 @@ class ClassicCrash(Crash[ClassicShell]):
     def steps(self, struck: object, effects: list[object]) -> list[Step]:
         queue = self.queue
         machine = queue.machine
-        parked = [] if queue.deduplication is None else queue.deduplication.parked()
         return [
             self.mark_deleted,
-            *(partial(self.take_back, effect) for effect in (*effects, *parked)),
+            *(partial(self.take_back, effect) for effect in effects),
             partial(self.receive, struck),
             self.cancel_consumers,
             *(partial(self.refuse, get.channel) for get in machine.waiting),

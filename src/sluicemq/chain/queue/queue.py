@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.queue.home import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
+from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.batch import part_of
 from sluicemq.queues.commands import Publish
@@ -14,11 +15,12 @@ from sluicemq.queues.effects import Deleted, Effect, Rejected
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.faults import Aftermath
     from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.unwelcome import Unwelcome
-    from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
+    from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.queues.commands import Command
@@ -34,23 +36,58 @@ TARGET_WORK: Final = 60
 """Units of work that one of them costs, with the turn that the queue then needs."""
 
 
-class Enqueue:
-    """A publish with the queue's half of the link it came over."""
-
-    __slots__ = ("inflow", "publish")
-
-    def __init__(self, publish: Publish, inflow: Inflow) -> None:
-        self.publish = publish
-        self.inflow = inflow
-
-
-class QueueGone:
-    """To every channel that holds credit of a queue: it was deleted."""
+class PublishLink(Link):
+    """What somebody publishes to one queue over, as who publishes sees it. A queue makes it
+    (`Queue.link_from`), for its type knows what may be on its way: with a gate of the sender that
+    the link shuts when it is too much. What was sent is answered, or the link ends: then who has
+    sent rejects what waits for it (`LinkEnded`), or sends it again over another link, with the same
+    numbers, if the queue knows these for what they are."""
 
     __slots__ = ("queue",)
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, sender: Actor, queue: Queue) -> None:
+        super().__init__(sender)
         self.queue = queue
+
+    def send(self, batch: Batch, first_seq: int, confirm: bool) -> None:
+        """Hand a batch over. Its messages have the numbers from `first_seq` on, above all that were
+        sent before; `confirm`: they are to be answered. It is never refused: who waits for the
+        gate does so before the next batch."""
+        raise NotImplementedError
+
+
+class CreditLink(PublishLink):
+    """To a queue of this node: so many messages as it has given credit for."""
+
+    __slots__ = ("inflow", "outflow")
+
+    def __init__(self, sender: FlowActor, queue: Queue) -> None:
+        super().__init__(sender, queue)
+        name = f"queue {queue.name}"
+        self.outflow, self.inflow = queue.services.credit_link(sender, queue, name)
+
+    def send(self, batch: Batch, first_seq: int, confirm: bool) -> None:
+        self.outflow.spend(len(batch.contents))
+        self.queue.post(Publish(batch, self, first_seq, confirm))
+
+    def taken(self, count: int, size_bytes: int) -> None:
+        self.inflow.settle(count, size_bytes)
+
+    def end(self) -> None:
+        self.outflow.detach()
+        self.inflow.detach()
+
+
+class LinkEnded:
+    """To who publishes over a link to `queue`: this was deleted; or, `is_lost`, has failed, and
+    answers nothing more of what was sent over it."""
+
+    __slots__ = ("is_lost", "link", "queue")
+
+    def __init__(self, queue: Queue, link: Link, is_lost: bool) -> None:
+        self.queue = queue
+        self.link = link
+        self.is_lost = is_lost
 
 
 class Leaving:
@@ -123,7 +160,8 @@ class Queue(NamedQueue):
         """What it was last told to hold."""
         self.effects: list[Effect] = []
         self.deliveries = GateKeeper(services.world.clock)
-        self.upstream: dict[Actor, Inflow] = {}
+        self.upstream: dict[Actor, Link] = {}
+        """Who publishes here, each by the link that it last did it over."""
         self.gone = False
         self.farewells: list[Deleted] = []
         """Deletions that are to be answered when its bindings are gone."""
@@ -152,6 +190,22 @@ class Queue(NamedQueue):
         while queue.successor is not None:
             queue = queue.successor
         return queue
+
+    def link_from(self, sender: FlowActor) -> PublishLink:
+        """A new link for somebody who publishes here."""
+        return CreditLink(sender, self)
+
+    def linked(self, publish: Publish) -> None:
+        """A batch was taken out of the inbox: who has sent it may send more. A deleted queue holds
+        up nobody."""
+        link, batch = publish.link, publish.batch
+        count = len(batch.contents)
+        self.published += count
+        if self.machine.deleted:
+            link.sender.post(LinkEnded(self, link, False))
+        else:
+            self.upstream[link.sender] = link
+        link.taken(count, batch.size)
 
     @property
     def is_durable(self) -> bool:
@@ -191,8 +245,8 @@ class Queue(NamedQueue):
             return
         self.gone = True
         self.vhost.forget_queue(self)
-        for channel in self.upstream:
-            channel.post(QueueGone(self))
+        for sender, link in self.upstream.items():
+            sender.post(LinkEnded(self, link, False))
         self.upstream = {}
         self.finish(answer)
 
@@ -214,13 +268,13 @@ class Queue(NamedQueue):
     def take_in_part(self, publish: Publish, unwelcome: Unwelcome) -> None:
         """As much of it as may be taken at a time, and refuse the rest. At a fault nothing has been
         answered yet."""
-        batch, sender, first_seq = publish.batch, publish.sender, publish.first_seq
+        batch, link, first_seq = publish.batch, publish.link, publish.first_seq
         count = len(batch.contents)
         taken, tried = unwelcome.admitted(batch)
         if taken == count:
             self.take_in(publish)
         elif taken:
-            self.take_in(Publish(part_of(batch, 0, taken), sender, first_seq))
+            self.take_in(Publish(part_of(batch, 0, taken), link, first_seq, publish.confirm))
         unwelcome.clear(tried)
-        if taken < count and first_seq:
-            sender.post(Rejected(sender, first_seq, taken, count - taken, mixed=True))
+        if taken < count and publish.confirm:
+            link.sender.post(Rejected(link, first_seq, taken, count - taken, mixed=True))

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.queue import (
-    Enqueue,
-    FilesGone,
-    Leaving,
-    PolicyChanged,
-    Queue,
-    QueueGone,
-    TryAgain,
-)
+from sluicemq.chain.queue.queue import FilesGone, Leaving, PolicyChanged, Queue, TryAgain
 from sluicemq.chain.store.messages import (
     Flush,
     Flushed,
@@ -36,7 +28,7 @@ from sluicemq.limits import (
     STREAM_SEGMENT_MIN_BYTES,
     UNHURRIED_GROUP_BYTES,
 )
-from sluicemq.queues.commands import COMMANDS, FIRST_TERM, Down
+from sluicemq.queues.commands import COMMANDS, FIRST_TERM, Down, Publish
 from sluicemq.queues.effects import Deleted, Deliver
 from sluicemq.queues.settings import settings_of
 from sluicemq.queues.stream import Stream
@@ -51,7 +43,6 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
-    from sluicemq.queues.commands import Publish
     from sluicemq.queues.effects import Effect
     from sluicemq.storage.stream_recovery import StreamRecovery
 
@@ -148,7 +139,7 @@ class StreamShell(Queue):
 
     def receive(self, message: object) -> None:
         """Publishes over a credited link; commands from channels; jobs that come back."""
-        if isinstance(message, Enqueue):
+        if isinstance(message, Publish):
             self.enqueue(message)
         elif isinstance(message, COMMANDS):
             if isinstance(message, Down):
@@ -200,23 +191,15 @@ class StreamShell(Queue):
         else:
             super().receive(message)
 
-    def enqueue(self, message: Enqueue) -> None:
+    def enqueue(self, publish: Publish) -> None:
         """A batch. Publishers get no more credit while too much waits for a sync."""
-        publish = message.publish
-        batch = publish.batch
-        count = len(batch.contents)
-        self.published += count
-        if self.machine.deleted:
-            publish.sender.post(QueueGone(self))
-        else:
-            self.upstream[publish.sender] = message.inflow
         if self.unwelcome is None:
             self.take_in(publish)
         else:
             self.take_in_part(publish, self.unwelcome)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
-        message.inflow.settle(count, batch.size)
+        self.linked(publish)
 
     def take_in(self, publish: Publish) -> None:
         self.machine.apply(publish, self.effects)

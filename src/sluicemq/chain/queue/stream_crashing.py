@@ -32,7 +32,6 @@ class StreamCrash(Crash[Any]):
         return [
             self.mark_deleted,
             *(partial(self.take_back, effect) for effect in effects),
-            self.refuse_unwritten,
             partial(self.receive, struck),
             self.cancel_consumers,
             *(partial(reader.let_go, cache) for reader in machine.readers.values()),
@@ -42,13 +41,6 @@ class StreamCrash(Crash[Any]):
             stream.full.open,
             self.vhost.topology.has_changed,
         ]
-
-    def refuse_unwritten(self) -> None:
-        """Who waits for a sync hears that he cannot count on it."""
-        receipts = self.queue.machine.receipts
-        while receipts:
-            receipt = receipts.popleft()[1]
-            self.reject(receipt.sender, receipt.first_seq, receipt.count)
 
     def receive(self, message: object) -> None:
         if isinstance(message, StreamCommit):

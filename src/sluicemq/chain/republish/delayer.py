@@ -116,7 +116,7 @@ class HoldingQueue(ClassicShell):
         """As any queue, but messages are dated before they are stored."""
         now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
-        super().take_in(Publish(batch, publish.sender, publish.first_seq))
+        super().take_in(Publish(batch, publish.link, publish.first_seq, publish.confirm))
 
 
 def dated(batch: Batch, now_ms: int) -> Batch:

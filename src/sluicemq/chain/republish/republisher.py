@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sluicemq.amqp.types import SHORTSTR_MAX, Malformed, encode_shortstr
 from sluicemq.chain.flow_actor import ActorKeeper
 from sluicemq.chain.queue.poison import PLAIN, places_in, unmanageable
-from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, Enqueue, QueueGone
+from sluicemq.chain.queue.queue import TARGET_WORK, TARGETS_MAX, LinkEnded
 from sluicemq.chain.queue.republish_messages import (
     Letter,
     Republish,
@@ -29,7 +29,7 @@ from sluicemq.kernel.steps import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.model.content import properties_of
-from sluicemq.queues.commands import Down, Publish
+from sluicemq.queues.commands import Down
 from sluicemq.queues.effects import Confirm, Rejected
 from sluicemq.routing.message import Message, TakesLong
 from sluicemq.text import cut
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.poison import Place
-    from sluicemq.chain.queue.queue import Queue
-    from sluicemq.flow.credit import Inflow, Outflow
+    from sluicemq.chain.queue.queue import PublishLink, Queue
+    from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
 
 Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
@@ -48,14 +48,18 @@ Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
 
 
 class Sent:
-    """A batch on its way to one queue; `left` messages are not answered."""
+    """A batch on its way to one queue over a link, None: it waits for being offered again; its
+    first `left` messages are not answered."""
 
-    __slots__ = ("batch", "left", "queue", "republish")
+    __slots__ = ("batch", "left", "link", "queue", "republish")
 
-    def __init__(self, republish: Republish, batch: Batch, queue: Queue) -> None:
+    def __init__(
+        self, republish: Republish, batch: Batch, queue: Queue, link: Link | None = None
+    ) -> None:
         self.republish = republish
         self.batch = batch
         self.queue = queue
+        self.link = link
         self.left = len(batch.contents)
 
 
@@ -80,7 +84,7 @@ class Republisher(RepublisherPort):
         self.vhost = vhost
         self.source = source
         self.name = name
-        self.links: dict[Queue, tuple[Outflow, Inflow]] = {}
+        self.links: dict[Queue, PublishLink] = {}
         self.waiting = deque()
         self.sent: dict[int, Sent] = {}
         """By the sequence number of the first message."""
@@ -98,8 +102,8 @@ class Republisher(RepublisherPort):
             self.answered(message.first_seq, message.count)
         elif isinstance(message, Rejected):
             self.refuse(message)
-        elif isinstance(message, QueueGone):
-            self.forget(message.queue)
+        elif isinstance(message, LinkEnded):
+            self.link_ended(message)
         elif isinstance(message, OfferAgain):
             self.offer_again()
         elif isinstance(message, SourceGone):
@@ -218,20 +222,17 @@ class Republisher(RepublisherPort):
         count = len(batch.contents)
         first_seq = self.next_seq
         self.next_seq += count
-        self.sent[first_seq] = Sent(republish, batch, queue)
+        link = self.link(queue)
+        self.sent[first_seq] = Sent(republish, batch, queue, link)
         republish.open += 1
-        outflow, inflow = self.link(queue)
-        outflow.spend(count)
-        queue.post(Enqueue(Publish(batch, self, first_seq), inflow))
+        link.send(batch, first_seq, True)
 
-    def link(self, queue: Queue) -> tuple[Outflow, Inflow]:
+    def link(self, queue: Queue) -> PublishLink:
         """The one link to that queue."""
-        halves = self.links.get(queue)
-        if halves is None:
-            halves = self.links[queue] = self.services.credit_link(
-                self, queue, f"queue {queue.name}"
-            )
-        return halves
+        link = self.links.get(queue)
+        if link is None:
+            link = self.links[queue] = queue.link_from(self)
+        return link
 
     def faulted(self, error: Exception) -> None:
         """As one in its source, which has what was under way."""
@@ -298,18 +299,23 @@ class Republisher(RepublisherPort):
                 self.offer(each.republish, each.batch, queue)
             self.settled(each.republish)
 
-    def forget(self, queue: Queue) -> None:
-        """A queue was deleted: it holds up nobody. What it had not answered it answers."""
-        halves = self.links.pop(queue, None)
-        if halves is not None:
-            for half in halves:
-                half.detach()
+    def link_ended(self, message: LinkEnded) -> None:
+        """A queue was deleted, or has failed: it holds up nobody. What it had not answered when it
+        was deleted it answers; what a queue that has failed does not answer is offered to the one
+        in its place."""
+        link = message.link
+        if self.links.get(message.queue) is link:
+            self.links.pop(message.queue).end()
+        if message.is_lost:
+            lost = [first_seq for first_seq, sent in self.sent.items() if sent.link is link]
+            for sent in map(self.sent.pop, lost):
+                sent.batch = part_of(sent.batch, 0, sent.left)
+                self.keep_for_later(sent)
 
     def close(self) -> None:
         """Nothing is left to do."""
-        for queue, halves in self.links.items():
-            for half in halves:
-                half.detach()
+        for queue, link in self.links.items():
+            link.end()
             queue.post(Down(self))
         self.links = {}
         self.keeper.release()
