@@ -26,7 +26,7 @@ PROFILES: Final = ("adaptive", "rabbitmq-3.5", "rabbitmq-3.8")
 
 @dataclass(frozen=True, kw_only=True)
 class NetConfig(Section):
-    """Listening, and what is agreed with a client when it connects."""
+    """The addresses the broker listens on, and the limits it agrees on with clients."""
 
     host: str = declared("127.0.0.1", "text", "The address to listen on.", keys=("host",))
     port: int = declared(
@@ -40,15 +40,15 @@ class NetConfig(Section):
     tcp_listener: str = declared(
         "default",
         "choice",
-        "`none`: only TLS is listened for.",
+        "`none` turns the plain TCP listener off, so that clients have to use TLS.",
         keys=("listeners.tcp",),
         choices=("default", "none"),
     )
     heartbeat: int = declared(
         60,
         "count",
-        "The heartbeat interval offered to clients; 0 turns heartbeats off. A peer that is silent"
-        " for two to three intervals is closed.",
+        "The heartbeat interval offered to clients; 0 turns heartbeats off. A"
+        " connection is closed when the client is silent for two to three intervals.",
         unit="seconds",
         keys=("heartbeat",),
         high=65535,
@@ -56,8 +56,8 @@ class NetConfig(Section):
     frame_max: int = declared(
         131072,
         "bytes",
-        "The largest frame, head and end included, offered to clients; 0 for no limit but that of"
-        " a message.",
+        "The largest frame offered to clients, header and end octet included; 0 for no limit but"
+        " that of a message.",
         unit="bytes",
         keys=("frame_max",),
         low=4096,
@@ -67,7 +67,7 @@ class NetConfig(Section):
     initial_frame_max: int = declared(
         8192,
         "bytes",
-        "The largest frame of a client that has not logged in yet.",
+        "The largest frame accepted from a client that has not logged in yet.",
         unit="bytes",
         keys=("initial_frame_max",),
         low=4096,
@@ -76,15 +76,15 @@ class NetConfig(Section):
     channel_max: int = declared(
         2047,
         "count",
-        "How many channels one connection may have, offered to clients; 0 for no limit but the"
-        " protocol's, 65535.",
+        "The number of channels of one connection that is offered to clients; 0 for no limit but"
+        " the protocol's, 65535.",
         keys=("channel_max",),
         high=65535,
     )
     handshake_timeout_ms: int = declared(
         10_000,
         "count",
-        "How long a client may take from connecting to an open connection.",
+        "How long a client may take to open a connection, from TCP's connect to `connection.open`.",
         unit="milliseconds",
         keys=("handshake_timeout",),
         low=100,
@@ -93,7 +93,7 @@ class NetConfig(Section):
     connection_max: int | None = declared(
         None,
         "count",
-        "How many connections may be open; a client beyond that is told so when it has logged in.",
+        "The maximum number of open connections; further clients are refused after their login.",
         keys=("connection_max",),
         high=2**31,
         default_words="`infinity`",
@@ -101,15 +101,15 @@ class NetConfig(Section):
     half_open_max: int = declared(
         8192,
         "count",
-        "How many connections may be there that have not logged in yet; further ones are closed"
-        " at once.",
+        "The maximum number of connections that have not logged in yet; the broker closes further"
+        " ones at once.",
         low=1,
         high=1_000_000,
     )
     half_open_per_address_max: int = declared(
         6144,
         "count",
-        "How many of those one address may have, so that others find a place too.",
+        "The maximum number of such connections from one address, which leaves room for others.",
         low=1,
         high=1_000_000,
     )
@@ -125,7 +125,7 @@ class NetConfig(Section):
     backlog: int = declared(
         128,
         "count",
-        "How many connections may wait to be accepted.",
+        "The maximum number of connections that wait to be accepted.",
         keys=("tcp_listen_options.backlog",),
         low=1,
         high=65535,
@@ -165,14 +165,14 @@ class NetConfig(Section):
     product_name: str = declared(
         "SluiceMQ",
         "text",
-        "What the broker calls itself to clients. Some act upon it: with `RabbitMQ`, and a"
-        " version from 3.3 on, Celery limits its workers by `basic.qos` of the whole channel.",
+        "The product name that the broker reports to clients. Some act on it: with `RabbitMQ`, and"
+        " a version from 3.3 on, Celery limits its workers by `basic.qos` of the whole channel.",
         keys=("product.name", "product_name"),
     )
     product_version: str | None = declared(
         None,
         "text",
-        "Which version it says it is.",
+        "The product version that the broker reports to clients.",
         keys=("product.version", "product_version"),
         default_words="this version of SluiceMQ",
     )
@@ -185,8 +185,8 @@ class FlowConfig(Section):
     profile: str = declared(
         "adaptive",
         "choice",
-        "Where credits come from: RabbitMQ's fixed numbers of 3.5 or 3.8, or `adaptive`, which"
-        " shares one budget among the senders that are active.",
+        "How much credit senders get: RabbitMQ's fixed numbers of 3.5 or 3.8, or `adaptive`, which"
+        " shares one budget among the active senders.",
         choices=PROFILES,
     )
     credit_flow_default_credit: tuple[int, int] | None = declared(
@@ -203,7 +203,7 @@ class FlowConfig(Section):
     msg_store_credit_disc_bound: tuple[int, int] | None = declared(
         None,
         "credit",
-        "The same on the link queue to message store.",
+        "Credit on the link queue to message store, in the same form.",
         unit="messages",
         keys=("msg_store_credit_disc_bound",),
         low=1,
@@ -293,7 +293,7 @@ class MemoryConfig(Section):
     check_interval_ms: int = declared(
         1000,
         "count",
-        "How often memory in use is read.",
+        "How often the broker reads how much memory it uses.",
         unit="milliseconds",
         low=10,
         high=60_000,
@@ -310,8 +310,8 @@ class MemoryConfig(Section):
     memory_monitor_interval: int = declared(
         2500,
         "count",
-        "How often queues are told how much to keep in memory. They are told sooner when memory"
-        " grows fast.",
+        "How often the broker tells queues how much to keep in memory. It tells them sooner when"
+        " memory grows fast.",
         unit="milliseconds",
         keys=("memory_monitor_interval",),
         low=10,
@@ -329,12 +329,12 @@ class MemoryConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class StorageConfig(Section):
-    """What is kept on disk, in which files, and how much of the disk is left alone."""
+    """What is stored on disk, in which files, and how much of the disk stays free."""
 
     data_dir: str | None = declared(
         None,
         "text",
-        "The directory with everything this broker keeps. A second broker on it is refused.",
+        "The directory for everything this broker stores. Only one broker can use it at a time.",
         keys=("data_dir",),
         default_words="chosen by `sluicemq serve`",
     )
@@ -350,8 +350,8 @@ class StorageConfig(Section):
     queue_index_segment_entry_count: int = declared(
         16384,
         "count",
-        "Positions of a queue in one file of its index; a power of two. A data directory keeps"
-        " the number it was made with.",
+        "The number of positions of a queue in one file of its index, a power of two. A data"
+        " directory keeps the number it was created with.",
         unit="messages",
         keys=("queue_index_segment_entry_count",),
         low=8,
@@ -360,7 +360,7 @@ class StorageConfig(Section):
     journal_file_size_limit: int = declared(
         32 * MIB,
         "bytes",
-        "The journal goes on in a new file at this size; then a checkpoint lets old files go.",
+        "The size at which the journal begins a new file; a checkpoint then frees old files.",
         unit="bytes",
         low=KIB,
         high=GIB,
@@ -368,7 +368,7 @@ class StorageConfig(Section):
     msg_store_file_size_limit: int = declared(
         16 * MIB,
         "bytes",
-        "The message store goes on in a new file at this size.",
+        "The size at which the message store begins a new file.",
         unit="bytes",
         keys=("msg_store_file_size_limit",),
         low=KIB,
@@ -377,7 +377,7 @@ class StorageConfig(Section):
     msg_store_io_batch_size: int = declared(
         4096,
         "count",
-        "Queues page out at least so many messages at a time, so that writes are large.",
+        "The minimum number of messages a queue pages out at a time, so that writes are large.",
         unit="messages",
         keys=("msg_store_io_batch_size",),
         low=1,
@@ -386,15 +386,15 @@ class StorageConfig(Section):
     msg_store_index: str = declared(
         "dict",
         "choice",
-        "Where the message store remembers where each message is: in memory (`dict`), or in an"
-        " LMDB file, which is slower and keeps memory flat.",
+        "Where the message store keeps its index: in memory (`dict`), or in an LMDB file, which is"
+        " slower but takes no more memory for more messages.",
         keys=("message_store.index",),
         choices=("dict", "lmdb"),
     )
     io_threads: int = declared(
         4,
         "count",
-        "Threads that read and write files.",
+        "The number of threads that read and write files.",
         keys=("io.threads",),
         low=1,
         high=64,
@@ -402,15 +402,15 @@ class StorageConfig(Section):
     file_handles_max: int = declared(
         256,
         "count",
-        "Files kept open at a time.",
+        "The maximum number of files that are kept open.",
         low=8,
         high=1_000_000,
     )
     reserve_bytes: int = declared(
         16 * MIB,
         "bytes",
-        "Size of the ballast file, which is deleted when the disk is full so that the broker can"
-        " still tidy up; 0 for none.",
+        "The size of the ballast file, which the broker deletes when the disk is full to have room"
+        " for cleaning up; 0 for none.",
         unit="bytes",
         high=GIB,
     )
@@ -427,7 +427,7 @@ class StorageConfig(Section):
     disk_free_limit_relative: float | None = declared(
         None,
         "fraction",
-        "The same as a multiple of the memory this process may use.",
+        "That limit as a multiple of the memory this process may use.",
         keys=("disk_free_limit.relative", "disk_free_limit.mem_relative"),
         high=1000,
         default_words="none",
@@ -456,8 +456,8 @@ class ChannelConfig(Section):
     consumer_timeout: int = declared(
         1_800_000,
         "count",
-        "A channel is closed when a delivery on it has not been acknowledged for so long; 0 lifts"
-        " the limit. It is looked at once a minute, or four times in a shorter timeout.",
+        "A channel is closed when a delivery on it has not been acknowledged for this long; 0 turns"
+        " that off. It is checked once a minute, or four times in a shorter timeout.",
         unit="milliseconds",
         keys=("consumer_timeout",),
         high=2**40,
@@ -484,47 +484,53 @@ class AuthConfig(Section):
     default_permissions_configure: str = declared(
         ".*",
         "text",
-        "What the first user may declare and delete there, a regular expression.",
+        "The names that the first user may declare and delete there, a regular expression.",
         keys=("default_permissions.configure",),
     )
     default_permissions_write: str = declared(
-        ".*", "text", "What it may publish to.", keys=("default_permissions.write",)
+        ".*",
+        "text",
+        "The names that the first user may publish to and bind, a regular expression.",
+        keys=("default_permissions.write",),
     )
     default_permissions_read: str = declared(
-        ".*", "text", "What it may consume.", keys=("default_permissions.read",)
+        ".*",
+        "text",
+        "The names that the first user may consume from, a regular expression.",
+        keys=("default_permissions.read",),
     )
     loopback_users: tuple[str, ...] = declared(
         ("guest",),
         "names",
-        "Users who may connect from this machine only; `none` lifts the rule.",
+        "Users who may connect from this machine only; `none` for no such users.",
         keys=("loopback_users",),
     )
     auth_mechanisms: tuple[str, ...] = declared(
         ("PLAIN", "AMQPLAIN"),
         "names",
-        "How clients may log in. `EXTERNAL`: as the user whom their TLS certificate names; it is"
-        " offered to those with a verified one.",
+        "The mechanisms with which clients may log in. `EXTERNAL` logs in as the user that the TLS"
+        " certificate names; it is offered to clients with a verified certificate.",
         keys=("auth_mechanisms",),
         choices=("PLAIN", "AMQPLAIN", "EXTERNAL"),
     )
     ssl_cert_login_from: str = declared(
         "distinguished_name",
         "choice",
-        "What of a certificate is the user's name.",
+        "Which part of a certificate is the user's name.",
         keys=("ssl_cert_login_from",),
         choices=("distinguished_name", "common_name", "subject_alternative_name"),
     )
     ssl_cert_login_san_type: str = declared(
         "dns",
         "choice",
-        "Which kind of subject alternative name is.",
+        "Which kind of subject alternative name is the user's name.",
         keys=("ssl_cert_login_san_type",),
         choices=("dns", "ip", "email", "uri"),
     )
     ssl_cert_login_san_index: int = declared(
         0,
         "count",
-        "And which of that kind, the first being 0.",
+        "Which of the names of that kind is the user's name, counted from 0.",
         keys=("ssl_cert_login_san_index",),
         high=1000,
     )
@@ -532,22 +538,22 @@ class AuthConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class DefinitionsConfig(Section):
-    """What a broker takes over when it starts ([ctl.md](ctl.md#definitions)): virtual hosts, users,
-    queues and all that, before it listens."""
+    """Definitions that the broker imports when it starts, before it listens: virtual hosts, users,
+    queues and so on ([ctl.md](ctl.md#definitions))."""
 
     load: str | None = declared(
         None,
         "text",
-        "A file of definitions, RabbitMQ's JSON. With one, the first user and virtual host are not"
-        " made: it says who may do what. A broker that cannot take all of it over does not start.",
+        "A definitions file, RabbitMQ's JSON. With one the broker does not create the first user"
+        " and virtual host. A broker that cannot import the whole file does not start.",
         keys=("load_definitions", "definitions.local.path", "management.load_definitions"),
         default_words="none",
     )
     skip_if_unchanged: bool = declared(
         False,
         "switch",
-        "Whether to leave it alone when it is the one that was taken over last: what has been"
-        " changed since stays changed.",
+        "Whether to skip the import when the last one had the same content, so that later changes"
+        " are kept.",
         keys=("definitions.skip_if_unchanged",),
     )
     import_backend: str = declared(
@@ -561,13 +567,13 @@ class DefinitionsConfig(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchdogConfig(Section):
-    """What becomes of a broker that answers nobody ([operation.md](operation.md)). Time in which
+    """What happens when the broker answers no client ([operation.md](operation.md)). Time in which
     the process is stopped, or gets no processor time, does not count."""
 
     report_after_ms: int = declared(
         5000,
         "count",
-        "When nobody has got an answer for so long the log says what the broker is at; 0 for"
+        "How long no client may get an answer before the broker logs what it is doing; 0 for"
         " never.",
         unit="milliseconds",
         low=100,
@@ -577,8 +583,8 @@ class WatchdogConfig(Section):
     end_after_ms: int = declared(
         60_000,
         "count",
-        "When nobody has got an answer for so long the process ends at once, with exit code 70, for"
-        " a service manager to start it anew; 0 for never.",
+        "How long no client may get an answer before the process exits with code 70, for a service"
+        " manager to restart it; 0 for never.",
         unit="milliseconds",
         low=100,
         or_zero=True,

@@ -13,7 +13,7 @@ VERIFY_PEER: Final = "verify_peer"
 
 @dataclass(frozen=True, kw_only=True)
 class TlsConfig(Section):
-    """AMQP over TLS. How to set it up is told in [security.md](security.md)."""
+    """AMQP over TLS; [security.md](security.md) describes how to set it up."""
 
     host: str | None = declared(
         None, "text", "The address to listen on for TLS.", default_words="the one for TCP"
@@ -30,21 +30,21 @@ class TlsConfig(Section):
     certfile: str | None = declared(
         None,
         "text",
-        "The broker's certificate, then those between it and a root, PEM.",
+        "The file with the broker's certificate and the intermediate ones after it, PEM.",
         keys=("ssl_options.certfile",),
         default_words="none; with a port it is needed",
     )
     keyfile: str | None = declared(
         None,
         "text",
-        "The private key of the certificate, PEM.",
+        "The file with the private key of the certificate, PEM.",
         keys=("ssl_options.keyfile",),
         default_words="in `ssl_options.certfile`",
     )
     password: str | None = declared(
         None,
         "text",
-        "What the private key is encrypted with.",
+        "The password of the private key.",
         keys=("ssl_options.password",),
         secret=True,
         default_words="the key is not encrypted",
@@ -52,35 +52,35 @@ class TlsConfig(Section):
     cacertfile: str | None = declared(
         None,
         "text",
-        "The certificates of those whose clients are trusted, PEM.",
+        "The file with the certificates of the authorities trusted to sign clients' ones, PEM.",
         keys=("ssl_options.cacertfile",),
         default_words="none; `verify_peer` needs it",
     )
     verify: str = declared(
         "verify_none",
         "choice",
-        "With `verify_peer` a client is asked for a certificate, and one that is not signed by"
-        " somebody in `ssl_options.cacertfile` is refused.",
+        "`verify_peer` asks clients for a certificate and refuses one that no authority in"
+        " `ssl_options.cacertfile` has signed.",
         keys=("ssl_options.verify",),
         choices=("verify_none", VERIFY_PEER),
     )
     fail_if_no_peer_cert: bool = declared(
         False,
         "switch",
-        "With `verify_peer`: a client without a certificate is refused too.",
+        "With `verify_peer`: whether clients without a certificate are refused, too.",
         keys=("ssl_options.fail_if_no_peer_cert",),
     )
     depth: int = declared(
         10,
         "count",
-        "With `verify_peer`: so many certificates may stand between a client's and its root.",
+        "With `verify_peer`: how many certificates may stand between a client's and its root.",
         keys=("ssl_options.depth",),
         high=100,
     )
     versions: tuple[str, ...] = declared(
         ("tlsv1.3", "tlsv1.2"),
         "names",
-        "The versions of TLS that are spoken; older ones are not secure.",
+        "The versions of TLS that are accepted; older ones are not secure.",
         keys=("ssl_options.versions",),
         choices=("tlsv1.3", "tlsv1.2"),
     )
@@ -88,19 +88,19 @@ class TlsConfig(Section):
         (),
         "names",
         "The cipher suites of TLS 1.2, by OpenSSL's names, best first; `none` for OpenSSL's"
-        " choice. Those of TLS 1.3 are always all on.",
+        " choice. Those of TLS 1.3 are always enabled.",
         keys=("ssl_options.ciphers",),
     )
     honor_cipher_order: bool = declared(
         True,
         "switch",
-        "Whether the broker's order of cipher suites counts, not the client's.",
+        "Whether the broker's order of cipher suites is used instead of the client's.",
         keys=("ssl_options.honor_cipher_order",),
     )
     handshake_timeout_ms: int = declared(
         5000,
         "count",
-        "How long a client may take for the handshake of TLS.",
+        "How long a client may take for the TLS handshake.",
         unit="milliseconds",
         keys=("ssl_handshake_timeout",),
         low=100,
