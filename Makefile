@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ARCHIVE := $(VENV)/spark.jsa
 DEMO_OUT ?= out/demo
 CYCLES ?= 1000
 SEED ?=
@@ -30,7 +31,7 @@ $(READY): requirements.lock pyproject.toml tools/prepare.py
 demo: java $(READY)  ## broker, stress run, Spark report, in a few minutes
 	@$(BIN)/python -m sluicemq.cli.demo --out $(DEMO_OUT)
 
-test: java strace check  ## all checks and all tests; ARGS="tests/unit -k name" for a part
+test: java strace check $(ARCHIVE)  ## all checks and all tests; ARGS="tests/unit -k name" for a part
 	$(BIN)/python -m pytest $(or $(ARGS),$(ALL_TESTS))
 
 interop: $(READY)  ## the suites of real clients, RabbitMQ beside it; ARGS="kombu pika" for some
@@ -71,6 +72,10 @@ generated: $(READY)  ## write the generated code and documents anew
 
 serve: $(READY)  ## run the broker on 127.0.0.1:5672
 	@$(BIN)/sluicemq serve
+
+$(ARCHIVE): $(READY) tools/archive_classes.py
+	@echo "archiving Spark's classes, so that its starts in the tests take half as long"
+	@$(BIN)/python tools/archive_classes.py $@ >$@.log 2>&1 || echo "that failed: see $@.log"
 
 java:
 	@$(PYTHON) tools/check_java.py

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, settings
 
+from support import java
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("sluicemq", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("sluicemq")
+
+java.set_options()
 
 pytest_plugins = ["support.fixtures", "support.scheduling"]
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pyspark
 
-from sluicemq.spark.session import JAVA_QUICK
-
 HOME = Path(pyspark.__file__).parent
 JARS = f"{HOME}/jars/*"
 PACKAGE = "org.apache.spark.deploy"
@@ -26,8 +24,7 @@ def daemon(
     kind: str, ready: str, log: Path, *arguments: str, host: str = "127.0.0.1"
 ) -> Iterator[str]:
     """A master or a worker; yields what `ready` matched in its log."""
-    java = ["java", "-Xmx256m", *JAVA_QUICK.split()]
-    command = [*java, "-cp", JARS, f"{PACKAGE}.{kind}", "--host", host]
+    command = ["java", "-Xmx256m", "-cp", JARS, f"{PACKAGE}.{kind}", "--host", host]
     environment = os.environ | {
         "SPARK_LOCAL_IP": host,
         "SPARK_HOME": str(HOME),

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from sluicemq.client.blocking import connect
-from sluicemq.spark.session import JAVA_QUICK, start_session
+from sluicemq.spark.session import start_session
 from spark.amqp_messages import Broker
 
 ROWS = 6000
@@ -49,7 +49,6 @@ OVERTAKES_S = 120.0
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA_QUICK,
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.5",

@@ -13,7 +13,6 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from sluicemq.spark.session import JAVA_QUICK
 from spark.amqp_messages import Broker, numbered
 from support import broker
 
@@ -44,7 +43,6 @@ def run(folder: Path, *command: str) -> str:
     environment = broker.ENVIRONMENT | {
         "SPARK_HOME": str(HOME),
         "PYSPARK_PYTHON": sys.executable,
-        "JAVA_TOOL_OPTIONS": JAVA_QUICK,
     }
     environment.pop("SPARK_REMOTE", None)
     done = subprocess.run(
