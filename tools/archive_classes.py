@@ -25,13 +25,13 @@ ROWS = 100
 class Counting(SimpleDataSourceStreamReader):
     """Gives ROWS numbers once."""
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
         return {"next": 0}
 
     def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
         return iter([(each,) for each in range(start["next"], ROWS)]), {"next": ROWS}
 
-    def readBetweenOffsets(
+    def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, int], end: dict[str, int]
     ) -> Iterator[tuple[int]]:
         return iter([(each,) for each in range(start["next"], end["next"])])
@@ -50,7 +50,7 @@ class Numbers(DataSource):
     def reader(self, schema: object) -> object:
         raise NotImplementedError
 
-    def simpleStreamReader(self, schema: object) -> Counting:
+    def simpleStreamReader(self, schema: object) -> Counting:  # noqa: N802
         return Counting()
 
 
@@ -70,7 +70,7 @@ def use(spark: SparkSession, folder: Path) -> None:
     table.join(some.dropDuplicates(["k"]), "k").repartition(2).toPandas()
     table.select("id").mapInArrow(lambda batches: batches, "id int").count()
 
-    def keep(batch: DataFrame, number: int) -> None:
+    def keep(batch: DataFrame, _: int) -> None:
         batch.write.mode("append").json(f"{folder}/lines")
 
     spark.dataSource.register(Numbers)
