@@ -342,3 +342,41 @@ CONTROL_PART_BYTES: Final = 32 << 10
 
 CONTROL_TASKS_MAX: Final = 64
 """Commands that may wait at a time for what they changed to be durable."""
+
+# raft
+
+RAFT_ELECTION_TICKS: Final = 10
+"""Without a word from the leader for so long, and up to twice that by chance, a member asks to be
+elected; a leader without a majority for so long steps down. Ten heartbeats: some may be lost."""
+
+RAFT_HEARTBEAT_TICKS: Final = 1
+"""Between two heartbeats of a leader whose group is not quiet."""
+
+RAFT_QUIET_TICKS: Final = 10
+"""A group in which all members have had everything for so long may fall quiet: soon, as thousands
+tick, but not between two publishes of somebody who takes a breath."""
+
+RAFT_APPEND_ENTRIES: Final = 128
+"""Entries in one append: each of them may be a batch of publishes."""
+
+RAFT_APPEND_BYTES: Final = 1 << 20
+"""Of entries in one append, unless the first one alone is larger."""
+
+RAFT_IN_FLIGHT_ENTRIES: Final = 1024
+"""Sent to a follower and not acknowledged: as many as may be uncommitted."""
+
+RAFT_IN_FLIGHT_BYTES: Final = 4 << 20
+"""The same in bytes; a follower is sent no more when it is reached."""
+
+RAFT_UNCOMMITTED_ENTRIES: Final = 1024
+"""In a leader's log, beyond which nothing is proposed: without a majority a log must not grow."""
+
+RAFT_UNCOMMITTED_BYTES: Final = 4 << 20
+"""The same in bytes."""
+
+RAFT_PIECE_BYTES: Final = 256 << 10
+"""Of a snapshot, sent at a time: no frame between nodes is larger."""
+
+RAFT_PROMOTE_LAG_ENTRIES: Final = 128
+"""A learner becomes a voter when it has all of the leader's log but so many entries: a majority
+that needs it must not have to wait for it."""

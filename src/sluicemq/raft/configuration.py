@@ -1,0 +1,90 @@
+"""Who is in a group: voters, and learners that are sent the log and have no voice yet.
+
+A member's id is given once and never again. Configurations change by one member at a time, so that
+any majority of the old one and any majority of the new one have a voter in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sluicemq.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The members of a group from some entry on."""
+
+    voters: tuple[int, ...] = ()
+    learners: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert tuple(sorted({*self.voters})) == self.voters, self.voters
+        assert tuple(sorted({*self.learners})) == self.learners, self.learners
+        assert not {*self.voters} & {*self.learners}, "a learner is no voter"
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Everyone who is sent the log."""
+        return (*self.voters, *self.learners)
+
+    @property
+    def majority(self) -> int:
+        """How many of the voters decide."""
+        return len(self.voters) // 2 + 1
+
+    def has_majority(self, members: Iterable[int]) -> bool:
+        """Whether the voters among them decide. Nobody decides in a group without voters."""
+        return len({*members}.intersection(self.voters)) >= self.majority
+
+    def agreed(self, value_of: Callable[[int], int]) -> int:
+        """The highest number that a majority of the voters has reached; 0 without voters."""
+        values = sorted(map(value_of, self.voters))
+        return values[(len(values) - 1) // 2] if values else 0
+
+    def with_learner(self, member: int) -> Configuration:
+        """The same with a learner more. Raises Refused if it is in the group already."""
+        if member in self.members:
+            raise Refused(f"member {member} is in the group already")
+        return Configuration(self.voters, (*sorted((*self.learners, member)),))
+
+    def with_promoted(self, member: int) -> Configuration:
+        """The same with that learner as a voter. Raises Refused if it is not a learner."""
+        if member not in self.learners:
+            raise Refused(f"member {member} is not a learner of the group")
+        learners = (*(each for each in self.learners if each != member),)
+        return Configuration((*sorted((*self.voters, member)),), learners)
+
+    def without(self, member: int) -> Configuration:
+        """The same without that member. Raises Refused if it is not in the group, or is the only
+        voter."""
+        if member not in self.members:
+            raise Refused(f"member {member} is not in the group")
+        if self.voters == (member,):
+            raise Refused(f"member {member} is the only voter of the group")
+        return Configuration(
+            (*(each for each in self.voters if each != member),),
+            (*(each for each in self.learners if each != member),),
+        )
+
+    def is_one_step_from(self, other: Configuration) -> bool:
+        """Whether at most one voter differs, which is what makes majorities overlap."""
+        return len({*self.voters} ^ {*other.voters}) <= 1
+
+    def encoded(self) -> bytes:
+        """As an entry's data: `1,2,3/4` has three voters and a learner."""
+        return "/".join(",".join(map(str, ids)) for ids in (self.voters, self.learners)).encode()
+
+    def __str__(self) -> str:
+        """For people."""
+        learners = f", learning {' '.join(map(str, self.learners))}" if self.learners else ""
+        return f"{' '.join(map(str, self.voters)) or 'nobody'}{learners}"
+
+
+def decoded(data: bytes) -> Configuration:
+    """The configuration that `encoded` made these bytes of."""
+    voters, learners = (
+        (*(int(each) for each in part.split(",") if each),) for part in data.decode().split("/")
+    )
+    return Configuration(voters, learners)

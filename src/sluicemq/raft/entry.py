@@ -1,0 +1,57 @@
+"""What a log is made of: entries, and the snapshot that stands for those before them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sluicemq.raft.configuration import Configuration
+
+DATA: Final = "data"
+"""What was proposed: a batch of commands for the machine."""
+NOOP: Final = "no-op"
+"""A leader's first entry of its term. Its data is the machine version that holds from here on."""
+CONFIGURATION: Final = "members"
+"""Its data is a configuration, which counts as soon as the entry is in a log."""
+
+ENTRY_OVERHEAD_BYTES: Final = 64
+"""What an entry costs beyond its data, in memory and on the wire, generously rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One place in the log. Two entries with the same index and term are the same entry."""
+
+    index: int
+    term: int
+    kind: str
+    data: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts for where bytes are bounded."""
+        return len(self.data) + ENTRY_OVERHEAD_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class LogSnapshot:
+    """What the machine was after the entry at `index`, which had `term`; its content is with the
+    host. The one at index 0 is a group's birth: no content, and the members it was made with."""
+
+    index: int
+    term: int
+    configuration: Configuration
+    version: int = 0
+    """The machine version that held there."""
+    size_bytes: int = 0
+    """How much content there is, to be sent in pieces."""
+
+
+def noop(index: int, term: int, version: int) -> LogEntry:
+    """A leader's first entry of its term."""
+    return LogEntry(index, term, NOOP, str(version).encode())
+
+
+def version_of(entry: LogEntry) -> int:
+    """The machine version that a no-op begins."""
+    return int(entry.data)

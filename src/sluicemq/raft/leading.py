@@ -1,0 +1,393 @@
+"""What a leader does: it sends its log to everybody, finds out what is agreed on, serves reads,
+changes the members, hands over, and lets a group with nothing to do fall quiet."""
+
+from __future__ import annotations
+
+from sluicemq.errors import Refused
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import CONFIGURATION, DATA, LogEntry, noop
+from sluicemq.raft.member import RaftMember
+from sluicemq.raft.messages import (
+    AppendAnswer,
+    AppendEntries,
+    BeatAnswer,
+    LeaderBeat,
+    PieceAnswer,
+    RaftMessage,
+    SnapshotPiece,
+    TakeOver,
+)
+from sluicemq.raft.progress import PROBE, SNAPSHOT, STREAM, FollowerProgress
+from sluicemq.raft.read_rounds import ReadRounds
+from sluicemq.raft.ready import Read
+
+
+class Leading:
+    """One leadership, from the election to its end."""
+
+    def __init__(self, member: RaftMember) -> None:
+        self.member = member
+        self.progress: dict[int, FollowerProgress] = {}
+        """Of each other member, learners too."""
+        self.round = 0
+        """Of the last heartbeat that was sent."""
+        self.reads = ReadRounds()
+        self.due_reads: list[Read] = []
+        self.heir = 0
+        """Who is to take over; 0: nobody. Until it has, nothing is proposed."""
+        self.heir_ticks = 0
+        self.heartbeat_is_due = False
+        self.heartbeat_age_ticks = 0
+        self.quorum_ticks = 0
+        self.calm_ticks = 0
+        """So long there was nothing to do."""
+        self.quiet_round = 0
+        """The first of the heartbeats after which followers may miss further ones; 0: none."""
+        self.is_quiet = False
+        log = member.log
+        self.first_index = log.last_index + 1
+        """Of the no-op. Before it is committed it is not known what of the log is."""
+        self.uncommitted_bytes = sum(
+            log.entry_at(i).size_bytes for i in range(log.commit + 1, self.first_index)
+        )
+        self.follow_configuration()
+        self.add(noop(self.first_index, member.term, member.version))
+
+    # proposals
+
+    @property
+    def knows_commit(self) -> bool:
+        """Whether an entry of this term is committed."""
+        return self.member.log.commit >= self.first_index
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits to be committed that nothing more is proposed."""
+        log, settings = self.member.log, self.member.settings
+        return (
+            log.last_index - log.commit >= settings.uncommitted_entries
+            or self.uncommitted_bytes >= settings.uncommitted_bytes
+        )
+
+    def propose(self, data: bytes) -> int:
+        """Add an entry to the log; returns its index, or 0 if that is not possible just now."""
+        if self.heir or self.is_full:
+            return 0
+        log = self.member.log
+        self.add(LogEntry(log.last_index + 1, self.member.term, DATA, data))
+        return log.last_index
+
+    def add(self, entry: LogEntry) -> None:
+        """Put an entry of one's own at the end of the log."""
+        log = self.member.log
+        assert entry.term == self.member.term, "a leader only adds entries of its own term"
+        assert entry.kind != CONFIGURATION or (
+            self.knows_commit and log.configurations.current_index <= log.commit
+        ), "one change of members at a time, and none before an entry of the own term is committed"
+        log.append(entry, self.member.next_number)
+        self.uncommitted_bytes += entry.size_bytes
+        self.wake()
+
+    # members
+
+    def change(self, configuration: Configuration) -> int:
+        """Add a configuration to the log, in which it counts from now on; returns its index.
+        Raises Refused when that is not possible now."""
+        self.check_change(configuration)
+        log = self.member.log
+        term = self.member.term
+        self.add(LogEntry(log.last_index + 1, term, CONFIGURATION, configuration.encoded()))
+        self.follow_configuration()
+        return log.last_index
+
+    def check_change(self, configuration: Configuration) -> None:
+        """Raise Refused unless the members may be changed to these now."""
+        log = self.member.log
+        if not self.knows_commit:
+            raise Refused("no change of members before an entry of the leader's term is committed")
+        if log.configurations.current_index > log.commit:
+            raise Refused("the last change of members is not yet committed")
+        if self.heir:
+            raise Refused("another member is about to take over")
+        lag = self.member.settings.promote_lag_entries
+        for member in {*configuration.voters} - {*log.configuration.voters}:
+            if self.progress[member].match + lag < log.last_index:
+                raise Refused(f"member {member} has not caught up")
+
+    def follow_configuration(self) -> None:
+        """Send the log to whoever is a member now, and to nobody else."""
+        log = self.member.log
+        was = self.progress
+        self.progress = {
+            name: was.get(name) or FollowerProgress(self.member.settings, log.last_index + 1)
+            for name in log.configuration.members
+            if name != self.member.name
+        }
+
+    # sending
+
+    def replicate(self) -> None:
+        """Send every follower what there is for it and room for."""
+        if self.heartbeat_is_due:
+            self.send_heartbeats()
+        for name, progress in self.progress.items():
+            self.send_entries(name, progress)
+
+    def send_entries(self, name: int, progress: FollowerProgress) -> None:
+        """Send appends while there are entries and room; at the end what is committed."""
+        log = self.member.log
+        while progress.next <= log.last_index or progress.state == PROBE:
+            if progress.next <= log.snapshot.index and progress.state != SNAPSHOT:
+                self.send_snapshot(name, progress)
+            if progress.room_entries <= 0:
+                break
+            self.send_append(name, progress, progress.room_entries)
+        if progress.state == STREAM and progress.commit_sent < log.commit:
+            self.send_append(name, progress, 0)
+
+    def send_append(self, name: int, progress: FollowerProgress, entries_max: int) -> None:
+        """Send one append, of so many entries at most."""
+        member = self.member
+        log = member.log
+        previous = progress.next - 1
+        entries = log.between(progress.next, entries_max, member.settings.append_bytes)
+        term = log.term_at(previous)
+        progress.sent(entries)
+        progress.commit_sent = log.commit
+        member.send(
+            AppendEntries(member.name, name, member.term, previous, term, entries, log.commit)
+        )
+
+    def send_snapshot(self, name: int, progress: FollowerProgress) -> None:
+        """Begin with the newest snapshot, unless the follower cannot be reached anyway."""
+        if name in self.member.lost:
+            progress.probe(progress.next)
+            progress.is_asked = True
+            return
+        progress.send_snapshot(self.member.log.snapshot)
+        self.send_piece(name, progress, 0)
+
+    def send_piece(self, name: int, progress: FollowerProgress, offset: int) -> None:
+        """Send the piece of the snapshot that begins there."""
+        member = self.member
+        snapshot = progress.snapshot
+        assert snapshot is not None
+        size = min(member.settings.piece_bytes, snapshot.size_bytes - offset)
+        progress.is_asked = True
+        progress.waited_ticks = 0
+        member.send(SnapshotPiece(member.name, name, member.term, snapshot, offset, size))
+
+    def send_heartbeats(self) -> None:
+        """Begin a round of heartbeats, one to everybody."""
+        member = self.member
+        self.heartbeat_is_due = False
+        self.heartbeat_age_ticks = 0
+        self.round += 1
+        quiet_at = member.log.last_index if self.may_fall_quiet() else 0
+        self.quiet_round = (self.quiet_round or self.round) if quiet_at else 0
+        for name, progress in self.progress.items():
+            commit = min(progress.match, member.log.commit)
+            beat = LeaderBeat(member.name, name, member.term, commit, self.round, quiet_at)
+            member.send(beat)
+        self.confirm_reads()
+
+    # answers
+
+    def step(self, message: RaftMessage) -> None:
+        """Take in what a follower has answered."""
+        progress = self.progress.get(message.sender)
+        if progress is None:
+            return
+        progress.is_active = True
+        if isinstance(message, AppendAnswer):
+            self.append_answer(message, progress)
+        elif isinstance(message, BeatAnswer):
+            self.heartbeat_answer(message, progress)
+        elif isinstance(message, PieceAnswer):
+            self.piece_answer(message, progress)
+
+    def append_answer(self, message: AppendAnswer, progress: FollowerProgress) -> None:
+        """A follower has made entries durable, or does not have the one before them."""
+        log = self.member.log
+        if message.refused:
+            following = log.agreement_before(message.hint_index, message.hint_term) + 1
+            progress.refused(message.refused, following)
+            return
+        assert message.match <= log.last_index, "nobody can match what this log does not have"
+        if progress.acknowledged(message.match):
+            self.advance_commit()
+        if message.sender == self.heir:
+            self.hand_over()
+
+    def heartbeat_answer(self, message: BeatAnswer, progress: FollowerProgress) -> None:
+        """A follower has heard a heartbeat; one that lags may have lost something."""
+        progress.round = max(progress.round, message.round)
+        progress.is_quiet = message.is_quiet and 0 < self.quiet_round <= message.round
+        self.confirm_reads()
+        progress.lost_answer()
+        log = self.member.log
+        if progress.state == STREAM and log.snapshot.index < progress.next != progress.match + 1:
+            self.send_append(message.sender, progress, 0)
+        if self.may_fall_quiet() and all(each.is_quiet for each in self.progress.values()):
+            self.is_quiet = True
+
+    def piece_answer(self, message: PieceAnswer, progress: FollowerProgress) -> None:
+        """A follower has made a piece durable: the next one."""
+        snapshot = progress.snapshot
+        if snapshot is not None and snapshot.index == message.snapshot_index:
+            self.send_piece(message.sender, progress, message.received)
+
+    def advance_commit(self) -> None:
+        """Find out what a majority has. Entries of former terms are committed by one of this term
+        that follows them, never because many have them."""
+        member = self.member
+        log = member.log
+        agreed = log.configuration.agreed(self.durable_at)
+        if agreed <= log.commit or log.term_at(agreed) != member.term:
+            return
+        self.commit(agreed)
+
+    def commit(self, index: int) -> None:
+        """Everything up to here is agreed on."""
+        log = self.member.log
+        assert log.term_at(index) == self.member.term, "an entry of a former term is not counted"
+        self.uncommitted_bytes -= sum(
+            log.entry_at(i).size_bytes for i in range(log.commit + 1, index + 1)
+        )
+        log.commit_to(index)
+        if self.knows_commit:
+            early, self.reads.early = self.reads.early, []
+            for context in early:
+                self.read(context)
+
+    def durable_at(self, name: int) -> int:
+        """Up to where a member's log is the same as this one, and durable."""
+        if name == self.member.name:
+            return self.member.log.durable
+        return self.progress[name].match
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether this member is committed to be no voter any more, so that its leading is over."""
+        log = self.member.log
+        return (
+            self.member.name not in log.configuration.voters
+            and log.configurations.current_index <= log.commit
+        )
+
+    # reads
+
+    def read(self, context: object) -> None:
+        """Have a read answered when it is known that this member still leads."""
+        if self.knows_commit:
+            self.reads.add(context, self.member.log.commit, self.round + 1)
+            self.heartbeat_is_due = True
+        else:
+            self.reads.early.append(context)
+        self.wake()
+
+    def confirm_reads(self) -> None:
+        """Answer those whose round a majority has answered."""
+        if self.reads.waiting:
+            answered = self.member.log.configuration.agreed(self.round_of)
+            self.due_reads += self.reads.confirmed(answered)
+
+    def round_of(self, name: int) -> int:
+        """The last heartbeat that a member has answered; a leader hears its own."""
+        return self.round if name == self.member.name else self.progress[name].round
+
+    # handing over
+
+    def transfer(self, heir: int) -> None:
+        """Hand the lead to another voter as soon as it has the whole log. Raises Refused if that
+        is no other voter, or it is being done already."""
+        if heir == self.member.name or heir not in self.member.log.configuration.voters:
+            raise Refused(f"member {heir} is no other voter of the group")
+        if self.heir:
+            raise Refused(f"member {self.heir} is about to take over")
+        self.heir = heir
+        self.heir_ticks = 0
+        self.wake()
+        self.hand_over()
+
+    def hand_over(self) -> None:
+        """Tell the heir to be elected, when it has everything."""
+        member = self.member
+        heir = self.progress.get(self.heir)
+        if heir is not None and heir.match == member.log.last_index:
+            member.send(TakeOver(member.name, self.heir, member.term))
+
+    # time
+
+    def tick(self) -> bool:
+        """Time goes by. False: no majority was heard for too long, so somebody else may lead."""
+        if self.is_quiet:
+            return True
+        settings = self.member.settings
+        self.calm_ticks = self.calm_ticks + 1 if self.is_calm() else 0
+        self.heartbeat_age_ticks += 1
+        self.quorum_ticks += 1
+        if self.heir:
+            self.heir_ticks += 1
+            if self.heir_ticks >= settings.election_ticks:
+                self.heir = 0
+        for name, progress in self.progress.items():
+            self.tick_snapshot(name, progress)
+        if self.quorum_ticks >= settings.election_ticks:
+            self.quorum_ticks = 0
+            if not self.has_quorum():
+                return False
+        if self.heartbeat_age_ticks >= settings.heartbeat_ticks:
+            self.heartbeat_is_due = True
+        if not self.progress and self.may_fall_quiet():
+            self.is_quiet = True
+        return True
+
+    def tick_snapshot(self, name: int, progress: FollowerProgress) -> None:
+        """Send a piece again that has not been answered for long; forget a snapshot nobody takes,
+        so that nothing is kept for its sake."""
+        if progress.state == SNAPSHOT:
+            progress.waited_ticks += 1
+            if progress.waited_ticks >= self.member.settings.election_ticks:
+                if progress.is_active:
+                    self.send_piece(name, progress, 0)
+                else:
+                    progress.probe(progress.match + 1)
+                    progress.is_asked = True
+
+    def has_quorum(self) -> bool:
+        """Whether a majority was heard since this was asked last."""
+        heard = {name for name, progress in self.progress.items() if progress.is_active}
+        for progress in self.progress.values():
+            progress.is_active = False
+        return self.member.log.configuration.has_majority({*heard, self.member.name})
+
+    # quiet groups
+
+    def is_calm(self) -> bool:
+        """Nothing is to be done: everybody has everything, and can be reached."""
+        log = self.member.log
+        last = log.last_index
+        return (
+            log.commit == log.durable == last
+            and not self.heir
+            and not self.reads.are_waiting
+            and not self.member.lost.intersection(self.progress)
+            and all(each.match == last for each in self.progress.values())
+        )
+
+    def may_fall_quiet(self) -> bool:
+        """It has been so for a while."""
+        return self.calm_ticks >= self.member.settings.quiet_ticks and self.is_calm()
+
+    def wake(self) -> None:
+        """There is something to do, or somebody may have to be watched again. Everybody hears it
+        with the next heartbeat."""
+        self.calm_ticks = 0
+        self.quiet_round = 0
+        if self.is_quiet:
+            self.is_quiet = False
+            self.quorum_ticks = 0
+            self.heartbeat_is_due = True
+            for progress in self.progress.values():
+                progress.is_quiet = False

@@ -1,0 +1,211 @@
+"""A member's log: what is in memory of it, what was committed, and what is durable.
+
+    ... snapshot.index | first entry ... commit ... durable ... last |     (durable may be < commit)
+
+Each entry remembers the append that wrote it last. An append that is synced vouches for no other
+entries than those that still remember it, or an earlier one: not for an index that has been
+overwritten since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sluicemq.raft.configuration import Configuration, decoded
+from sluicemq.raft.entry import CONFIGURATION, NOOP, LogEntry, LogSnapshot, version_of
+from sluicemq.raft.standing import Standing
+
+
+class RaftLog:
+    """Begins with what was found on the disk. Appends are numbered by the caller, upwards."""
+
+    def __init__(self, snapshot: LogSnapshot, entries: Iterable[LogEntry] = ()) -> None:
+        self.snapshot = snapshot
+        self.entries: list[LogEntry] = []
+        """Those above the snapshot, without a gap."""
+        self.numbers: list[int] = []
+        """Of each entry, the append that wrote it last; 0 for what was found on the disk."""
+        self.snapshot_number = 0
+        """The append that put the snapshot in the log's place; 0 when it was there or grew here."""
+        self.synced_number = 0
+        """The last append that is durable, with all before it."""
+        self.configurations = Standing(snapshot.index, snapshot.configuration)
+        self.versions = Standing(snapshot.index, snapshot.version)
+        self.commit = snapshot.index
+        for entry in entries:
+            self.append(entry, 0)
+        self.durable = self.last_index
+        """Everything up to here is on the disk, as it is in memory."""
+        self.given = self.last_index
+        """Everything up to here was handed to the storage."""
+        self.truncate_from = 0
+        """What the storage has to cut off before it is handed more; 0 when there is nothing."""
+
+    @property
+    def last_index(self) -> int:
+        """Of the last entry; of the snapshot when there is none."""
+        return self.snapshot.index + len(self.entries)
+
+    @property
+    def last_term(self) -> int:
+        """The term of the last entry, or of the snapshot."""
+        return self.entries[-1].term if self.entries else self.snapshot.term
+
+    @property
+    def configuration(self) -> Configuration:
+        """The newest in the log, committed or not: that is the one which counts."""
+        return self.configurations.current
+
+    def term_at(self, index: int) -> int:
+        """The term of an entry that is in the log, or of the snapshot's last one."""
+        return self.snapshot.term if index == self.snapshot.index else self.entry_at(index).term
+
+    def entry_at(self, index: int) -> LogEntry:
+        """An entry above the snapshot."""
+        assert self.snapshot.index < index <= self.last_index, index
+        return self.entries[index - self.snapshot.index - 1]
+
+    def number_at(self, index: int) -> int:
+        """The append after whose sync everything up to here is durable."""
+        if index <= self.durable:
+            return 0
+        if index <= self.snapshot.index:
+            return self.snapshot_number
+        return self.numbers[index - self.snapshot.index - 1]
+
+    def matches(self, index: int, term: int) -> bool:
+        """Whether the entry is here. What the snapshot stands for is committed and never compared:
+        whoever asks has it too."""
+        if index <= self.snapshot.index:
+            return True
+        return index <= self.last_index and self.term_at(index) == term
+
+    def is_covered_by(self, last_index: int, last_term: int) -> bool:
+        """Whether a log that ends there has at least all of what may be committed in this one."""
+        return (last_term, last_index) >= (self.last_term, self.last_index)
+
+    def agreement_before(self, index: int, term: int) -> int:
+        """The last place at or before `index` whose term here is at most `term`: this log cannot
+        be the same as one with `term` at `index` any later. Below the snapshot nothing is known."""
+        index = min(index, self.last_index)
+        while index >= self.snapshot.index and self.term_at(index) > term:
+            index -= 1
+        return index
+
+    def between(self, start: int, entries_max: int, bytes_max: int) -> list[LogEntry]:
+        """The entries from `start` on, at most so many; at least one, if there is one."""
+        offset = start - self.snapshot.index - 1
+        found = self.entries[offset : offset + entries_max]
+        size_bytes = 0
+        for n, entry in enumerate(found):
+            size_bytes += entry.size_bytes
+            if size_bytes > bytes_max and n:
+                return found[:n]
+        return found
+
+    def append(self, entry: LogEntry, number: int) -> None:
+        """Add an entry at the end; the append of that number writes it."""
+        assert entry.index == self.last_index + 1, "a log has no gap"
+        assert entry.term >= self.last_term, "terms grow along a log"
+        if entry.kind == CONFIGURATION:
+            configuration = decoded(entry.data)
+            assert not self.configuration.voters or configuration.is_one_step_from(
+                self.configuration
+            ), "members change one by one"
+            self.configurations.append(entry.index, configuration)
+        elif entry.kind == NOOP:
+            version = version_of(entry)
+            assert version >= self.versions.current, "machine versions never go back"
+            self.versions.append(entry.index, version)
+        self.entries.append(entry)
+        self.numbers.append(number)
+
+    def merge(self, entries: list[LogEntry], number: int) -> int:
+        """Take over a leader's entries, which follow on one that matches. What is here already
+        stays; from the first that differs on, this log is cut off. Returns the last index of them
+        that is in this log now; 0 without entries."""
+        for n, entry in enumerate(entries):
+            if not self.matches(entry.index, entry.term):
+                if entry.index <= self.last_index:
+                    self.truncate(entry.index)
+                for new in entries[n:]:
+                    self.append(new, number)
+                break
+        return entries[-1].index if entries else 0
+
+    def truncate(self, start: int) -> None:
+        """Cut off everything from `start` on, for a leader's log has something else there."""
+        assert start > self.commit, "what is committed is never truncated"
+        assert start <= self.last_index, "there must be something to truncate"
+        kept = start - self.snapshot.index - 1
+        del self.entries[kept:], self.numbers[kept:]
+        self.configurations.truncate(start)
+        self.versions.truncate(start)
+        self.durable = min(self.durable, start - 1)
+        if start <= self.given:
+            self.truncate_from = min(start, self.truncate_from or start)
+            self.given = start - 1
+
+    def commit_to(self, index: int) -> None:
+        """Everything up to here is agreed on; a lower index says nothing new."""
+        assert index <= self.last_index, "what is committed cannot be missing: was the log lost?"
+        self.commit = max(self.commit, index)
+
+    def synced(self, number: int) -> None:
+        """All appends up to this number are durable."""
+        assert number >= self.synced_number, "syncs are told in order"
+        self.synced_number = number
+        if self.snapshot_number <= number:
+            self.durable = max(self.durable, self.snapshot.index)
+        above = self.durable - self.snapshot.index
+        if above >= 0:
+            while above < len(self.numbers) and self.numbers[above] <= number:
+                above += 1
+            self.durable = self.snapshot.index + above
+
+    def take_unwritten(self) -> tuple[int, list[LogEntry]]:
+        """What the storage has to do: cut off from an index on (0: nothing), then append."""
+        truncate_from, self.truncate_from = self.truncate_from, 0
+        unwritten = self.entries[self.given - self.snapshot.index :]
+        self.given = self.last_index
+        assert not truncate_from or not unwritten or unwritten[0].index == truncate_from
+        return truncate_from, unwritten
+
+    def snapshot_at(self, index: int, size_bytes: int) -> LogSnapshot:
+        """What to call the machine's content after the entry at `index`, which is committed."""
+        assert self.snapshot.index < index <= self.commit
+        return LogSnapshot(
+            index,
+            self.term_at(index),
+            self.configurations.at(index),
+            self.versions.at(index),
+            size_bytes,
+        )
+
+    def compact(self, snapshot: LogSnapshot) -> None:
+        """The snapshot is durable and stands for the entries up to its index from now on."""
+        index = snapshot.index
+        assert index <= min(self.commit, self.durable), "the log still needs what is not durable"
+        assert self.term_at(index) == snapshot.term
+        gone = index - self.snapshot.index
+        assert gone > 0
+        del self.entries[:gone], self.numbers[:gone]
+        self.configurations.compact(index)
+        self.versions.compact(index)
+        self.snapshot = snapshot
+        self.snapshot_number = 0
+
+    def install(self, snapshot: LogSnapshot, number: int) -> None:
+        """Put a leader's snapshot in the place of the whole log, which lags behind it."""
+        assert snapshot.index > self.commit, "what is committed is never replaced"
+        assert not self.matches(snapshot.index, snapshot.term), "what is there is kept"
+        self.durable = min(self.durable, self.commit)
+        self.entries = []
+        self.numbers = []
+        self.snapshot = snapshot
+        self.snapshot_number = number
+        self.configurations = Standing(snapshot.index, snapshot.configuration)
+        self.versions = Standing(snapshot.index, snapshot.version)
+        self.commit = snapshot.index
+        self.given = snapshot.index
+        self.truncate_from = 0

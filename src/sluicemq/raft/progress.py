@@ -1,0 +1,146 @@
+"""How far a follower has come, as its leader sees it.
+
+probe     where do the logs match? One append at a time
+stream    entries are sent without waiting, as many as may be in flight
+snapshot  it lags behind what the log still has, and is sent a snapshot in pieces
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.settings import RaftSettings
+
+PROBE: Final = "probe"
+STREAM: Final = "stream"
+SNAPSHOT: Final = "snapshot"
+
+
+class FollowerProgress:
+    """0 <= match < next at any time."""
+
+    __slots__ = (
+        "commit_sent",
+        "in_flight",
+        "in_flight_bytes",
+        "is_active",
+        "is_asked",
+        "is_quiet",
+        "match",
+        "next",
+        "round",
+        "settings",
+        "snapshot",
+        "state",
+        "waited_ticks",
+    )
+
+    def __init__(self, settings: RaftSettings, following: int) -> None:
+        self.settings = settings
+        self.state = PROBE
+        self.match = 0
+        """Everything up to here is durable there, and the same."""
+        self.next = following
+        """What is sent next."""
+        self.is_asked = False
+        """A probe, or a piece, is on its way."""
+        self.in_flight: deque[tuple[int, int]] = deque()
+        """Of each append on its way: its last index, and its bytes."""
+        self.in_flight_bytes = 0
+        self.commit_sent = 0
+        self.snapshot: LogSnapshot | None = None
+        """The one that is being sent: its content, and all it names, must stay."""
+        self.waited_ticks = 0
+        """Since the last piece was sent."""
+        self.is_active = False
+        """Heard since the last time somebody asked."""
+        self.is_quiet = False
+        """It knows that it will hear no more heartbeats."""
+        self.round = 0
+        """The last heartbeat that it has answered."""
+
+    @property
+    def in_flight_entries(self) -> int:
+        """So many were sent and are not acknowledged."""
+        return self.next - 1 - self.match
+
+    @property
+    def room_entries(self) -> int:
+        """So many more may be sent; 0 while an answer is awaited."""
+        settings = self.settings
+        if self.state == SNAPSHOT or self.is_asked:
+            return 0
+        if self.in_flight_bytes >= settings.in_flight_bytes:
+            return 0
+        if self.state == PROBE:
+            return settings.append_entries
+        return min(settings.append_entries, settings.in_flight_entries - self.in_flight_entries)
+
+    def sent(self, entries: list[LogEntry]) -> None:
+        """They were sent, from `next` on."""
+        assert not entries or entries[0].index == self.next
+        if self.state == PROBE:
+            self.is_asked = True
+        elif entries:
+            size_bytes = sum(entry.size_bytes for entry in entries)
+            self.next = entries[-1].index + 1
+            self.in_flight.append((entries[-1].index, size_bytes))
+            self.in_flight_bytes += size_bytes
+            assert self.in_flight_entries <= self.settings.in_flight_entries
+        assert self.match < self.next
+
+    def acknowledged(self, match: int) -> bool:
+        """Everything up to `match` is durable there; whether that is news."""
+        while self.in_flight and self.in_flight[0][0] <= match:
+            self.in_flight_bytes -= self.in_flight.popleft()[1]
+        is_news = match > self.match
+        if is_news:
+            self.match = match
+            self.next = max(self.next, match + 1)
+        if self.state == SNAPSHOT:
+            assert self.snapshot is not None
+            if match < self.snapshot.index:
+                return is_news
+        if self.state != STREAM and (is_news or self.next == match + 1):
+            self.stream()
+        return is_news
+
+    def refused(self, previous: int, following: int) -> bool:
+        """The entry at `previous` did not match; the logs may match before `following`. False when
+        that was an answer to something older."""
+        if self.state == SNAPSHOT or previous <= self.match:
+            return False
+        if self.state == PROBE and previous != self.next - 1:
+            return False
+        self.probe(following)
+        return True
+
+    def probe(self, following: int) -> None:
+        """Find out where the logs match, from the entry before `following` on backwards."""
+        self._enter(PROBE)
+        self.next = max(self.match + 1, following)
+
+    def stream(self) -> None:
+        """It is known where they match."""
+        self._enter(STREAM)
+        self.next = self.match + 1
+
+    def send_snapshot(self, snapshot: LogSnapshot) -> None:
+        """It lags behind the log."""
+        self._enter(SNAPSHOT)
+        self.snapshot = snapshot
+
+    def lost_answer(self) -> None:
+        """The follower is there, so that what it has not answered may be asked again."""
+        if self.state == PROBE:
+            self.is_asked = False
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        self.is_asked = False
+        self.snapshot = None
+        self.waited_ticks = 0
+        self.in_flight.clear()
+        self.in_flight_bytes = 0

@@ -1,0 +1,365 @@
+"""A member of a Raft group: one object, told what happens and asked what is to be done.
+
+    raft = Raft(name, durable, settings, version, below)
+    raft.step(message), raft.tick(), raft.propose(data), raft.synced(number)
+    ready = raft.ready()            write, send, apply: see RaftReady
+
+Nothing is told to anybody before it is durable, and nothing waits in between: a host may hand the
+next append to its storage before the last is synced. Rules are asserted where they could break; an
+assertion that fails means that going on could lose what was agreed on, and has to end the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluicemq.errors import Refused
+from sluicemq.raft import election
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.election import Election
+from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.following import Following
+from sluicemq.raft.leading import Leading
+from sluicemq.raft.member import (
+    CANDIDATE,
+    FOLLOWER,
+    LEADER,
+    PRE_CANDIDATE,
+    Durable,
+    RaftMember,
+)
+from sluicemq.raft.messages import (
+    AppendAnswer,
+    AppendEntries,
+    LeaderBeat,
+    RaftMessage,
+    SnapshotPiece,
+    TakeOver,
+    VoteAnswer,
+    VoteRequest,
+)
+from sluicemq.raft.ready import RaftReady, Read
+from sluicemq.raft.settings import RaftSettings
+
+FROM_LEADERS = (AppendEntries, LeaderBeat, SnapshotPiece, TakeOver)
+
+
+class Raft:
+    """A member. Its roles are parts of it: following, an election, leading."""
+
+    def __init__(
+        self,
+        name: int,
+        durable: Durable,
+        settings: RaftSettings,
+        version: int,
+        below: Callable[[int], int],
+        *,
+        is_amnesiac: bool = False,
+    ) -> None:
+        self.member = RaftMember(name, durable, settings, version, below)
+        self.following = Following(self.member)
+        self.election: Election | None = None
+        self.leading: Leading | None = None
+        self.is_amnesiac = is_amnesiac
+        """What it had on its disk was damaged, so it may have forgotten a vote or an entry that it
+        has acknowledged. It says nothing until it is removed and added again by another name."""
+        self.applied = self.member.log.snapshot.index
+        """Everything committed up to here was handed out."""
+        self.written_state = (durable.term, durable.vote)
+        """The term and the vote that were handed out."""
+
+    # what is asked of a member
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads, as far as it knows."""
+        return self.leading is not None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether ticks mean nothing to it, so that its host need not give any."""
+        return (
+            self.is_amnesiac
+            or self.following.is_quiet
+            or (self.leading is not None and self.leading.is_quiet)
+        )
+
+    def propose(self, data: bytes) -> int:
+        """Have an entry agreed on. Returns its index, or 0 when this member does not lead or takes
+        no more now. If another term's entry is committed there, it was lost."""
+        return self.leading.propose(data) if self.leading is not None else 0
+
+    def read(self, context: object) -> bool:
+        """Have a read answered: `context` comes back in a RaftReady with the index that the machine
+        must have applied. False when this member does not lead; nothing comes back if it ceases
+        to."""
+        if self.leading is not None:
+            self.leading.read(context)
+        return self.leading is not None
+
+    def add_learner(self, name: int) -> int:
+        """Add a member that is sent the log and has no vote; returns the index of the change.
+        Raises Refused, as the next three do, when that is not possible now."""
+        return self._change(self.configuration.with_learner(name))
+
+    def promote(self, name: int) -> int:
+        """Make a learner that has caught up a voter; returns the index of the change."""
+        return self._change(self.configuration.with_promoted(name))
+
+    def remove(self, name: int) -> int:
+        """Remove a member; returns the index of the change. A leader that removes itself leads
+        until that is committed."""
+        return self._change(self.configuration.without(name))
+
+    def transfer(self, heir: int) -> None:
+        """Let another voter lead, unless it does not come to that within an election timeout."""
+        self._leading().transfer(heir)
+
+    @property
+    def configuration(self) -> Configuration:
+        """The members, as this one knows them."""
+        return self.member.log.configuration
+
+    def _change(self, configuration: Configuration) -> int:
+        return self._leading().change(configuration)
+
+    def _leading(self) -> Leading:
+        if self.leading is None:
+            raise Refused(f"member {self.member.name} does not lead the group")
+        return self.leading
+
+    # snapshots of the machine
+
+    @property
+    def snapshot_index_max(self) -> int:
+        """Up to where the log may be compacted: applied, durable here, and with known members. A
+        member that was added does not know them before the entry that added it."""
+        log = self.member.log
+        index = max(min(self.applied, log.durable), log.snapshot.index)
+        return index if log.configurations.at(index).voters else log.snapshot.index
+
+    def snapshot_at(self, index: int, size_bytes: int) -> LogSnapshot:
+        """What a snapshot of the machine after the entry at `index` has to be written with."""
+        assert index <= self.snapshot_index_max, "the log still needs what is not durable"
+        return self.member.log.snapshot_at(index, size_bytes)
+
+    def compact(self, snapshot: LogSnapshot) -> None:
+        """That snapshot is durable: the log begins after it from now on. One that a leader's has
+        overtaken meanwhile is of no use."""
+        if snapshot.index > self.member.log.snapshot.index:
+            self.member.log.compact(snapshot)
+
+    def pinned(self) -> list[LogSnapshot]:
+        """The snapshots whose content, and what that names, must stay: the newest, and those that
+        are being sent."""
+        running = (
+            [each.snapshot for each in self.leading.progress.values() if each.snapshot]
+            if self.leading is not None
+            else []
+        )
+        return [self.member.log.snapshot, *running]
+
+    # what happens to a member
+
+    def tick(self) -> None:
+        """A tick of the clock."""
+        member = self.member
+        if self.is_quiet:
+            return
+        if self.leading is not None:
+            if not self.leading.tick():
+                self._follow(0)
+            return
+        member.silent_ticks += 1
+        if member.silent_ticks >= member.patience_ticks:
+            if member.may_campaign:
+                self._campaign(is_pre=True)
+            else:
+                self._follow(0)
+
+    def link_lost(self, name: int) -> None:
+        """That member cannot be reached any more, or is suspected not to be."""
+        member = self.member
+        member.lost.add(name)
+        self._wake(name)
+        if name == member.leader:
+            member.silent_ticks = max(member.silent_ticks, member.settings.election_ticks)
+
+    def link_back(self, name: int) -> None:
+        """That member can be reached again."""
+        self.member.lost.discard(name)
+        self._wake(name)
+
+    def _wake(self, cause: int) -> None:
+        """Something is up with that member. If it is one of the group, nobody may be quiet."""
+        if cause not in self.configuration.members:
+            return
+        if self.leading is not None:
+            self.leading.wake()
+        elif self.following.is_quiet:
+            self.following.is_quiet = False
+            self.member.silent_ticks = 0
+
+    def synced(self, number: int) -> None:
+        """The append of that number is durable, with all before it."""
+        for message in self.member.synced(number):
+            self.step(message)
+        if self.leading is not None:
+            self.leading.advance_commit()
+            self._end_if_removed()
+
+    def step(self, message: RaftMessage) -> None:
+        """A message has come. It may come late, twice, in any order, or after a restart."""
+        member = self.member
+        assert message.to == member.name
+        if self.is_amnesiac:
+            return
+        if isinstance(message, VoteRequest):
+            self._vote_request(message)
+            return
+        if message.term > member.term and not (
+            isinstance(message, VoteAnswer) and message.is_pre and message.is_granted
+        ):
+            self._enter_term(message.term)
+        if message.term < member.term:
+            self._answer_stale(message)
+        elif isinstance(message, FROM_LEADERS):
+            self._from_leader(message)
+        elif isinstance(message, VoteAnswer):
+            self._vote_answer(message)
+        elif self.leading is not None:
+            self.leading.step(message)
+            self._end_if_removed()
+
+    def _vote_request(self, request: VoteRequest) -> None:
+        """Somebody wants to lead. Who hears a leader does not even take over the term."""
+        member = self.member
+        self._wake(request.sender)
+        if not request.is_pre and request.term > member.term:
+            if election.loyal(member) and not request.is_forced:
+                return
+            self._enter_term(request.term)
+        election.answer(member, request)
+
+    def _answer_stale(self, message: RaftMessage) -> None:
+        """A leader of a former term has to hear of the newer one, or it would go on for ever."""
+        if isinstance(message, FROM_LEADERS):
+            member = self.member
+            member.send(AppendAnswer(member.name, message.sender, member.term, match=0))
+
+    def _from_leader(self, message: RaftMessage) -> None:
+        member = self.member
+        assert self.leading is None, "two leaders in a term"
+        assert member.leader in (0, message.sender), "two leaders in a term"
+        if self.election is not None:
+            self._follow(message.sender)
+        member.leader = message.sender
+        member.silent_ticks = 0
+        if isinstance(message, AppendEntries):
+            self.following.append(message)
+        elif isinstance(message, LeaderBeat):
+            self.following.heartbeat(message)
+        elif isinstance(message, SnapshotPiece):
+            self.following.piece(message)
+        elif member.may_campaign:
+            self._campaign(is_pre=False, is_forced=True)
+
+    def _vote_answer(self, message: VoteAnswer) -> None:
+        round_ = self.election
+        if round_ is None:
+            return
+        round_.count(message)
+        if round_.is_won:
+            if round_.is_pre:
+                self._campaign(is_pre=False)
+            else:
+                self._lead()
+        elif round_.is_lost:
+            self._follow(0)
+
+    # changes of role
+
+    def _campaign(self, *, is_pre: bool, is_forced: bool = False) -> None:
+        member = self.member
+        self._end_roles(PRE_CANDIDATE if is_pre else CANDIDATE, 0)
+        if not is_pre:
+            member.adopt(member.term + 1, member.name)
+            self.following.begin()
+        member.be_patient()
+        self.election = Election(member, is_pre, is_forced)
+        if is_pre and self.election.is_won:
+            self._campaign(is_pre=False)
+
+    def _lead(self) -> None:
+        member = self.member
+        assert member.vote == member.name, "a leader has voted for itself"
+        self._end_roles(LEADER, member.name)
+        self.leading = Leading(member)
+
+    def _enter_term(self, term: int) -> None:
+        self.member.adopt(term, 0)
+        self.following.begin()
+        self._follow(0)
+
+    def _follow(self, leader: int) -> None:
+        self._end_roles(FOLLOWER, leader)
+        self.member.be_patient()
+
+    def _end_roles(self, role: str, leader: int) -> None:
+        self.leading = None
+        self.election = None
+        self.following.is_quiet = False
+        self.member.role = role
+        self.member.leader = leader
+
+    def _end_if_removed(self) -> None:
+        """A leader that the group has removed is one no longer, once that is agreed on."""
+        if self.leading is not None and self.leading.is_removed:
+            self.leading.replicate()
+            self._follow(0)
+
+    # what is to be done
+
+    def ready(self) -> RaftReady:
+        """Take what is to be done since this was asked last."""
+        member = self.member
+        log = member.log
+        reads: list[Read] = []
+        if self.leading is not None:
+            self.leading.replicate()
+            reads, self.leading.due_reads = self.leading.due_reads, []
+        pieces, install = self.following.take_pieces()
+        truncate_from, entries = log.take_unwritten()
+        state = (member.term, member.vote)
+        is_new = state != self.written_state
+        self.written_state = state
+        if is_new or pieces or install or truncate_from or entries:
+            member.number += 1
+            number = member.number
+        else:
+            number = 0
+        return RaftReady(
+            number,
+            state if is_new else None,
+            pieces,
+            install,
+            truncate_from,
+            entries,
+            member.outbox.take(),
+            self._take_committed(),
+            reads,
+        )
+
+    def _take_committed(self) -> list[LogEntry]:
+        log = self.member.log
+        start = max(self.applied, log.snapshot.index)
+        until = log.commit
+        if log.versions.current > self.member.version:
+            newer = (
+                since for since, version in log.versions.since if version > self.member.version
+            )
+            until = min(until, next(newer) - 1)
+        self.applied = max(start, until)
+        offset = log.snapshot.index
+        return log.entries[start - offset : self.applied - offset]

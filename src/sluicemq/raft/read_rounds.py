@@ -1,0 +1,41 @@
+"""Reads: a leader answers none before it knows that it still led after the read had come.
+
+A read waits for a heartbeat that was sent after it, and for a majority's answers to that one. All
+reads between two heartbeats share one. There is no lease: ticks say nothing of a process that was
+stopped in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from sluicemq.raft.ready import Read
+
+
+class ReadRounds:
+    """The reads of one leader."""
+
+    __slots__ = ("early", "waiting")
+
+    def __init__(self) -> None:
+        self.early: list[object] = []
+        """Those that came before an entry of the leader's own term was committed: until then it
+        does not know what is."""
+        self.waiting: deque[tuple[int, Read]] = deque()
+        """The others, each with the round that has to be answered."""
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether anybody waits for an answer."""
+        return bool(self.early or self.waiting)
+
+    def add(self, context: object, commit: int, next_round: int) -> None:
+        """A read of everything committed now waits for a round that has not begun."""
+        self.waiting.append((next_round, Read(context, commit)))
+
+    def confirmed(self, round_: int) -> list[Read]:
+        """A majority has answered that round: these reads may be answered."""
+        due: list[Read] = []
+        while self.waiting and self.waiting[0][0] <= round_:
+            due.append(self.waiting.popleft()[1])
+        return due

@@ -1,0 +1,49 @@
+"""What a member's host has to do after something happened to the member."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.messages import RaftMessage, SnapshotPiece
+
+
+@dataclass(slots=True)
+class Read:
+    """A read that may be answered when the machine has applied everything up to `index`."""
+
+    context: object
+    index: int
+
+
+@dataclass(slots=True)
+class RaftReady:
+    """To be done in this order; what is to be written in one append, after all earlier ones.
+
+    When `number` is not 0 the host calls `synced(number)` as soon as what is written is durable, or
+    does so with a later number, which stands for all before it.
+    """
+
+    number: int
+    """Of the append; 0 when there is nothing to write."""
+    state: tuple[int, int] | None
+    """To be written: term and vote."""
+    pieces: list[SnapshotPiece]
+    """To be written beside the log, one after the other; one at offset 0 begins anew."""
+    install: LogSnapshot | None
+    """To be written: this snapshot, whole now, takes the place of the log and of the machine."""
+    truncate_from: int
+    """To be written: the log is cut off from this index on; 0 when it is not."""
+    entries: list[LogEntry]
+    """To be written, after that."""
+    messages: list[RaftMessage]
+    """To be sent at once; nothing of them waits for this append."""
+    committed: list[LogEntry]
+    """To be applied, after what was committed before."""
+    reads: list[Read]
+    """To be answered when their index is applied."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.number or self.messages or self.committed or self.reads)

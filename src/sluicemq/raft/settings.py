@@ -1,0 +1,41 @@
+"""The bounds and periods of a group; times are in ticks, and its host says how long one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sluicemq.limits import (
+    RAFT_APPEND_BYTES,
+    RAFT_APPEND_ENTRIES,
+    RAFT_ELECTION_TICKS,
+    RAFT_HEARTBEAT_TICKS,
+    RAFT_IN_FLIGHT_BYTES,
+    RAFT_IN_FLIGHT_ENTRIES,
+    RAFT_PIECE_BYTES,
+    RAFT_PROMOTE_LAG_ENTRIES,
+    RAFT_QUIET_TICKS,
+    RAFT_UNCOMMITTED_BYTES,
+    RAFT_UNCOMMITTED_ENTRIES,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RaftSettings:
+    """The same for all members of a group; `limits.py` has the reasons."""
+
+    election_ticks: int = RAFT_ELECTION_TICKS
+    heartbeat_ticks: int = RAFT_HEARTBEAT_TICKS
+    quiet_ticks: int = RAFT_QUIET_TICKS
+    append_entries: int = RAFT_APPEND_ENTRIES
+    append_bytes: int = RAFT_APPEND_BYTES
+    in_flight_entries: int = RAFT_IN_FLIGHT_ENTRIES
+    in_flight_bytes: int = RAFT_IN_FLIGHT_BYTES
+    uncommitted_entries: int = RAFT_UNCOMMITTED_ENTRIES
+    uncommitted_bytes: int = RAFT_UNCOMMITTED_BYTES
+    piece_bytes: int = RAFT_PIECE_BYTES
+    promote_lag_entries: int = RAFT_PROMOTE_LAG_ENTRIES
+
+    def __post_init__(self) -> None:
+        assert 0 < self.heartbeat_ticks < self.election_ticks
+        assert 0 < self.append_entries <= self.in_flight_entries
+        assert min(self.append_bytes, self.in_flight_bytes, self.piece_bytes) > 0

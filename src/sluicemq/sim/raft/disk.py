@@ -1,0 +1,143 @@
+"""A member's disk: what it was handed is durable after a sync, in order. A crash keeps some of what
+was not, from its beginning, and tears the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogEntry, LogSnapshot
+from sluicemq.raft.member import Durable
+from sluicemq.raft.messages import SnapshotPiece
+from sluicemq.raft.ready import RaftReady
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A member's term and its vote."""
+
+    term: int
+    vote: int
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """The log is cut off from here on."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """The pieces before it are a snapshot, which replaces the log."""
+
+    snapshot: LogSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """A snapshot of the member's own machine."""
+
+    snapshot: LogSnapshot
+    content: bytes
+
+
+Record = State | Truncate | Install | TakenSnapshot | SnapshotPiece | LogEntry
+
+
+@dataclass(slots=True)
+class Platter:
+    """What is there after a crash."""
+
+    term: int = 0
+    vote: int = 0
+    snapshot: LogSnapshot = field(default_factory=lambda: LogSnapshot(0, 0, Configuration()))
+    content: bytes = b""
+    entries: list[LogEntry] = field(default_factory=list)
+    staged: bytes = b""
+
+    def write(self, record: Record) -> None:
+        """One record is there now."""
+        if isinstance(record, LogEntry):
+            assert record.index == self.last_index + 1, "the disk's log has no gap"
+            self.entries.append(record)
+        elif isinstance(record, State):
+            self.term, self.vote = record.term, record.vote
+        elif isinstance(record, Truncate):
+            del self.entries[record.start - self.snapshot.index - 1 :]
+        elif isinstance(record, SnapshotPiece):
+            assert record.offset in (0, len(self.staged))
+            self.staged = self.staged[: record.offset] + record.content
+        elif isinstance(record, Install):
+            assert len(self.staged) == record.snapshot.size_bytes, "a snapshot is whole"
+            self.snapshot, self.content, self.entries = record.snapshot, self.staged, []
+        elif record.snapshot.index > self.snapshot.index:
+            self.entries = self.entries[record.snapshot.index - self.snapshot.index :]
+            self.snapshot, self.content = record.snapshot, record.content
+
+    @property
+    def last_index(self) -> int:
+        """Of the last entry that is here."""
+        return self.snapshot.index + len(self.entries)
+
+    def has(self, index: int, term: int) -> bool:
+        """Whether that entry is here, or a snapshot that stands for it."""
+        if index <= self.snapshot.index:
+            return True
+        return index <= self.last_index and (
+            self.entries[index - self.snapshot.index - 1].term == term
+        )
+
+    def durable(self) -> Durable:
+        """What a member finds when it starts."""
+        return Durable(self.term, self.vote, self.snapshot, [*self.entries])
+
+
+class RaftDisk:
+    """One sync at a time; what comes meanwhile is in the next."""
+
+    def __init__(self) -> None:
+        self.platter = Platter()
+        self.waiting: list[tuple[int, Record]] = []
+        """With the number of its append; 0: none."""
+        self.syncing = 0
+        """So many of them are in the sync under way; 0: there is none."""
+
+    def write(self, ready: RaftReady) -> None:
+        """Hand over what a RaftReady says is to be written, in its order."""
+        records: list[Record] = [*ready.pieces]
+        if ready.state is not None:
+            records.insert(0, State(*ready.state))
+        if ready.install is not None:
+            records.append(Install(ready.install))
+        if ready.truncate_from:
+            records.append(Truncate(ready.truncate_from))
+        self.waiting += ((ready.number, record) for record in (*records, *ready.entries))
+
+    def begin_sync(self) -> bool:
+        """Begin one, if there is anything to sync and none is under way."""
+        if self.syncing or not self.waiting:
+            return False
+        self.syncing = len(self.waiting)
+        return True
+
+    def end_sync(self) -> tuple[int, list[LogSnapshot]]:
+        """It is durable: returns the number of the last append, and the member's own snapshots."""
+        records, self.waiting = self.waiting[: self.syncing], self.waiting[self.syncing :]
+        self.syncing = 0
+        for _, record in records:
+            self.platter.write(record)
+        taken = [record.snapshot for _, record in records if isinstance(record, TakenSnapshot)]
+        return max(number for number, _ in records), taken
+
+    def crash(self, random: Random) -> int:
+        """Lose what was not synced, or all but some of its first records; returns how many."""
+        kept = random.choice([0, random.randint(0, len(self.waiting)), len(self.waiting)])
+        for _, record in self.waiting[:kept]:
+            self.platter.write(record)
+        lost = len(self.waiting) - kept
+        self.waiting = []
+        self.syncing = 0
+        self.platter.staged = b""
+        return lost

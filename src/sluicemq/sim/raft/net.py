@@ -1,0 +1,92 @@
+"""The network between members: it delays, loses, doubles and reorders messages, and may carry them
+in one direction only. Who cannot hear the other is told of the lost link a little later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from sluicemq.raft.messages import RaftMessage
+
+if TYPE_CHECKING:
+    from sluicemq.sim.raft.events import Events
+
+
+class RaftNet:
+    """Between all members; `deliver` and `tell_link` hand on to them what comes."""
+
+    def __init__(
+        self,
+        events: Events,
+        deliver: Callable[[RaftMessage], None],
+        tell_link: Callable[[int, int, bool], None],
+    ) -> None:
+        self.events = events
+        self.deliver = deliver
+        self.tell_link = tell_link
+        self.blocked: set[tuple[int, int]] = set()
+        """From whom to whom nothing goes."""
+        self.down: set[int] = set()
+        """Members that are not running, or not moving."""
+        self.links: dict[tuple[int, int], bool] = {}
+        """Of each pair, whether it is linked, as far as it was noticed."""
+        self.told_at: dict[tuple[int, int], float] = {}
+        self.loss = 0.0
+        self.doubling = 0.0
+        self.slow = 0.0
+        """How often a message is late."""
+        self.sent = 0
+
+    def send(self, message: RaftMessage) -> None:
+        """Carry a message, unless it gets lost."""
+        self.sent += 1
+        events = self.events
+        for _ in range(2 if events.chance(self.doubling) else 1):
+            if events.chance(self.loss):
+                continue
+            late = events.chance(self.slow)
+            delay_ms = events.between(5, 80) if late else events.between(0.5, 4)
+            events.after(delay_ms, lambda: self._arrive(message))
+
+    def _arrive(self, message: RaftMessage) -> None:
+        if (message.sender, message.to) not in self.blocked:
+            self.deliver(message)
+
+    def block(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """From now on nothing goes that way, whatever was blocked before."""
+        self.blocked = {*pairs}
+        self.look()
+
+    def is_linked(self, one: int, other: int) -> bool:
+        """Whether both can talk to each other."""
+        return not (
+            (one, other) in self.blocked
+            or (other, one) in self.blocked
+            or one in self.down
+            or other in self.down
+        )
+
+    def look(self) -> None:
+        """Links may have come or gone: those at their ends will be told, in order."""
+        for pair, was in self.links.items():
+            now = self.is_linked(*pair)
+            if now != was:
+                self.links[pair] = now
+                self._tell_later(pair, now)
+
+    def _tell_later(self, pair: tuple[int, int], is_up: bool) -> None:
+        events = self.events
+        at_ms = max(events.now_ms + events.between(1, 30), self.told_at.get(pair, 0.0))
+        self.told_at[pair] = at_ms
+
+        def tell() -> None:
+            one, other = pair
+            self.tell_link(one, other, is_up)
+            self.tell_link(other, one, is_up)
+
+        events.after(at_ms - events.now_ms, tell)
+
+    def join(self, name: int, others: Iterable[int]) -> None:
+        """A member is there that was not before."""
+        for other in others:
+            self.links[min(name, other), max(name, other)] = self.is_linked(name, other)

@@ -1,0 +1,32 @@
+"""The machine that the group agrees on: a few registers with numbers in them."""
+
+from __future__ import annotations
+
+import json
+from zlib import crc32
+
+KEYS = ("x", "y")
+
+
+class Register:
+    """Applies writes in the order of the log. Two members that applied the same are byte-equal."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = dict.fromkeys(KEYS, 0)
+        self.digest = 0
+        """Of everything that was applied."""
+
+    def apply(self, data: bytes) -> None:
+        """A batch of writes, one entry of the log."""
+        for write in data.decode().split():
+            key, _, value = write.partition("=")
+            self.values[key] = int(value)
+        self.digest = crc32(data, self.digest)
+
+    def content(self) -> bytes:
+        """All of it, as a snapshot."""
+        return json.dumps([self.values, self.digest], sort_keys=True).encode()
+
+    def restore(self, content: bytes) -> None:
+        """Become what a snapshot says; an empty one is a group's birth."""
+        self.values, self.digest = json.loads(content) if content else (dict.fromkeys(KEYS, 0), 0)

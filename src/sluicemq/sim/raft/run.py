@@ -1,0 +1,197 @@
+"""One run: a group of three or five, its clients, what goes wrong; then healing, after which there
+must be progress, equal logs, and silence."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sluicemq.errors import Refused
+from sluicemq.raft.configuration import Configuration
+from sluicemq.raft.entry import LogSnapshot
+from sluicemq.raft.messages import RaftMessage
+from sluicemq.sim.raft.checkers import RaftCheckers
+from sluicemq.sim.raft.clients import Clients
+from sluicemq.sim.raft.disk import RaftDisk
+from sluicemq.sim.raft.events import Events
+from sluicemq.sim.raft.host import SimMember
+from sluicemq.sim.raft.nemesis import Nemesis
+from sluicemq.sim.raft.net import RaftNet
+from sluicemq.sim.raft.promise import rule
+
+STEPS = 9000
+"""Events of the phase with faults."""
+
+HEALING_MS = 20_000
+"""A healed group must be done within so long; a few election timeouts are what it takes."""
+
+LATEST_MS = 200
+"""No message is under way for so long."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Figures of a run that is over. Plain data: it travels between processes."""
+
+    seed: int
+    failure: str = ""
+    trace: str = ""
+    phase: str = ""
+    events: int = 0
+    digest: int = 0
+    figures: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """One line, for a run among others."""
+        shown = " ".join(f"{value} {name}" for name, value in self.figures.items())
+        verdict = f"FAILED in {self.phase}: {self.failure}" if self.failure else "passed"
+        return f"seed {self.seed:6} {self.digest:08x} {self.events:6} events {shown}  {verdict}"
+
+
+class RaftRun:
+    """A run that is under way."""
+
+    def __init__(self, seed: int, steps: int) -> None:
+        self.seed = seed
+        self.steps = steps
+        self.phase = "birth"
+        self.events = events = Events(seed)
+        names = (*range(1, events.random.choice([3, 3, 5]) + 1),)
+        birth = Configuration(names)
+        self.checkers = RaftCheckers(birth)
+        self.net = RaftNet(events, self.deliver, self.tell_link)
+        for name in names:
+            self.net.join(name, range(1, name))
+        self.hosts: dict[int, SimMember] = {}
+        for name in names:
+            disk = RaftDisk()
+            disk.platter.snapshot = LogSnapshot(0, 0, birth)
+            self.hosts[name] = SimMember(name, disk, events, self.net, self.checkers)
+        self.clients = Clients(events, self.hosts, count=events.random.randint(2, 8))
+        self.nemesis = Nemesis(events, self.net, self.checkers, self.hosts)
+
+    def deliver(self, message: RaftMessage) -> None:
+        """A message has come to a member."""
+        host = self.hosts[message.to]
+        host.do(lambda: host.raft.step(message))
+
+    def tell_link(self, name: int, other: int, is_up: bool) -> None:
+        """A member hears of its link to another."""
+        host = self.hosts[name]
+        host.do(lambda: (host.raft.link_back if is_up else host.raft.link_lost)(other))
+
+    def go(self) -> None:
+        """Go through all of the phases."""
+        self.phase = "faults"
+        while self.events.happened < self.steps:
+            self.events.step()
+        self.phase = "healing"
+        self.nemesis.call_off()
+        self.until(self.is_repaired, "the members are not all right again")
+        self.phase = "progress"
+        answers = [history.answers for history in self.clients.histories.values()]
+        self.until(lambda: self.has_answered(answers), "clients get no answers")
+        self.phase = "silence"
+        self.clients.is_over = True
+        self.until(self.is_quiet, "the group does not fall quiet")
+        self.pass_ms(LATEST_MS)
+        rule(self.is_quiet(), "what comes late wakes a quiet group")
+        sent = self.net.sent
+        self.pass_ms(LATEST_MS)
+        rule(self.net.sent == sent, "a quiet group sends something")
+
+    def until(self, condition: Callable[[], bool], failure: str) -> None:
+        """Go on until it holds."""
+        end_ms = self.events.now_ms + HEALING_MS
+        while not condition():
+            rule(self.events.now_ms < end_ms, failure)
+            self.events.step()
+
+    def pass_ms(self, duration_ms: float) -> None:
+        """Go on for a while."""
+        end_ms = self.events.now_ms + duration_ms
+        while self.events.now_ms < end_ms:
+            self.events.step()
+
+    def leader(self) -> SimMember | None:
+        """Who leads in the newest term."""
+        leading = [each for each in self.hosts.values() if each.raft.is_leader]
+        return max(leading, key=lambda each: each.raft.member.term, default=None)
+
+    def is_repaired(self) -> bool:
+        """The leader's group has no member that has forgotten anything, and all of them have, and
+        have applied, all of its log; whoever was removed has gone."""
+        leader = self.leader()
+        if leader is None:
+            return False
+        members = leader.raft.configuration.members
+        for name in members:
+            if self.hosts[name].is_amnesiac:
+                self.replace(leader, name)
+                return False
+        last = leader.raft.member.log.commit
+        if any(self.hosts[name].applied < last - 20 for name in members):
+            return False
+        log = leader.raft.member.log
+        if log.configurations.current_index > log.commit:
+            return False
+        for host in self.hosts.values():
+            if host.is_up and host.name not in members:
+                self.nemesis.crash_of(host)
+        return True
+
+    def replace(self, leader: SimMember, name: int) -> None:
+        """Remove a member that has forgotten something, as soon as that is possible."""
+        try:
+            leader.raft.remove(name)
+            leader.pump()
+        except Refused:
+            return
+
+    def has_answered(self, before: list[int]) -> bool:
+        """Clients got answers for every register."""
+        histories = self.clients.histories.values()
+        return all(now.answers >= was + 3 for now, was in zip(histories, before, strict=True))
+
+    def is_quiet(self) -> bool:
+        """Whether all members are quiet."""
+        leader = self.leader()
+        return leader is not None and all(
+            self.hosts[name].raft.is_quiet and not self.hosts[name].disk.waiting
+            for name in leader.raft.configuration.members
+        )
+
+    def report(self, failure: str, trace: str) -> Report:
+        """What there is to say."""
+        rafts = [host.raft for host in self.hosts.values()]
+        figures = {
+            "members": len(rafts),
+            "leaders": len(self.checkers.leaders),
+            "committed": self.checkers.commit,
+            "changes": len(self.checkers.configurations) - 1,
+            "writes": self.clients.writes,
+            "reads": self.clients.reads,
+            **self.checkers.happened,
+        }
+        return Report(
+            self.seed,
+            failure,
+            trace,
+            self.phase,
+            self.events.happened,
+            self.events.digest,
+            figures,
+            self.events.notes[-40:] if failure else [],
+        )
+
+
+def simulate(seed: int, steps: int = STEPS) -> Report:
+    """Run a seed. An assertion that fails, here or in Raft, is the failure of the run."""
+    run = RaftRun(seed, steps)
+    try:
+        run.go()
+    except AssertionError as broken:
+        return run.report(str(broken) or "an assertion", traceback.format_exc())
+    return run.report("", "")

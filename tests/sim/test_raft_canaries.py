@@ -1,0 +1,20 @@
+"""Goal: the simulation of Raft sees what it is there to see.
+
+Method: plant a bug, run seeds until one fails. A bug that is not noticed within SEEDS seeds means
+that the simulation would pass idly over it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.raft_canaries import CANARIES
+from sluicemq.sim.raft.run import simulate
+
+SEEDS = 50
+
+
+@pytest.mark.parametrize("name", CANARIES)
+def test_a_planted_bug_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    CANARIES[name](monkeypatch)
+    assert any(simulate(seed).failure for seed in range(SEEDS)), f"{name} passed {SEEDS} seeds"

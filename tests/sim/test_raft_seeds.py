@@ -1,0 +1,131 @@
+"""Goal: no rule of Raft is broken in 200 seeded runs, a seed is a run, and what the rules are there
+for does happen.
+
+Method: run them all once, in two processes; run some again, under other hash seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+import sluicemq
+from sluicemq.sim.raft.__main__ import main
+from sluicemq.sim.raft.linearizable import RegisterHistory
+from sluicemq.sim.raft.promise import RuleBroken
+from sluicemq.sim.raft.run import Report, simulate
+
+SEEDS = range(200)
+REPLAYED = range(0, 200, 40)
+WORKERS = 2
+
+ENGAGED = {
+    "leaders": 1_000,
+    "committed": 20_000,
+    "changes": 400,
+    "writes": 15_000,
+    "reads": 15_000,
+    "truncations": 150,
+    "snapshots": 1_000,
+    "pieces": 2_000,
+    "silences": 5_000,
+}
+"""What must have happened over all seeds; about half of what does."""
+
+
+@cache
+def reports() -> list[Report]:
+    """All seeds, once a test run."""
+    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(simulate, SEEDS, chunksize=5))
+
+
+def digests(seeds: range, hash_seed: str) -> list[int]:
+    """Of each seed, run in a process of its own."""
+    program = (
+        "from sluicemq.sim.raft.run import simulate\n"
+        f"for seed in {list(seeds)}: print(simulate(seed).digest)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ
+        | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path(sluicemq.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_no_rule_is_broken() -> None:
+    failed = [report.line() for report in reports() if report.failure]
+    assert failed == []
+
+
+@pytest.mark.parametrize("figure", ENGAGED)
+def test_there_is_something_to_check(figure: str) -> None:
+    assert sum(report.figures[figure] for report in reports()) >= ENGAGED[figure]
+
+
+def test_a_seed_is_a_run() -> None:
+    first = [reports()[seed].digest for seed in REPLAYED]
+    assert digests(REPLAYED, hash_seed="1") == first
+    assert len({*first}) == len(first)
+
+
+def test_the_command_runs_seeds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["raft", "5", "--count", "2", "--steps", "500"])
+    assert main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == simulate(5, steps=500).line()
+    assert lines[-1] == "2 seeds, 0 failed"
+
+
+def test_a_history_may_have_a_write_that_was_not_answered() -> None:
+    history = RegisterHistory(0)
+    history.write_begins(1, 1)
+    history.read_ends(0, 2, 3)
+    history.read_ends(1, 4, 5)
+    history.read_ends(1, 6, 7)
+
+
+def test_a_history_may_not_go_back() -> None:
+    history = RegisterHistory(0)
+    history.write_begins(1, 1)
+    history.read_ends(1, 2, 3)
+    with pytest.raises(RuleBroken, match="not linearizable"):
+        history.read_ends(0, 4, 5)
+
+
+def test_a_history_may_not_overlook_a_write_that_was_answered() -> None:
+    history = RegisterHistory(0)
+    history.write_begins(1, 1)
+    history.write_ends(1, 2)
+    with pytest.raises(RuleBroken, match="not linearizable"):
+        history.read_ends(0, 3, 4)
+
+
+def test_writes_at_one_time_may_be_seen_in_either_order_and_not_in_both() -> None:
+    history = RegisterHistory(0)
+    history.write_begins(1, 1)
+    history.write_begins(2, 1)
+    history.write_ends(1, 9)
+    history.write_ends(2, 9)
+    history.read_ends(2, 2, 3)
+    history.read_ends(1, 4, 5)
+    with pytest.raises(RuleBroken, match="not linearizable"):
+        history.read_ends(2, 6, 7)
+
+
+def test_what_nobody_has_written_is_not_read() -> None:
+    with pytest.raises(RuleBroken, match="nobody has written"):
+        RegisterHistory(0).read_ends(7, 1, 2)
