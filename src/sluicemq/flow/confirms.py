@@ -31,8 +31,8 @@ Frame: TypeAlias = tuple[int, bool, bool]
 
 
 class Expected:
-    """A batch on its way: over `links` it was sent, and not answered yet. `to_come`: over so many
-    more it has yet to be sent."""
+    """A batch on its way. It was sent over `links`, where no answer has come yet, and has yet to be
+    sent over `to_come` more."""
 
     __slots__ = ("count", "links", "size", "to_come")
 
@@ -44,14 +44,16 @@ class Expected:
         self.to_come = to_come
 
     def waiting(self) -> dict[Link, None]:
-        """Its links, to be changed: until then they may be somebody else's list."""
+        """Return its links as a dict that may be changed; until the first call they may be another
+        object's list."""
         links = self.links
         if not isinstance(links, dict):
             links = self.links = dict.fromkeys(links)
         return links
 
     def answered(self, link: Link) -> bool:
-        """It was, over this one. Was that the last?"""
+        """Note the answer over `link`, which must be waited for. Returns True when it was the last
+        one."""
         links = self.links
         if len(links) == 1 and not self.to_come:
             assert link in links, "an answer over a link that was not waited for"
@@ -61,7 +63,7 @@ class Expected:
 
 
 class Unconfirmed:
-    """The bookkeeping of one channel in confirm mode."""
+    """The publishes of one channel in confirm mode that are not answered yet."""
 
     __slots__ = ("_confirmed", "_expected", "_head", "_last", "_oldest", "_rejected", "count")
 
@@ -85,12 +87,12 @@ class Unconfirmed:
 
     @property
     def answered(self) -> tuple[int, int]:
-        """How many messages the next `drain` confirms, and how many it rejects."""
+        """Return how many messages the next `drain` confirms, and how many it rejects."""
         return sum(map(COUNT, self._confirmed)), sum(map(COUNT, self._rejected))
 
     def expect(self, first_seq: int, count: int, links: Collection[Link], to_come: int = 0) -> None:
-        """`count` messages from `first_seq` on (above all earlier) are sent over `links`, which
-        nobody changes any more, and later over `to_come` others (`sent`)."""
+        """Note that `count` messages from `first_seq` on (above all earlier) are sent over `links`,
+        which nobody changes any more, and later over `to_come` others (`sent`)."""
         assert count > 0 and first_seq > self._last, "numbers of publishes only grow"
         self._last = first_seq + count - 1
         if links or to_come:
@@ -100,7 +102,7 @@ class Unconfirmed:
             self._confirmed.append((first_seq, count))
 
     def sent(self, first_seq: int, link: Link) -> None:
-        """The batch is sent over one of the links that were to come."""
+        """Note that the batch is sent over one of the links that were to come."""
         expected = self._expected.get(first_seq)
         if expected is not None:  # else another queue has rejected it
             assert expected.to_come > 0
@@ -108,8 +110,8 @@ class Unconfirmed:
             expected.waiting()[link] = None
 
     def confirm(self, link: Link, first_seq: int, count: int) -> None:
-        """The queue at the end of a link has confirmed the batch, or is gone in a way that counts
-        as that; or its part of a batch that was divided among queues."""
+        """Note that the queue at the end of a link has confirmed the batch, or is gone in a way
+        that counts as that; or its part of a batch that was divided among queues."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it
@@ -121,9 +123,10 @@ class Unconfirmed:
             self._confirmed.append((first_seq, count))
 
     def reject(self, first_seq: int, count: int, offset: int = 0) -> None:
-        """A queue has rejected the `count` messages of the batch behind the first `offset`, which
-        it confirms later: what the others say of these no longer matters. In a batch that was
-        divided among queues nobody knows which ones these are: all of it is rejected."""
+        """Note that a queue has rejected the `count` messages of the batch behind the first
+        `offset`, which it confirms later: what other queues say of these no longer matters. In a
+        batch that was divided among queues nobody knows which ones these are, so all of it is
+        rejected."""
         expected = self._expected.get(first_seq)
         if expected is None:
             return  # another queue has rejected it before
@@ -138,7 +141,7 @@ class Unconfirmed:
         self._rejected.append((first_seq + kept, rejected))
 
     def lose(self, link: Link) -> None:
-        """What waits for an answer over this link gets none: it is rejected."""
+        """Reject everything that waits for an answer over this link, for none will come."""
         lost = [each for each in self._expected.items() if link in each[1].links]
         for first_seq, expected in lost:
             del self._expected[first_seq]
@@ -147,7 +150,8 @@ class Unconfirmed:
         assert self.count >= 0
 
     def smallest(self) -> int | None:
-        """The smallest sequence number that is still unconfirmed."""
+        """Return the smallest sequence number that is still unconfirmed; None when all are
+        answered."""
         expected = self._expected
         if not expected:
             return None
