@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from pika_client import (
 )
 
 from support import broker
+from support.waiting import await_truth
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 TRANSIENT = pika.BasicProperties(delivery_mode=1)
@@ -427,6 +427,8 @@ def paged_out(life: Life, channel: BlockingChannel, count: int, size: int) -> li
     fast = life.opened[-1].channel()  # without confirms
     publish(fast, "q", *bodies)
     publish(channel, "q", b"last")
+    paged = "queues/*/*.idx" if size < LARGE else "messages/persistent/*.rdq"
+    await_truth(lambda: [*life.directory.glob(paged)])
     return [*bodies, b"last"]
 
 
@@ -438,9 +440,6 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
     life.settings = PAGING
     channel = life.start()
     bodies = paged_out(life, channel, 20_000_000 // size, size)
-    time.sleep(0.5)
-    paged = "queues/*/*.idx" if size < LARGE else "messages/persistent/*.rdq"
-    assert list(life.directory.glob(paged)), "something was paged out"
     channel = life.again(end)
     assert depth(channel, "q") == len(bodies)
     inbox = consume(channel, "q", acks=True)
@@ -455,8 +454,7 @@ def test_paged_out_messages_are_drained_in_order_after_a_restart(
 def test_paged_out_messages_can_be_fetched_one_by_one(life: Life, size: int) -> None:
     life.settings = PAGING
     channel = life.start()
-    bodies = paged_out(life, channel, 10_000_000 // size, size)
-    time.sleep(0.5)
+    bodies = paged_out(life, channel, 20_000_000 // size, size)
     assert fetch_all(channel, "q") == bodies
 
 
@@ -498,7 +496,6 @@ def test_message_store_index_in_lmdb(life: Life, end: int) -> None:
     life.settings = ["message_store.index=lmdb", *PAGING]
     channel = life.start()
     bodies = paged_out(life, channel, 500, LARGE)
-    time.sleep(0.3)
     assert fetch(channel, "q", auto_ack=True) == (bodies[0], False)
     assert (life.directory / "messages" / "index.lmdb" / "persistent" / "data.mdb").exists()
     settle(life.opened[-1])

@@ -19,6 +19,7 @@ from sluicemq.host.disk import HostDisk
 from sluicemq.host.files import HostFiles
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import DiskJob, Files
+from support.waiting import await_truth
 
 WAIT_SECONDS = 10
 
@@ -128,9 +129,7 @@ def test_what_is_done_together_wakes_the_loop_once(tmp_path: Path) -> None:
             for number in range(50):
                 made.submit(Append("a", number), inbox, 0)
             gate.open.set()
-            while made.sync_queue.qsize():  # the loop's thread is busy meanwhile
-                threading.Event().wait(0.001)
-            threading.Event().wait(0.05)
+            await_truth(lambda: len(made.done) == 51)  # the loop's thread is busy meanwhile
             await inbox.filled(51)
             assert wakes == 1
 
@@ -203,6 +202,10 @@ def test_threads_are_named_daemons(tmp_path: Path) -> None:
 def test_threads_without_a_job_sleep(tmp_path: Path) -> None:
     """A thread that asks the system for anything and waits for it gives up its processor."""
 
+    def is_asleep(thread: threading.Thread) -> bool:
+        status = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
+        return "State:\tS" in status
+
     def switches(disk: HostDisk) -> list[str]:
         places = [Path(f"/proc/self/task/{thread.native_id}/status") for thread in disk.threads]
         lines = [line for place in places for line in place.read_text().splitlines()]
@@ -214,9 +217,9 @@ def test_threads_without_a_job_sleep(tmp_path: Path) -> None:
             for strand in range(5):
                 made.submit(Append("a", 1), inbox, strand)
             await inbox.filled(5)
-            await asyncio.sleep(0.1)
+            await_truth(lambda: all(is_asleep(thread) for thread in made.threads))
             before = switches(made)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # nothing happens
             assert len(before) == 5
             assert switches(made) == before
 
@@ -231,8 +234,7 @@ def test_what_was_written_is_not_kept_in_memory(tmp_path: Path, strand: int) -> 
             made.submit(Append("a", 1), inbox, strand)
             await inbox.filled(1)
             job = inbox.inbox.pop()
-            await asyncio.sleep(0.05)
-            assert _holders(job) == []
+            await_truth(lambda: not _holders(job))
 
     asyncio.run(scene())
 
