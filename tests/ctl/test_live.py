@@ -146,7 +146,7 @@ def test_a_second_broker_on_the_data_directory_is_refused(tmp_path: Path) -> Non
         command += ["--data-dir", str(tmp_path)]
         second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert second.returncode == 2
-    assert "another broker has it" in second.stderr
+    assert "another broker uses it" in second.stderr
 
 
 def test_commands_of_clients_that_have_gone_leave_room_for_others(own: Target) -> None:

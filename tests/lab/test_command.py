@@ -36,9 +36,9 @@ def test_a_broker_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["6"], "no scenario '6'"),
-        (["1", "--multiple", "--ack-interval", "2"], "give only one of both"),
-        (["1", "--no-confirms", "--steps", "10"], "only confirms can have"),
+        (["6"], "unknown scenario '6'"),
+        (["1", "--multiple", "--ack-interval", "2"], "exclude each other"),
+        (["1", "--no-confirms", "--steps", "10"], "which need confirms"),
         (["1", "--queue-argument", "x"], "a queue argument is KEY=VALUE"),
         (["1", "--target", "http://h"], "is not an AMQP URL"),
     ],

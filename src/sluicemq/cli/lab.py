@@ -182,11 +182,11 @@ def run(
     """
     scenario = scenario_named(scenario_word)
     if multiple and ack_interval is not None:
-        raise Refused("--multiple sets the ack interval; give only one of both")
+        raise Refused("--multiple and --ack-interval exclude each other")
     if multiple:
         ack_interval = ack_interval_multiple(scenario, scale)
     if steps is not None and not confirms:
-        raise Refused("--steps are in-flight limits, which only confirms can have")
+        raise Refused("--steps sets in-flight limits, which need confirms")
     plan = RunPlan(
         scenario=scenario,
         targets=targets,
@@ -324,7 +324,7 @@ def report(
 def require(package: str, extra: str) -> None:
     """Raise Refused, with the command that installs it, when an optional package is missing."""
     if importlib.util.find_spec(package) is None:
-        raise Refused(f"this needs {package}: pip install 'sluicemq[{extra}]'")
+        raise Refused(f"this command needs {package}: pip install 'sluicemq[{extra}]'")
 
 
 def default_directory(scenario: Scenario) -> Path:

@@ -89,7 +89,7 @@ def unheld(path: Path) -> Iterator[None]:
         yield
     except BlockingIOError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip()
-        raise Refused(f"{path}: a broker has it, process {holder}; stop it first") from None
+        raise Refused(f"{path}: a broker uses it, process {holder}; stop that first") from None
     finally:
         os.close(descriptor)
 
@@ -99,6 +99,6 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         holder = os.read(descriptor, 32).decode(errors="replace").strip()
-        raise Refused(f"data_dir {path}: another broker has it, process {holder}") from None
+        raise Refused(f"data_dir {path}: another broker uses it, process {holder}") from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

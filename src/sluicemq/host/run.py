@@ -265,11 +265,11 @@ async def run_until_signal(
         host = BrokerHost(config, directory, accept_loss)
     except DiskFailed as failure:
         advice = "; make space on that disk" if failure.is_full else ""
-        raise Refused(f"data_dir {directory}: cannot start on it: {failure}{advice}") from failure
+        raise Refused(f"data_dir {directory}: cannot start with it: {failure}{advice}") from failure
     except LossRefused as loss:
         raise LossRefused(f"data_dir {directory}: {loss}") from None
     except Corrupt as error:
-        raise Refused(f"data_dir {directory}: cannot start on it: {error}") from error
+        raise Refused(f"data_dir {directory}: cannot start with it: {error}") from error
     await host.start()
     host.collector.begin(host.loop)
     for number in (signal.SIGTERM, signal.SIGINT):

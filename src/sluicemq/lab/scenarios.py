@@ -108,4 +108,4 @@ def scenario_named(word: str) -> Scenario:
         if word in (str(scenario.number), scenario.name):
             return scenario
     known = ", ".join(f"{scenario.number} ({scenario.name})" for scenario in SCENARIOS)
-    raise Refused(f"no scenario {word!r}; there are {known}")
+    raise Refused(f"unknown scenario {word!r}; there are {known}")

@@ -106,7 +106,7 @@ class Given:
         if value is None:
             value = default
         if not isinstance(value, str):
-            raise CommandRefused(f"{name} is missing or no text", USAGE)
+            raise CommandRefused(f"{name} is missing or not a text", USAGE)
         return proper(name, value)
 
     def name(self, name: str) -> str:
@@ -122,7 +122,7 @@ class Given:
         default."""
         value = self.values.get(name, default)
         if type(value) is not int:
-            raise CommandRefused(f"{name} is missing or no whole number", USAGE)
+            raise CommandRefused(f"{name} is missing or not a whole number", USAGE)
         return value
 
     def flag(self, name: str) -> bool:
@@ -133,7 +133,7 @@ class Given:
         """Return a list of strings; empty when it is missing."""
         value = self.values.get(name) or []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise CommandRefused(f"{name} is no list of texts", USAGE)
+            raise CommandRefused(f"{name} is not a list of texts", USAGE)
         return [proper(name, each) for each in value]
 
 
@@ -141,5 +141,5 @@ def proper(name: str, value: str) -> str:
     """Return a text that was given. Raises CommandRefused when it is no UTF-8, as nothing that is
     named or set by commands may be."""
     if not is_utf8(value):
-        raise CommandRefused(f"{name} is no UTF-8", USAGE)
+        raise CommandRefused(f"{name} is not valid UTF-8", USAGE)
     return value

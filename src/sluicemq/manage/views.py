@@ -66,7 +66,7 @@ def pieces(
         return list_rows(node, command, arguments, found)
     single = SINGLE.get(command)
     if single is None:
-        raise Refused(f"there is no command {command}")
+        raise Refused(f"unknown command {command}")
     return single(node, found)
 
 

@@ -94,7 +94,7 @@ def test_json(tmp_path: Path) -> None:
 
 def test_a_running_broker_is_left_alone(tmp_path: Path) -> None:
     path = data_directory(tmp_path / "data", [])
-    with held(path), pytest.raises(Refused, match=f"a broker has it, process {os.getpid()}; stop"):
+    with held(path), pytest.raises(Refused, match=f"a broker uses it, process {os.getpid()}; stop"):
         run(path)
     assert run(path)[0] == 0
 

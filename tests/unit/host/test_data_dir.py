@@ -23,7 +23,7 @@ def test_the_directory_is_made_and_freed_again(tmp_path: Path) -> None:
 def test_a_second_broker_is_refused_with_the_first_ones_pid(tmp_path: Path) -> None:
     with (
         held(tmp_path),
-        pytest.raises(Refused, match=f"another broker has it, process {os.getpid()}"),
+        pytest.raises(Refused, match=f"another broker uses it, process {os.getpid()}"),
         held(tmp_path),
     ):
         raise AssertionError("both hold it")

@@ -36,7 +36,7 @@ def test_limits_rise_and_scenarios_are_found_by_number_and_name() -> None:
         messages = [limit.messages for limit in scenario.limits]
         assert messages == sorted(set(messages))
         assert scenario_named(str(scenario.number)) is scenario_named(scenario.name)
-    with pytest.raises(Refused, match="no scenario '6'; there are 1 "):
+    with pytest.raises(Refused, match="unknown scenario '6'; there are 1 "):
         scenario_named("6")
 
 

@@ -93,7 +93,7 @@ ONE = {"component": "c", "name": "n", "value": "1"}
         ("add_vhost", {"vhost": ""}, DATA, "1 to 255 bytes"),
         ("add_vhost", {"vhost": "w", "default_queue_type": "x"}, UNAVAILABLE, "no queue type x"),
         ("set_vhost_limits", {"definition": "x"}, UNAVAILABLE, "JSON decoding error"),
-        ("set_vhost_limits", {"definition": "[]"}, UNAVAILABLE, "no JSON object"),
+        ("set_vhost_limits", {"definition": "[]"}, UNAVAILABLE, "not a JSON object"),
         ("set_vhost_limits", {"definition": '{"max-queues": "1"}'}, DATA, "whole number"),
         ("set_vhost_limits", {"definition": '{"max-channels": 1}'}, DATA, "no limit"),
         ("set_user_limits", {"definition": '{"max-queues": 1}'}, DATA, "no limit"),

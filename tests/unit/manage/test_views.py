@@ -263,7 +263,7 @@ def test_chain_of_what_changes_while_it_is_drawn(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
-        ("list_queue", {}, "there is no command list_queue"),
+        ("list_queue", {}, "unknown command list_queue"),
         ("list_queues", {"columns": ["size"]}, "list_queues has no column size; it has: name "),
         ("list_queues", {"vhost": "other"}, "Virtual host 'other' does not exist"),
     ],

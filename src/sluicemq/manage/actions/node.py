@@ -87,7 +87,7 @@ def number(text: str) -> float:
     except ValueError:
         value = -1.0
     if not -1.0 < value < 1e6:
-        raise CommandRefused(f"Bad argument: {text or 'nothing'} is no fraction", DATA)
+        raise CommandRefused(f"Bad argument: {text or 'nothing'} is not a fraction", DATA)
     return value
 
 
@@ -96,7 +96,7 @@ def size(text: str) -> int:
     try:
         return size_of(text)
     except ValueError as error:
-        raise CommandRefused(f"Bad argument: {text or 'nothing'} is no size", DATA) from error
+        raise CommandRefused(f"Bad argument: {text or 'nothing'} is not a size", DATA) from error
 
 
 def environment(task: Task, _: Given) -> None:

@@ -44,7 +44,7 @@ def add_user(task: Task, given: Given) -> None:
     if name in task.broker.definitions.users:
         raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
     if not name or not is_name(name):
-        raise CommandRefused(f"a user's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
+        raise CommandRefused(f"a user's name must have 1 to {NAME_BYTES_MAX} bytes", DATA)
     task.record([user_changes.put(task.broker, User(name, hashed(task, given)))])
 
 
@@ -124,7 +124,7 @@ def json_object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise CommandRefused(f"JSON decoding error. Reason: {error}", UNAVAILABLE) from error
     if not isinstance(value, dict):
-        raise CommandRefused(f"{text} is no JSON object", UNAVAILABLE)
+        raise CommandRefused(f"{text} is not a JSON object", UNAVAILABLE)
     return value
 
 

@@ -36,7 +36,7 @@ def add_vhost(task: Task, given: Given) -> None:
     if kind is not None and kind not in TYPES_HERE:
         raise CommandRefused(f"there is no queue type {kind}: {', '.join(TYPES_HERE)}", UNAVAILABLE)
     if not name or not is_name(name):
-        raise CommandRefused(f"a virtual host's name has 1 to {NAME_BYTES_MAX} bytes", DATA)
+        raise CommandRefused(f"a virtual host's name must have 1 to {NAME_BYTES_MAX} bytes", DATA)
     there = task.broker.vhosts.get(name)
     if there is not None and there.listener is not None:
         raise CommandRefused(f"Virtual host '{name}' is being deleted", LATER)
