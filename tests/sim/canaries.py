@@ -341,10 +341,10 @@ def a_return_is_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def a_dead_letter_is_settled_twice(patch: pytest.MonkeyPatch) -> None:
-    def buried(_: Any, self: Limits, *__: object) -> None:
+    def republished(_: Any, self: Limits, *__: object) -> None:
         self.queue.depth.unacked -= 1
 
-    rarely(patch, Limits, "buried", 3, buried)
+    rarely(patch, Limits, "republished", 3, republished)
 
 
 @canary

@@ -274,7 +274,7 @@ class ClassicQueue(StoredClassic):
 
     def hungry(self) -> bool:
         """Would somebody take a message that is on disk?"""
-        if self.waiting or (self.limits.restless and self.limits.needs_head()):
+        if self.waiting or (self.limits.needs_tick and self.limits.needs_head()):
             return True
         return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue, 1)[0])
 
@@ -353,7 +353,7 @@ class ClassicQueue(StoredClassic):
                 lot.take(start, end)
             elif command.outcome == ACK:
                 if lot.channel is self.queue:
-                    self.limits.buried(lot, start, end)
+                    self.limits.republished(lot, start, end)
                 self.acknowledge(lot, start, end, effects)
             elif command.outcome == REQUEUE:
                 self.work += self.come_back(lot, start, end, effects)

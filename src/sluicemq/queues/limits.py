@@ -5,7 +5,7 @@ that one. What must go is dropped, or, with a dead-letter exchange, given to the
 publisher like a delivery that nobody receives: it is a lot, it stays in the queue's files, and is
 settled when it is safe elsewhere. So many are under way at most; the others stay where they are.
 
-Nothing here runs for a queue without limits: `restless` is all that is asked.
+Nothing here runs for a queue without limits: `needs_tick` is all that is asked.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEEN_MAX: Final = 1 << 16
 """After so many messages older ones count less for what is not body."""
 
 
-NO_LOTS: Final = cast("deque[tuple[int, str]]", ())
+NO_DEAD_LETTERS: Final = cast("deque[tuple[int, str]]", ())
 """In place of a deque, which takes its 760 bytes empty, too."""
 
 
@@ -52,18 +52,18 @@ class Limits:
         "_queue",
         "came_ms",
         "dead_letters",
-        "doomed",
-        "dying",
-        "dying_bytes",
         "expiring",
         "framing_bytes",
         "has_limit",
+        "in_flight",
+        "in_flight_bytes",
         "more",
+        "needs_tick",
         "now_ms",
         "overdue_ms",
+        "pending_dead_letters",
         "reading",
         "refuses",
-        "restless",
         "seen",
         "seen_bytes",
         "settings",
@@ -75,8 +75,8 @@ class Limits:
         self.now_ms = 0
         self.overdue_ms = 0
         """What expired before is not delivered any more."""
-        self.restless = False
-        """Has anything here something to do, or may have soon?"""
+        self.needs_tick = False
+        """Has anything here something to do as time passes, now or perhaps soon?"""
         self.expiring = False
         """Messages with an expiry have come, and the queue has not been empty since."""
         self.has_limit = False
@@ -87,13 +87,13 @@ class Limits:
         """What of a content is not body, on the average of those seen; None: none was."""
         self.seen = self.seen_bytes = 0
         """So many contents were measured, with so much that is not body."""
-        self.dying = 0
-        """Messages at the broker's own publisher."""
-        self.dying_bytes = 0
-        self.doomed = NO_LOTS
-        """Lots that wait for being republished, and why they died."""
+        self.in_flight = 0
+        """Dead letters that are at the broker's own publisher, in messages."""
+        self.in_flight_bytes = 0
+        self.pending_dead_letters = NO_DEAD_LETTERS
+        """Lots that wait until there is room for them there, and why they died."""
         self.reading: dict[Chunk, int] = {}
-        """Bodies of doomed lots that were asked for, with their lots."""
+        """Bodies of pending dead letters that were asked for, with their lots."""
         self.more = False
         """There is more to do than one turn may."""
         self.came_ms = 0
@@ -117,11 +117,11 @@ class Limits:
 
     def look(self) -> None:
         """Is there anything to look after?"""
-        self.restless = self.expiring or self.has_limit or bool(self.doomed)
+        self.needs_tick = self.expiring or self.has_limit or bool(self.pending_dead_letters)
 
     def saw_expiry(self, expiry: int = 0) -> None:
         """A message has come that expires then, or is there since before a restart."""
-        self.expiring = self.restless = True
+        self.expiring = self.needs_tick = True
         if expiry and not 0 < self.came_ms <= expiry:
             self.came_ms = expiry
 
@@ -142,11 +142,11 @@ class Limits:
             queue.serve(effects)
         self.now_ms = self.overdue_ms = now_ms
         if queue.deleted:
-            self.doomed = NO_LOTS
-            self.restless = self.more = False
+            self.pending_dead_letters = NO_DEAD_LETTERS
+            self.needs_tick = self.more = False
             return
-        if self.doomed:
-            self.republish_doomed(effects)
+        if self.pending_dead_letters:
+            self.republish_pending(effects)
         self.let_go(effects)
         if self.expiring and not queue.depth.ready and not queue.lots:
             self.expiring = False
@@ -161,7 +161,7 @@ class Limits:
             chunk = self.queue.next_chunk()
             if chunk is None or not self.is_old(chunk):
                 return
-            count = self.bury(chunk, chunk.left(), EXPIRED, effects)
+            count = self.dead_letter(chunk, chunk.left(), EXPIRED, effects)
             if not count:
                 return
             left -= work_of(count)
@@ -175,7 +175,7 @@ class Limits:
             if chunk is None:
                 return
             reason = EXPIRED if self.is_old(chunk) else MAX_LENGTH
-            count = self.bury(chunk, count, reason, effects)
+            count = self.dead_letter(chunk, count, reason, effects)
             if not count:
                 return
             left -= work_of(count)
@@ -331,17 +331,17 @@ class Limits:
         """May another message be dead-lettered now?"""
         if not self.dead_letters:
             return True
-        return self.dying < DEAD_LETTERS_MAX and self.dying_bytes < DEAD_LETTER_BYTES_MAX
+        return self.in_flight < DEAD_LETTERS_MAX and self.in_flight_bytes < DEAD_LETTER_BYTES_MAX
 
-    def bury(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
-        """The first `count` messages of the head chunk leave, or as many as may. Returns how many
-        have."""
+    def dead_letter(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
+        """The first `count` messages of the head chunk are dead for this reason: as many of them
+        as may leave, for the dead-letter exchange if there is one. Returns how many have."""
         queue = self.queue
         count = min(count, chunk.left())
         if self.dead_letters:
             if not self.has_room():
                 return 0
-            count = min(count, DEAD_LETTERS_MAX - self.dying)
+            count = min(count, DEAD_LETTERS_MAX - self.in_flight)
         start = chunk.start
         contents = chunk.contents[start : start + count]
         first = chunk.position + start
@@ -368,8 +368,8 @@ class Limits:
         is_whole = lot.left == len(lot.contents)
         for start, end in [(0, lot.left)] if is_whole else lot.open_parts():
             contents = cast("list[bytes]", lot.contents[start:end])
-            self.dying += len(contents)
-            self.dying_bytes += size_of(contents, chunk.even)
+            self.in_flight += len(contents)
+            self.in_flight_bytes += size_of(contents, chunk.even)
             effects.append(
                 DeadLetter(
                     number,
@@ -391,16 +391,16 @@ class Limits:
         number = queue.next_lot
         queue.next_lot += 1
         queue.keep_lot(number, lot.split_off(queue.own_link, queue.queue, start, end))
-        if self.doomed is NO_LOTS:
-            self.doomed = deque()
-        self.doomed.append((number, reason))
-        self.restless = True
+        if self.pending_dead_letters is NO_DEAD_LETTERS:
+            self.pending_dead_letters = deque()
+        self.pending_dead_letters.append((number, reason))
+        self.needs_tick = True
 
-    def republish_doomed(self, effects: list[Effect]) -> None:
+    def republish_pending(self, effects: list[Effect]) -> None:
         """As far as there is room; one whose bodies are in the message store waits for them."""
         queue = self.queue
-        while self.doomed and self.has_room():
-            number, reason = self.doomed[0]
+        while self.pending_dead_letters and self.has_room():
+            number, reason = self.pending_dead_letters[0]
             lot = queue.lots.get(number)
             if lot is not None and self.dead_letters:
                 if lot.sizes is not None:
@@ -408,7 +408,7 @@ class Limits:
                 self.send(number, reason, effects)
             elif lot is not None:
                 self.drop(number, effects)
-            self.doomed.popleft()
+            self.pending_dead_letters.popleft()
         self.look()
 
     def drop(self, number: int, effects: list[Effect]) -> None:
@@ -417,19 +417,20 @@ class Limits:
         for start, end in lot.open_parts():
             self.queue.acknowledge(lot, start, end, effects)
 
-    def buried(self, lot: Lot, start: int, end: int) -> None:
-        """These are safe elsewhere. Called before they are settled."""
+    def republished(self, lot: Lot, start: int, end: int) -> None:
+        """Dead letters have arrived where they were sent. Called before they are settled."""
         contents = [content for content in lot.contents[start:end] if content is not None]
-        self.dying -= len(contents)
-        self.dying_bytes -= lot.size(start, end, contents)
+        self.in_flight -= len(contents)
+        self.in_flight_bytes -= lot.size(start, end, contents)
 
     # -- bodies
 
     def bodies_wanted(self) -> list[Chunk]:
-        """What must be read from the message store so that the first doomed lot can go."""
-        if not self.doomed or self.reading or self.queue.deleted:
+        """What must be read from the message store so that the first pending dead letters can
+        go."""
+        if not self.pending_dead_letters or self.reading or self.queue.deleted:
             return []
-        number = self.doomed[0][0]
+        number = self.pending_dead_letters[0][0]
         lot = self.queue.lots.get(number)
         if lot is None or lot.sizes is None:
             return []

@@ -63,7 +63,7 @@ def dead_lettering(arguments: dict[str, Any]) -> Bench:
 def dying(bench: Bench) -> tuple[int, int, int]:
     """Messages of "q": on their way, unacknowledged, ready."""
     machine = bench.queue("q").machine
-    return machine.limits.dying, machine.depth.unacked, machine.depth.ready
+    return machine.limits.in_flight, machine.depth.unacked, machine.depth.ready
 
 
 def test_dead_letters_that_are_known_are_settled() -> None:

@@ -75,7 +75,7 @@ def test_a_timer_waits_for_the_head_and_for_nothing_else() -> None:
     assert ready(broker, "q") == 1
     pass_time(broker, 1)
     assert ready(broker, "q") == 0
-    assert not shell(broker, "q").machine.limits.restless
+    assert not shell(broker, "q").machine.limits.needs_tick
 
 
 def test_what_comes_later_in_the_same_millisecond_is_delivered_too() -> None:
@@ -109,7 +109,7 @@ def test_a_queue_that_needs_none_has_no_timer() -> None:
     client.call(1, m.BasicGet(queue="q", no_ack=True))
     assert len(broker.world.clock.timers) == before
     limits = shell(broker, "q").machine.limits
-    assert not limits.restless
+    assert not limits.needs_tick
     assert limits.now_ms == 0
 
 
@@ -183,7 +183,7 @@ def test_a_dead_letter_is_never_lost(reason: str, size: int) -> None:
     source, a, b = found_after_a_crash(broker, "source", "a", "b")
     assert body not in source
     assert (a, b) == ([body], [body])
-    assert shell(broker, "source").machine.limits.dying == 0
+    assert shell(broker, "source").machine.limits.in_flight == 0
     assert shell(broker, "source").machine.depth.unacked == 0
 
 
@@ -210,7 +210,7 @@ def test_rejected_ones_go_on_without_those_whose_bodies_are_lost(damaged: tuple[
     assert not source.vhost.crashes
     depth = source.machine.depth
     assert (depth.ready, depth.unacked, depth.persistent, depth.footprint) == (0, 0, 0, 0)
-    assert source.machine.limits.dying == 0
+    assert source.machine.limits.in_flight == 0
     left = [body for place, body in enumerate(bodies) if place not in damaged]
     assert found_after_a_crash(broker, "source", "dead") == [[], left]
 
@@ -238,7 +238,7 @@ def test_a_queue_that_refuses_is_asked_again() -> None:
         assert isinstance(got, m.BasicGetOk)
         pass_time(broker, RETRY_REFUSED_MS)
         assert source.depth.unacked == left
-    assert source.limits.dying == 0
+    assert source.limits.in_flight == 0
 
 
 def test_nobody_waits_for_a_queue_that_is_deleted() -> None:

@@ -75,10 +75,10 @@ def in_order(effects: list[Effect], position_of: Callable[[bytes], int]) -> list
 class WatchedLimits(Limits):
     """Tells what leaves, where it leaves among the other effects."""
 
-    def bury(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
+    def dead_letter(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
         first = chunk.position + chunk.start
         lot = self.queue.next_lot if self.dead_letters else 0
-        taken = super().bury(chunk, count, reason, effects)
+        taken = super().dead_letter(chunk, count, reason, effects)
         if taken:
             positions = list(range(first, first + taken))
             effects.append(Buried(positions, reason, lot, self.now_ms))  # type: ignore[arg-type]
@@ -122,12 +122,12 @@ class LimitedBench(Bench):
             command.expiry = 0 if ttl_ms is None else self.now_ms + ttl_ms
             for content in [] if self.deleted else command.batch.contents:
                 self.by_content[content].expiry = command.expiry
-        elif self.machine.limits.restless:
+        elif self.machine.limits.needs_tick:
             self.serve()
         super().apply(command)
 
     def serve(self) -> None:
-        if not self.machine.limits.restless:
+        if not self.machine.limits.needs_tick:
             super().serve()
             return
         effects: list[Effect] = []
@@ -300,10 +300,10 @@ class LimitedBench(Bench):
         """When nothing is waited for, nothing is too old or too much."""
         limits = self.machine.limits
         at_broker = [held for held in self.out.values() if held.channel is self.actor]
-        assert limits.dying == sum(len(effect.contents) for effect in self.dying)
-        doomed = sum(self.machine.lots[number].left for number, _ in limits.doomed)
-        assert len(at_broker) == limits.dying + doomed
-        assert limits.dying < DYING + max([6, *(len(e.contents) for e in self.dying)])
+        assert limits.in_flight == sum(len(effect.contents) for effect in self.dying)
+        doomed = sum(self.machine.lots[number].left for number, _ in limits.pending_dead_letters)
+        assert len(at_broker) == limits.in_flight + doomed
+        assert limits.in_flight < DYING + max([6, *(len(e.contents) for e in self.dying)])
         if self.strand or self.reads or self.deleted or not limits.has_room():
             return
         assert not doomed, "a rejected message waits for nothing"

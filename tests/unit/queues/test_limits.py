@@ -177,10 +177,10 @@ def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropp
         [lot] = bench.machine.lots.values()
         assert lot.sizes is not None and bench.reads
         if is_dropped:
-            bench.machine.limits.dying += DYING
+            bench.machine.limits.in_flight += DYING
         bench.lose_bodies(choice)
         if is_dropped:
-            bench.machine.limits.dying -= DYING
+            bench.machine.limits.in_flight -= DYING
             bench.configure(QueueSettings())
             bench.turn()
         sent = [content for effect in bench.dying for content in effect.contents]
@@ -193,7 +193,7 @@ def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropp
         assert not bench.machine.lots and not bench.out
         depth = bench.machine.depth
         assert (depth.unacked, depth.unacked_bytes, depth.persistent, depth.footprint) == (0,) * 4
-        assert (bench.machine.limits.dying, bench.machine.limits.dying_bytes) == (0, 0)
+        assert (bench.machine.limits.in_flight, bench.machine.limits.in_flight_bytes) == (0, 0)
         bench.drain()
 
 

@@ -92,7 +92,7 @@ class ClassicShell(KeptQueue):
             else:
                 self.take_in_part(message, self.unwelcome)
         elif isinstance(message, COMMANDS):
-            if self.machine.limits.restless:
+            if self.machine.limits.needs_tick:
                 self.upkeep.tick()
             self.replicator.submit(message, self.effects)
             if self.machine.rest is None:
@@ -175,7 +175,7 @@ class ClassicShell(KeptQueue):
 
     def written(self, message: Written) -> None:
         """The store has made some publishes durable."""
-        if self.machine.limits.restless:
+        if self.machine.limits.needs_tick:
             self.upkeep.tick()
         self.machine.written(message.receipts, self.effects)
         if self.deduplication is not None:
@@ -207,7 +207,7 @@ class ClassicShell(KeptQueue):
         turn_work = self.scheduler.turn_work
         machine.deals_max = turn_work // 10 + 1
         machine.piece_max = turn_work // 10 + 1
-        if machine.limits.restless:
+        if machine.limits.needs_tick:
             self.upkeep.tick()
         else:
             machine.serve(self.effects)
@@ -227,7 +227,7 @@ class ClassicShell(KeptQueue):
         if footprint != self.accounted:
             self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
-        if machine.limits.restless:
+        if machine.limits.needs_tick:
             self.upkeep.plan()
         self.storage.hold_up()
 
