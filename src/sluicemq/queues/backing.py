@@ -19,13 +19,44 @@ if TYPE_CHECKING:
     from sluicemq.queues.chunk import Chunk
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.machine import Depth
-    from sluicemq.queues.subqueues import Delta
     from sluicemq.storage.entries import Run
     from sluicemq.storage.positions import Mark
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 
     Out = Callable[[int, int], list[range]]
     """Says which positions of [start, end) are at consumers."""
+
+
+class Delta:
+    """What is on disk only: `count` messages with positions in [start, end)."""
+
+    __slots__ = ("bytes", "count", "end", "persistent", "references", "start")
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Blank: no messages, no range."""
+        self.start = self.end = self.count = self.persistent = self.bytes = 0
+        self.references = False
+        """Bodies in the message store may belong to it."""
+
+    def cover(self, positions: range) -> None:
+        """The range grows to hold these."""
+        if not self.count:
+            self.start, self.end = positions[0], positions[-1] + 1
+        else:
+            self.start = min(self.start, positions[0])
+            self.end = max(self.end, positions[-1] + 1)
+
+    def facts(self) -> dict[str, int]:
+        """As backing_queue_status shows it."""
+        return {
+            "start": self.start,
+            "count": self.count,
+            "transient": self.count - self.persistent,
+            "end": self.end,
+        }
 
 
 class Backing:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES
 from sluicemq.queues.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
-from sluicemq.queues.places import Places
-from sluicemq.queues.subqueues import DELTA, Q2, Q3, SubQueue
+from sluicemq.queues.subqueues import DELTA, Q2, Q3, SubQueue, SubQueues
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, picked
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.backing import Out
 
 
-class Loading(Places):
+class Loading(SubQueues):
     """The side of the queue that looks at the disk."""
 
     __slots__ = ()

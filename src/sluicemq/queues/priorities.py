@@ -11,9 +11,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sluicemq.queues.backing import Backing
+from sluicemq.queues.backing import Backing, Delta
 from sluicemq.queues.paging import PlainBacking
-from sluicemq.queues.subqueues import Delta
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 
 if TYPE_CHECKING:

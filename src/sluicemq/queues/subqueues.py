@@ -1,6 +1,6 @@
-"""The places of a backing queue: q1, q2, q3, q4 in RAM, delta on disk; and the moves between them.
+"""The sub-queues of a backing queue: q1 to q4 in RAM, delta on disk; and the moves between them.
 
-Which messages are where, and why, is told in `paging.py`.
+This is state; `loading.py` brings it what is on disk, `paging.py` moves it about and tells why.
 """
 
 from __future__ import annotations
@@ -9,10 +9,18 @@ from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
+from sluicemq.queues.backing import Backing, Delta
 from sluicemq.queues.chunk import position_of
+from sluicemq.queues.requeued import Requeued
+from sluicemq.storage.positions import Mark, first_of_priority
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.machine import Depth
+    from sluicemq.storage.queue_index import QueueIndex
 
 PUBLISH, OUT, REQUEUE = "publish", "out", "requeue"
 Q1, Q2, DELTA, Q3, Q4 = "q1", "q2", "delta", "q3", "q4"
@@ -105,33 +113,178 @@ class SubQueue:
         self.count = self.ram = 0
 
 
-class Delta:
-    """What is on disk only: `count` messages with positions in [start, end)."""
+class SubQueues(Backing):
+    """The ready messages of one queue. `depth` gets the figures about RAM.
 
-    __slots__ = ("bytes", "count", "end", "persistent", "references", "start")
+    `io_batch`: positions leave for delta in batches of at least so many; `betas_min`: so many betas
+    are always permitted (the entries of a segment).
+    """
 
-    def __init__(self) -> None:
-        self.clear()
+    __slots__ = (
+        "betas_min",
+        "condemned",
+        "converting",
+        "delivered",
+        "delta",
+        "depth",
+        "disk_reads",
+        "disk_writes",
+        "durable",
+        "epoch",
+        "fetched",
+        "in_flight",
+        "index",
+        "io_batch",
+        "lazy",
+        "lost",
+        "next_position",
+        "outgoing",
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+        "returned",
+        "target",
+        "to_store",
+        "to_store_count",
+    )
 
-    def clear(self) -> None:
-        """Blank: no messages, no range."""
-        self.start = self.end = self.count = self.persistent = self.bytes = 0
-        self.references = False
-        """Bodies in the message store may belong to it."""
+    converting: bool
+    delta: Delta
+    disk_reads: int
+    disk_writes: int
+    target: int | None
+    to_store_count: int
 
-    def cover(self, positions: range) -> None:
-        """The range grows to hold these."""
-        if not self.count:
-            self.start, self.end = positions[0], positions[-1] + 1
-        else:
-            self.start = min(self.start, positions[0])
-            self.end = max(self.end, positions[-1] + 1)
+    def __init__(self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool) -> None:
+        self.depth = depth
+        self.index = index
+        self.io_batch = io_batch
+        self.betas_min = index.entry_count
+        self.durable = durable
+        self.lazy = False
+        """What comes is paged out at once."""
+        self.converting = False
+        """It has become lazy, and not all of what was there before is paged out."""
+        self.q1, self.q2 = SubQueue(Q1), SubQueue(Q2)
+        self.q3, self.q4 = SubQueue(Q3), SubQueue(Q4)
+        self.delta = Delta()
+        self.returned = Requeued()
+        """The front of q4, counted in it. Some may be without their bodies."""
+        self.outgoing = NO_CHUNKS
+        self.in_flight: list[Chunk] = []
+        """What the write job that is under way will free."""
+        self.to_store: list[Chunk] = []
+        """Transient bodies that the message store must take, for they were paged out."""
+        self.to_store_count = 0
+        """Messages of these."""
+        self.next_position = 0
+        self.delivered = 0
+        """Everything below this position was given to a consumer at some time."""
+        self.fetched = 0
+        """The same, since the start."""
+        self.target: int | None = None
+        """Messages that may have their bodies in RAM; None: as many as there are."""
+        self.lost: list[str] = []
+        """What could not be read, for the log."""
+        self.epoch = 0
+        """Rises with every purge: what was under way then is of no interest."""
+        self.condemned: list[range] = []
+        """Purged while they were on disk only, some with bodies in the message store: what ids
+        these have must be read before they are forgotten."""
+        self.disk_reads = 0
+        self.disk_writes = 0
 
-    def facts(self) -> dict[str, int]:
-        """As backing_queue_status shows it."""
+    def q3_is_empty(self) -> None:
+        """Then delta is loaded soon; without one, q1 is next."""
+        if not self.delta.count:
+            assert not self.q2.count
+            for chunk in self.q1.chunks:
+                self.q4.add(self.moved(Q1, Q4, chunk))
+            self.q1.clear()
+
+    def moved(self, source: str, target: str, chunk: Chunk) -> Chunk:
+        assert (source, target) in MOVES, f"no message goes from {source} to {target}"
+        return chunk
+
+    def take_to_store(self) -> list[Chunk]:
+        chunks, self.to_store, self.to_store_count = self.to_store, [], 0
+        return chunks
+
+    def in_ram(self) -> Iterable[Chunk]:
+        """Those of q4, q3, q2, q1, in about that order."""
+        yield from self.returned
+        for queue in (self.q4, self.q3, self.q2, self.q1):
+            yield from queue.chunks
+
+    def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
+        for chunk in [*self.outgoing, *self.returned]:
+            if chunk.persistent and position_of(chunk) < upto:
+                yield chunk, False
+        for queue in (self.q4, self.q3, self.q2, self.q1):
+            for chunk in queue.chunks:
+                if start <= position_of(chunk) < upto and chunk.persistent:
+                    yield chunk, True
+
+    @property
+    def has_outgoing(self) -> bool:
+        return bool(self.outgoing)
+
+    def leaving(self) -> Iterable[Chunk]:
+        return [*self.outgoing, *self.in_flight]
+
+    @property
+    def is_seeking(self) -> bool:
+        return bool(self.condemned)
+
+    def needs_disk(self) -> bool:
+        if self.delta.count or self.outgoing or self.condemned:
+            return True
+        return bool(self.q3.count or self.returned.rows)
+
+    def bound(self, upto: int) -> None:
+        """Position `upto` says all: what comes later has higher ones."""
+
+    def bound_at(self, position: int, upto: int) -> int:
+        return upto
+
+    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+        """There is one row, which has all messages."""
+        return [Mark(self.next_position, self.delivered, size)]
+
+    def recover(self, marks: Sequence[Mark]) -> int:
+        """Everything begins as delta."""
+        (mark,) = marks
+        self.next_position, self.delivered = mark.next, mark.delivered
+        live = self.index.live_in(first_of_priority(mark.priority), mark.next)
+        count = sum(map(len, live))
+        if count:
+            delta = self.delta
+            delta.start, delta.end = live[0][0], live[-1][-1] + 1
+            delta.count = delta.persistent = count
+            delta.bytes = mark.size
+            delta.references = True
+        return count
+
+    def count_in(self, depth: Depth) -> None:
+        self.depth = depth
+
+    def info(self) -> dict[str, object]:
         return {
-            "start": self.start,
-            "count": self.count,
-            "transient": self.count - self.persistent,
-            "end": self.end,
+            "mode": "lazy" if self.lazy else "default",
+            "q1": self.q1.count,
+            "q2": self.q2.count,
+            "delta": self.delta.facts(),
+            "q3": self.q3.count,
+            "q4": self.q4.count,
+            "len": self.length(),
+            "target_ram_count": "infinity" if self.target is None else self.target,
+            "next_seq_id": self.next_position,
         }
+
+    def size(self) -> int:
+        """Bytes of the ready messages; of those in delta, as far as it is known."""
+        return self.delta.bytes + sum(chunk.size() for chunk in self.in_ram())
+
+    def length(self) -> int:
+        return self.q1.count + self.q2.count + self.delta.count + self.q3.count + self.q4.count
