@@ -15,8 +15,8 @@ from sluicemq.chain.channel.unacked import Span
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.queue_timers import QueueTimers
 from sluicemq.chain.queue.republish_messages import Republish
-from sluicemq.chain.queue.upkeep import Upkeep
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.delayer import Delayer
 from sluicemq.chain.republish.republisher import Republisher
@@ -406,11 +406,11 @@ def a_dead_letter_goes_to_one_grave_only(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def the_last_dead_letter_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def letters(original: Any, self: Upkeep, effect: Any) -> Any:
+    def letters(original: Any, self: QueueTimers, effect: Any) -> Any:
         found = original(self, effect)
         return found[:-1] if len(found) > 1 else found
 
-    rarely(patch, Upkeep, "letters", 1, letters)
+    rarely(patch, QueueTimers, "letters", 1, letters)
 
 
 @canary

@@ -28,8 +28,8 @@ from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.queue.home import NamedQueue
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.republish_messages import RepublisherPort
-from sluicemq.chain.queue.upkeep import KeptQueue
 from sluicemq.chain.store.messages import StoreClient
 from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.writer import WriterClient
@@ -75,7 +75,7 @@ BASES: Final = (
     ChannelPort,
     ConnectionPort,
     FlowActor,
-    KeptQueue,
+    TimedQueue,
     NamedQueue,
     Queue,
     RepublisherPort,

@@ -311,7 +311,7 @@ class Checkers:
 
     def all_republishers(self) -> list[Republisher]:
         """Return the republishers of all queues that have one."""
-        found = [queue.upkeep.republisher for queue in self.queues]
+        found = [queue.timers.republisher for queue in self.queues]
         found += [q.delayer.republisher for q in self.queues if isinstance(q, HoldingQueue)]
         return [republisher for republisher in found if isinstance(republisher, Republisher)]
 

@@ -21,8 +21,8 @@ from sluicemq.chain.republish.republisher import Republisher
 
 from .client import PERSISTENT, Broker, Client
 from .test_poison import Bench
+from .test_queue_timers import declare, pass_time, to
 from .test_transactions import found_after_a_crash
-from .test_upkeep import declare, pass_time, to
 
 DEDUPLICATES = {"x-message-deduplication": True}
 FULL = {"x-max-length": 1, "x-overflow": "reject-publish"}
@@ -74,7 +74,7 @@ def test_dead_letters_that_are_known_are_settled() -> None:
         bench.expire()
         assert dying(bench) == (0, 0, 0)
     assert bodies(bench.client, "dead") == [b"k1", b"k2", b"k3", b"k4"]
-    republisher = bench.queue("q").upkeep.republisher
+    republisher = bench.queue("q").timers.republisher
     assert republisher is not None
     assert not republisher.sent
     assert not republisher.refused

@@ -31,8 +31,8 @@ from sluicemq.storage.inspection import BODY_SHOWN, inspect
 from support.files import DictFiles
 
 from .client import NO_PROPERTIES, PERSISTENT, Broker, Client
+from .test_queue_timers import declare, pass_time, to
 from .test_transactions import found_after_a_crash
-from .test_upkeep import declare, pass_time, to
 
 POISON = b"poison"
 CHANGES = ("write", "truncate", "sync", "sync_directory", "rename", "delete")

@@ -28,7 +28,7 @@ from sluicemq.queues.stream import Stream
 
 from .client import PERSISTENT, Client
 from .test_poison import POISON, Bench, declare_delaying, raising
-from .test_upkeep import pass_time
+from .test_queue_timers import pass_time
 
 ADDRESS = b"\0\1q"
 
@@ -141,7 +141,7 @@ def test_the_innocents_among_dead_letters_arrive(monkeypatch: pytest.MonkeyPatch
         pass_time(bench, RETRY_REFUSED_MS + 1)
         bench.wait()
     assert bench.ready("dead") == 3
-    republisher = bench.queue("q").upkeep.republisher
+    republisher = bench.queue("q").timers.republisher
     assert republisher is not None
     assert [len(each.batch.contents) for each in republisher.refused] == [1]
     assert (bench.state("q"), bench.state("dead")) == ("running", "running")

@@ -9,7 +9,7 @@ from sluicemq.chain.queue.delivery_counts import counted
 from sluicemq.chain.queue.poison import at_hand
 from sluicemq.chain.queue.queue import Leaving, PolicyChanged, SetTarget
 from sluicemq.chain.queue.queue_storage import QueueStorage
-from sluicemq.chain.queue.upkeep import HeadDue, KeptQueue, LookUnused, Upkeep
+from sluicemq.chain.queue.queue_timers import HeadDue, LookUnused, QueueTimers, TimedQueue
 from sluicemq.chain.store.messages import (
     Written,
 )
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.queue_replica import QueueReplica
 
 
-class ClassicShell(KeptQueue):
+class ClassicShell(TimedQueue):
     """The shell around a classic queue: credit, the store, the disk, and making effects real."""
 
     prefix_bytes = 0
@@ -77,7 +77,7 @@ class ClassicShell(KeptQueue):
         )
         self.replicator = Alone(self.machine)
         self.deduplication = deduplication_of(definition.arguments)
-        self.upkeep = Upkeep(self)
+        self.timers = QueueTimers(self)
         self.configure(self.policy)
         self.pace = QueuePace()
         self.invitations: list[Limiter] = []
@@ -93,7 +93,7 @@ class ClassicShell(KeptQueue):
                 self.take_in_part(message, self.unwelcome)
         elif isinstance(message, COMMANDS):
             if self.machine.limits.needs_tick:
-                self.upkeep.tick()
+                self.timers.tick()
             self.replicator.submit(message, self.effects)
             if self.machine.rest is None:
                 self.done(message)
@@ -149,9 +149,9 @@ class ClassicShell(KeptQueue):
 
     def suspected(self) -> list[Place | Wanted]:
         """After a fault: the messages that it, or who works for it, cannot handle."""
-        found: list[Place | Wanted] = at_hand(self.at, self.upkeep.letters)
-        if self.upkeep.republisher is not None:
-            found += self.upkeep.republisher.suspected()
+        found: list[Place | Wanted] = at_hand(self.at, self.timers.letters)
+        if self.timers.republisher is not None:
+            found += self.timers.republisher.suspected()
         return found
 
     def work_off(self, command: Command | None) -> Iterator[int]:
@@ -170,13 +170,13 @@ class ClassicShell(KeptQueue):
         """The machine has carried it out."""
         if isinstance(command, Down | Cancel):
             self.consumer_left(command)
-        if self.upkeep.expires_ms is not None and isinstance(command, USES):
-            self.upkeep.used()
+        if self.timers.expires_ms is not None and isinstance(command, USES):
+            self.timers.used()
 
     def written(self, message: Written) -> None:
         """The store has made some publishes durable."""
         if self.machine.limits.needs_tick:
-            self.upkeep.tick()
+            self.timers.tick()
         self.machine.written(message.receipts, self.effects)
         if self.deduplication is not None:
             self.deduplication.written(message.receipts, self.effects)
@@ -190,9 +190,9 @@ class ClassicShell(KeptQueue):
         elif isinstance(message, PolicyChanged):
             self.configure(message.policy)
         elif isinstance(message, HeadDue):
-            self.upkeep.head_due(message)
+            self.timers.head_due(message)
         elif isinstance(message, LookUnused):
-            self.upkeep.look_unused()
+            self.timers.look_unused()
         elif isinstance(message, Leaving):
             self.leave_some()
         else:
@@ -208,7 +208,7 @@ class ClassicShell(KeptQueue):
         machine.deals_max = turn_work // 10 + 1
         machine.piece_max = turn_work // 10 + 1
         if machine.limits.needs_tick:
-            self.upkeep.tick()
+            self.timers.tick()
         else:
             machine.serve(self.effects)
         if machine.unserved:
@@ -228,7 +228,7 @@ class ClassicShell(KeptQueue):
             self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
         if machine.limits.needs_tick:
-            self.upkeep.plan()
+            self.timers.plan()
         self.storage.hold_up()
 
     def effects_real(self) -> None:
@@ -272,7 +272,7 @@ class ClassicShell(KeptQueue):
             self.leave(effect)
             return
         elif isinstance(effect, DeadLetter):
-            self.upkeep.dead_letter(effect)
+            self.timers.dead_letter(effect)
             return
         if effect.channel is not None:
             effect.channel.post(effect)
@@ -285,7 +285,7 @@ class ClassicShell(KeptQueue):
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         self.message_ttl_ms = settings.message_ttl_ms
-        self.upkeep.configure(settings)
+        self.timers.configure(settings)
         self.replicator.submit(Configure(settings), self.effects)
 
     def expiry_of(self, ttl_ms: int | None) -> int:
@@ -311,7 +311,7 @@ class ClassicShell(KeptQueue):
             self.replicator.submit(Delete(None, False, False), self.effects)
 
     def finish(self, answer: Deleted) -> None:
-        self.upkeep.close()
+        self.timers.close()
         self.storage.finish(answer)
 
 

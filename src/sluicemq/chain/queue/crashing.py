@@ -393,7 +393,7 @@ class ClassicCrash(Crash[ClassicShell]):
             queue.storage.store_inflow.detach,
             queue.storage.paging.open,
             *(partial(limiter.had_turn, queue) for limiter in queue.invitations),
-            queue.upkeep.close,
+            queue.timers.close,
             self.vhost.topology.has_changed,
         ]
 

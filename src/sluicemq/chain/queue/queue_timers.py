@@ -44,18 +44,18 @@ class LookUnused:
     __slots__ = ()
 
 
-class KeptQueue(Queue):
-    """A classic queue, as its upkeep sees it."""
+class TimedQueue(Queue):
+    """A classic queue, as its timers see it."""
 
     machine: ClassicQueue
     replicator: Replicator
     settings: QueueSettings
 
 
-class Upkeep:
+class QueueTimers:
     """Of one queue."""
 
-    def __init__(self, queue: KeptQueue) -> None:
+    def __init__(self, queue: TimedQueue) -> None:
         self._queue = ref(queue)
         self.clock = queue.services.world.clock
         self.expires_ms: int | None = None
@@ -67,10 +67,10 @@ class Upkeep:
         self.republisher: RepublisherPort | None = None
 
     @property
-    def queue(self) -> KeptQueue:
+    def queue(self) -> TimedQueue:
         """Whose it is. It must not be held from here: a queue that is gone goes at once."""
         queue = self._queue()
-        assert queue is not None, "a queue's upkeep without the queue"
+        assert queue is not None, "a queue's timers without the queue"
         return queue
 
     def configure(self, settings: QueueSettings) -> None:
