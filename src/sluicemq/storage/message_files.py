@@ -34,7 +34,7 @@ from sluicemq.storage.message_index import (
     size_of,
 )
 from sluicemq.storage.message_reads import ReadMessages, Span
-from sluicemq.storage.message_recovery import Recovered, Recovery
+from sluicemq.storage.message_recovery import MessageRecovery, Recovered
 from sluicemq.storage.message_writes import MessageWrites, Part, parts_of
 from sluicemq.storage.records import ALIGNMENT, RECORD_HEAD_SIZE
 
@@ -91,7 +91,7 @@ class MessageFiles:
         self.overtaken = 0
         self.deduplicated = 0
         self.compactions = 0
-        self.recovery: Recovery | None = None
+        self.recovery: MessageRecovery | None = None
         """The start, until it is over."""
 
     # -- write and remove
@@ -417,7 +417,7 @@ class MessageFiles:
         `make_durable` and `tidy` must follow. With an error of `given_up` a file is lost; with any
         other DiskFailed is raised."""
         self.index.clear()
-        self.recovery = Recovery(files, self.directory, self.index, references, given_up)
+        self.recovery = MessageRecovery(files, self.directory, self.index, references, given_up)
         found = self.recovery.look()
         self.table = found.table
         self.total_bytes = sum(file.size for file in self.table.values())

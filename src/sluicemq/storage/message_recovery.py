@@ -49,7 +49,7 @@ class Recovered:
         self.highest_number = -1
 
 
-class Recovery:
+class MessageRecovery:
     """One start of one directory of message files."""
 
     def __init__(

@@ -8,7 +8,7 @@ from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
 from sluicemq.chain.store.group_commit import CommitDue
-from sluicemq.chain.store.message_store import TryAgain
+from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Received
@@ -54,7 +54,9 @@ class Broker:
     def wait(self) -> None:
         """What the store has put off is done."""
         timers = self.world.clock.timers
-        for timer in [timer for timer in timers if isinstance(timer[2], CommitDue | TryAgain)]:
+        store = self.node.broker.store
+        put_off = [timer for timer in timers if timer[1] is store]
+        for timer in [timer for timer in put_off if isinstance(timer[2], CommitDue | TryAgain)]:
             timers.remove(timer)
             timer[1].post(timer[2])
         self.run()

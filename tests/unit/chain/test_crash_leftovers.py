@@ -17,8 +17,7 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue import classic, poison, unwelcome
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.queue import TryAgain
-from sluicemq.chain.store.messages import Flush
+from sluicemq.chain.store.messages import Flush, TryAgain
 from sluicemq.flow.alarm import DISK
 from sluicemq.flow.prefetch import Limiter
 from sluicemq.storage.queue_index import IndexWrite

@@ -13,8 +13,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.queue import TryAgain
-from sluicemq.chain.store.messages import Defined
+from sluicemq.chain.store.messages import Defined, TryAgain
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import CRASH_WINDOW_NS
 from sluicemq.queues.commands import ACK, Settle

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluicemq.chain.store.group_commit import Append, CommitDue, WhenDurable
-from sluicemq.chain.store.message_store import TryAgain
+from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.node import Node

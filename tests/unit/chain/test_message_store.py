@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.store.group_commit import CommitDue
-from sluicemq.chain.store.message_store import MESSAGES_STRAND, TryAgain
+from sluicemq.chain.store.message_store import MESSAGES_STRAND
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
@@ -26,6 +26,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    TryAgain,
     Written,
 )
 from sluicemq.config import Config

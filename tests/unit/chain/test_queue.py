@@ -16,7 +16,8 @@ from sluicemq.amqp.frames import content_body, content_frames
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.channel.unacked import DEAD_MAX
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.queue.queue import Queue, SetTarget, TryAgain
+from sluicemq.chain.queue.queue import Queue, SetTarget
+from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO

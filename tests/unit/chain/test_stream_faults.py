@@ -12,7 +12,8 @@ import pytest
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
-from sluicemq.chain.queue.stream import Hurry, StreamShell
+from sluicemq.chain.queue.stream import StreamShell
+from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.limits import CRASH_WINDOW_NS
 from sluicemq.storage.fsck import Check
 
@@ -67,7 +68,7 @@ class Bench(Broker):
     def settle(self) -> None:
         """What waits a little is done."""
         timers = self.world.clock.timers
-        for timer in [timer for timer in timers if isinstance(timer[2], Hurry)]:
+        for timer in [timer for timer in timers if isinstance(timer[2], CommitDue)]:
             timers.remove(timer)
             timer[1].post(timer[2])
         self.wait()

@@ -10,9 +10,10 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.queue.queue import PolicyChanged, TryAgain
-from sluicemq.chain.queue.stream import Hurry, LookAtAge, StreamShell
+from sluicemq.chain.queue.queue import PolicyChanged
+from sluicemq.chain.queue.stream import LookAtAge, StreamShell
 from sluicemq.chain.store.group_commit import CommitDue
+from sluicemq.chain.store.messages import TryAgain
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
 from sluicemq.queues.stream import Stream
@@ -156,7 +157,7 @@ def test_what_nobody_waits_for_is_written_after_a_while() -> None:
     client.publish(2, "s", b"a", b"b")  # channel 2 does not want confirms
     assert machine(broker).depth.ready == 0
     timers = broker.world.clock.timers
-    [timer] = [timer for timer in timers if isinstance(timer[2], Hurry)]
+    [timer] = [timer for timer in timers if isinstance(timer[2], CommitDue)]
     timers.remove(timer)
     timer[1].post(timer[2])
     broker.run()
@@ -406,13 +407,14 @@ def test_deleted_while_it_waits_for_space_it_waits_no_more() -> None:
     client.publish(1, "s", b"b")
     client.publish(2, "s", b"c")
     assert acks(client) == [1]
+    stream = shell(broker)
     other = broker.connect()  # publishers are not read while the disk is full
     other.open(1)
     assert other.call(1, m.QueueDelete(queue="s")) == [m.QueueDeleteOk(message_count=0)]
     assert acks(client) == [2]
     files.fail = None
     timers = [timer for timer in broker.world.clock.timers if isinstance(timer[2], TryAgain)]
-    for timer in timers:
+    for timer in [timer for timer in timers if timer[1] is stream]:
         timer[1].post(timer[2])
     broker.run()
     node = broker.node.broker

@@ -20,7 +20,7 @@ from sluicemq.storage.compaction import Compaction
 from sluicemq.storage.message_files import TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import ONE, MessageIndex
 from sluicemq.storage.message_reads import ReadMessages
-from sluicemq.storage.message_recovery import Recovery
+from sluicemq.storage.message_recovery import MessageRecovery
 from sluicemq.storage.message_writes import MessageWrites
 
 from .message_machine import CANARY_SETTINGS, SETTINGS, MessageMachine
@@ -148,9 +148,9 @@ def test_canary_the_second_reference_is_not_counted(monkeypatch: pytest.MonkeyPa
 
 def test_canary_what_a_start_found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process was killed, its unsynced writes are still there; then the power fails."""
-    whole = Recovery.make_durable
+    whole = MessageRecovery.make_durable
 
-    def make_durable(self: Recovery) -> None:
+    def make_durable(self: MessageRecovery) -> None:
         self.files = NoSync(self.files)
         whole(self)
 
@@ -163,5 +163,5 @@ def test_canary_what_a_start_found_is_not_synced(monkeypatch: pytest.MonkeyPatch
         def sync(self, path: str) -> None:
             """Not at all."""
 
-    monkeypatch.setattr(Recovery, "make_durable", make_durable)
+    monkeypatch.setattr(MessageRecovery, "make_durable", make_durable)
     must_fail()

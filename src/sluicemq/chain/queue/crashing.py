@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.faults import CRASHED, RECOVERING, Aftermath, Faults
 from sluicemq.chain.queue.poison import suspects
-from sluicemq.chain.queue.queue import FilesGone, Leaving, LinkEnded, TryAgain
+from sluicemq.chain.queue.queue import FilesGone, Leaving, LinkEnded
 from sluicemq.chain.store.messages import (
     Defined,
     Flush,
@@ -37,6 +37,7 @@ from sluicemq.chain.store.messages import (
     Forgotten,
     StoreDefinition,
     StoreQueueDeleted,
+    TryAgain,
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume

@@ -94,15 +94,6 @@ class Leaving:
     """To a deleted queue, from itself: take away some more of its bindings, then go."""
 
 
-class TryAgain:
-    """There may be space on the disk again."""
-
-    __slots__ = ("job",)
-
-    def __init__(self, job: DiskJob) -> None:
-        self.job = job
-
-
 class SetTarget:
     """To a queue: how many seconds' worth of messages to keep in RAM; infinity: as many as come.
     The count follows from the queue's rates (`queues/memory_target.py`)."""

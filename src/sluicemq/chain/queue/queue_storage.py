@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from sluicemq.chain.queue.queue import FilesGone, TryAgain
+from sluicemq.chain.queue.queue import FilesGone
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
@@ -28,6 +28,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    TryAgain,
 )
 from sluicemq.flow.gate import Gate
 from sluicemq.limits import PAGE_OUT_BYTES, RETRY_FULL_MS, TIGHT_RATIO

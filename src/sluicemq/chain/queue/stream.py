@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.queue import FilesGone, Leaving, PolicyChanged, Queue, TryAgain
+from sluicemq.chain.queue.queue import FilesGone, Leaving, PolicyChanged, Queue
+from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.messages import (
     Flush,
     Flushed,
     Forgotten,
     StoreQueueDeleted,
     StoreStreamFiles,
+    TryAgain,
 )
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.gate import Gate
@@ -48,12 +50,6 @@ if TYPE_CHECKING:
 
 READ_STRAND_STEP: Final = 2
 """Reads of a stream are not in line behind its syncs."""
-
-
-class Hurry:
-    """Time to write what nobody waits for."""
-
-    __slots__ = ()
 
 
 class LookAtAge:
@@ -92,9 +88,10 @@ class StreamShell(Queue):
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.log = StreamLog(queue_id, services.file_id)
         self.machine = Stream(self.title, self.log, services.stream_cache, term)
-        self.hurry = False
+        self.commit_is_due = False
         """What waits has waited long enough."""
-        self.hurrying = False
+        self.timer_runs = False
+        """A CommitDue is on its way."""
         self.flushing = False
         """A stopping broker waits until everything is durable."""
         self.age_look: LookAtAge | None = None
@@ -160,9 +157,9 @@ class StreamShell(Queue):
 
     def receive_rare(self, message: object) -> None:
         """Timers, changes of settings, the end."""
-        if isinstance(message, Hurry):
-            self.hurrying = False
-            self.hurry = True
+        if isinstance(message, CommitDue):
+            self.timer_runs = False
+            self.commit_is_due = True
         elif isinstance(message, LookAtAge):
             if message is self.age_look:
                 self.retain()
@@ -245,13 +242,13 @@ class StreamShell(Queue):
         log = self.log
         if log.job is not None or not log.waiting or self.store.storage_failed:
             return
-        urgent = self.hurry or self.flushing or self.machine.is_waited_for
+        urgent = self.commit_is_due or self.flushing or self.machine.is_waited_for
         if not urgent and log.waiting_bytes < UNHURRIED_GROUP_BYTES:
-            if not self.hurrying:
-                self.hurrying = True
-                self.clock.call_after(GROUP_WAIT_MS, self, Hurry())
+            if not self.timer_runs:
+                self.timer_runs = True
+                self.clock.call_after(GROUP_WAIT_MS, self, CommitDue())
             return
-        self.hurry = False
+        self.commit_is_due = False
         self.machine.wall_ms = self.clock.wall_ms()
         job = self.machine.commit()
         if job is not None:

@@ -23,6 +23,7 @@ from sluicemq.chain.store.messages import (
     StoreRead,
     StoreRemove,
     StoreWrite,
+    TryAgain,
     Written,
 )
 from sluicemq.chain.store.port import StorePort
@@ -46,15 +47,6 @@ if TYPE_CHECKING:
     from sluicemq.storage.message_files import MessageFiles
 
 MESSAGES_STRAND: Final = 1
-
-
-class TryAgain:
-    """A timer's message: perhaps the disk has space for `job` now."""
-
-    __slots__ = ("job",)
-
-    def __init__(self, job: DiskJob) -> None:
-        self.job = job
 
 
 class MessageStore(StorePort):

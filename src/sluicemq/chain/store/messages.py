@@ -260,3 +260,12 @@ class Flushed:
 
     def __init__(self, queue: StoreClient) -> None:
         self.queue = queue
+
+
+class TryAgain:
+    """A timer's message: perhaps the disk has space for `job` now."""
+
+    __slots__ = ("job",)
+
+    def __init__(self, job: DiskJob) -> None:
+        self.job = job
