@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.storage.stream_log import StreamCommit, StreamLog
     from sluicemq.storage.stream_reads import StreamRead
-    from sluicemq.storage.stream_segment import Segment
+    from sluicemq.storage.stream_segment import StreamSegment
 
 
 class Stream(QueueMachine):
@@ -147,7 +147,7 @@ class Stream(QueueMachine):
         job.chunks.clear()
         self.count()
 
-    def retain(self, max_age_ms: int | None, max_bytes: int | None) -> list[Segment]:
+    def retain(self, max_age_ms: int | None, max_bytes: int | None) -> list[StreamSegment]:
         """Drop what is too old or too much; the answer is to be deleted."""
         dropped = self.log.retain(self.wall_ms, max_age_ms, max_bytes)
         if dropped:

@@ -10,7 +10,7 @@ from sluicemq.model.batch import footprint
 
 if TYPE_CHECKING:
     from sluicemq.storage.stream_chunk import StreamChunk
-    from sluicemq.storage.stream_segment import Segment
+    from sluicemq.storage.stream_segment import StreamSegment
 
 
 class CachedChunk:
@@ -29,7 +29,7 @@ class CachedChunk:
         "stamped",
     )
 
-    def __init__(self, chunk: StreamChunk, segment: Segment, position: int) -> None:
+    def __init__(self, chunk: StreamChunk, segment: StreamSegment, position: int) -> None:
         self.first = chunk.first
         self.count = chunk.count
         self.address = chunk.address

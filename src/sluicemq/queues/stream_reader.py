@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.consumers import Consumer
     from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
     from sluicemq.storage.stream_log import StreamLog
-    from sluicemq.storage.stream_segment import Segment
+    from sluicemq.storage.stream_segment import StreamSegment
 
 
 class StreamReader:
@@ -47,7 +47,7 @@ class StreamReader:
         self.chunk: CachedChunk | None = None
         self.pieces: deque[CachedChunk] = deque()
         """Chunks behind it that were read with it."""
-        self.place: tuple[Segment, int] | None = None
+        self.place: tuple[StreamSegment, int] | None = None
         """Where in the log the next chunk is; None: it must be looked up."""
         self.job: StreamRead | None = None
         self.tries = 0

@@ -30,7 +30,12 @@ from sluicemq.storage.records import (
 from sluicemq.storage.recovery import Recovery
 from sluicemq.storage.stream_log import StreamLog
 from sluicemq.storage.stream_recovery import forget_streams, recover_stream, stream_numbers
-from sluicemq.storage.stream_segment import Segment, SegmentScan, stream_directory, stream_path
+from sluicemq.storage.stream_segment import (
+    SegmentScan,
+    StreamSegment,
+    stream_directory,
+    stream_path,
+)
 
 MESSAGES: Final = f"messages/{PERSISTENT}"
 ENTRY_COUNT: Final = 16384
@@ -104,7 +109,7 @@ class Repair:
         data = files.read(path, 0, files.size(path))
         header = decode_header(data, "stream")
         directory, _, _ = path.rpartition("/")
-        found = Segment(queue_id, directory, header.number, header.file_id)
+        found = StreamSegment(queue_id, directory, header.number, header.file_id)
         looked = SegmentScan(files, found, len(data), is_last)
         if not looked.damaged:
             return

@@ -16,9 +16,9 @@ from sluicemq.storage.records import (
 )
 from sluicemq.storage.stream_recovery import stream_numbers
 from sluicemq.storage.stream_segment import (
-    Places,
-    Segment,
+    ChunkPlaces,
     SegmentScan,
+    StreamSegment,
     read_closed,
     read_places,
     stream_directory,
@@ -92,9 +92,9 @@ class StreamCheck:
     def chunks(self, path: str, number: int, file_id: bytes, is_last: bool) -> int:
         """Everything in a file that has a header."""
         size = self.files.size(path)
-        told = Segment(self.queue_id, self.directory, number, file_id)
+        told = StreamSegment(self.queue_id, self.directory, number, file_id)
         is_closed = read_closed(self.files, path, told)
-        found = Segment(self.queue_id, self.directory, number, file_id)
+        found = StreamSegment(self.queue_id, self.directory, number, file_id)
         known = self.known
         durable = known.size if known is not None and known.last == number else 0
         scan = SegmentScan(self.files, found, told.size if is_closed else size, is_last, durable)
@@ -110,7 +110,7 @@ class StreamCheck:
             self.finding(path, f"has no end that can be read, from byte {found.size} on")
         return max(found.end, told.end)
 
-    def ending(self, path: str, told: Segment, found: Segment) -> None:
+    def ending(self, path: str, told: StreamSegment, found: StreamSegment) -> None:
         """Does the end of a file say what is in it?"""
         for what in ("end", "size", "first_ms", "last_ms", "last_chunk"):
             is_more = what == "end" and told.end > found.end  # what a start has done without
@@ -127,7 +127,7 @@ class StreamCheck:
         elif not self.leads_to_chunks(path, places, told):
             self.finding(path, "its look-up table leads to no chunk")
 
-    def leads_to_chunks(self, path: str, places: Places, segment: Segment) -> bool:
+    def leads_to_chunks(self, path: str, places: ChunkPlaces, segment: StreamSegment) -> bool:
         """Is a chunk with that offset wherever the table says so?"""
         for offset, position in zip(places.offsets, places.positions, strict=True):
             data = self.files.read(path, position, FILE_HEADER_SIZE)

@@ -23,7 +23,7 @@ from sluicemq.limits import (
     STREAM_SEGMENT_BYTES,
 )
 from sluicemq.storage.stream_chunk import StreamChunk
-from sluicemq.storage.stream_segment import Segment, stream_directory
+from sluicemq.storage.stream_segment import StreamSegment, stream_directory
 
 SYNCS: Final = ("sync", "sync directory", "sync_directory")
 
@@ -44,7 +44,7 @@ class StreamCommit(DiskJob):
     """Makes a group durable. It may be submitted again after it has failed for want of space: it
     writes the same to the same places."""
 
-    def __init__(self, segment: Segment, is_new: bool, chunks: list[StreamChunk]) -> None:
+    def __init__(self, segment: StreamSegment, is_new: bool, chunks: list[StreamChunk]) -> None:
         self.segment = segment
         self.is_new = is_new
         """Does it begin the file?"""
@@ -55,7 +55,7 @@ class StreamCommit(DiskJob):
         """The position behind each chunk."""
         self.allocate = 0
         self.data = b""
-        self.closing: Segment | None = None
+        self.closing: StreamSegment | None = None
         """The segment before, which gets its end."""
         self.ending = b""
 
@@ -82,7 +82,7 @@ class StreamCommit(DiskJob):
         files.sync(path)
 
 
-def close(files: Files, segment: Segment, ending: bytes) -> None:
+def close(files: Files, segment: StreamSegment, ending: bytes) -> None:
     """The segment's end is written, durably."""
     files.write(segment.path, segment.size, ending)
     files.truncate(segment.path, segment.size + len(ending))
@@ -120,7 +120,7 @@ class StreamLog:
         self.segment_bytes = segment_bytes
         self.chunk_bytes = chunk_bytes
         self.group_bytes = group_bytes
-        self.segments: list[Segment] = []
+        self.segments: list[StreamSegment] = []
         self.next_offset = 0
         self.waiting: deque[Appended] = deque()
         self.waiting_bytes = 0
@@ -132,7 +132,7 @@ class StreamLog:
         self.syncs = 0
         self.written_bytes = 0
 
-    def recovered(self, segments: list[Segment], next_offset: int) -> None:
+    def recovered(self, segments: list[StreamSegment], next_offset: int) -> None:
         """What a start has found."""
         self.segments = segments
         self.next_offset = next_offset
@@ -183,11 +183,11 @@ class StreamLog:
         first = self.durable_end
         self.last_ms = max(self.last_ms, now_ms)
         segment = self.segments[-1] if self.segments else None
-        closing: Segment | None = None
+        closing: StreamSegment | None = None
         is_new = segment is None or segment.is_closed or segment.size >= self.segment_bytes
         if segment is None or is_new:
             closing = segment if segment is not None and not segment.is_closed else None
-            segment = Segment(self.queue_id, self.directory, first, self.new_file_id())
+            segment = StreamSegment(self.queue_id, self.directory, first, self.new_file_id())
         room = min(self.group_bytes, self.segment_bytes - segment.size)
         job = StreamCommit(segment, is_new, self._chunks(first, room))
         if closing is not None:
@@ -282,7 +282,7 @@ class StreamLog:
 
     # -- reading
 
-    def segment_of(self, offset: int) -> Segment | None:
+    def segment_of(self, offset: int) -> StreamSegment | None:
         """The segment that has that offset, or the next one that there is; None when it was not
         written yet."""
         if offset >= self.durable_end:
@@ -292,23 +292,25 @@ class StreamLog:
             at += 1
         return self.segments[max(at, 0)]
 
-    def segment_at(self, timestamp_ms: int) -> Segment | None:
+    def segment_at(self, timestamp_ms: int) -> StreamSegment | None:
         """The first segment with something of that time, or of a later one."""
         for segment in self.segments:
             if segment.last_ms >= timestamp_ms:
                 return segment
         return None
 
-    def has(self, segment: Segment) -> bool:
+    def has(self, segment: StreamSegment) -> bool:
         """Is it still there?"""
         return segment.first >= self.first_offset
 
     # -- retention
 
-    def retain(self, now_ms: int, max_age_ms: int | None, max_bytes: int | None) -> list[Segment]:
+    def retain(
+        self, now_ms: int, max_age_ms: int | None, max_bytes: int | None
+    ) -> list[StreamSegment]:
         """Drop the oldest segments of which everything is too old, or as far as they are too much.
         The answer is to be deleted."""
-        dropped: list[Segment] = []
+        dropped: list[StreamSegment] = []
         while len(self.segments) > 1:
             oldest = self.segments[0]
             too_old = max_age_ms is not None and oldest.last_ms < now_ms - max_age_ms
@@ -320,7 +322,7 @@ class StreamLog:
         return dropped
 
 
-def first_of(segment: Segment) -> int:
+def first_of(segment: StreamSegment) -> int:
     """Sort key."""
     return segment.first
 

@@ -9,7 +9,7 @@ from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.limits import STREAM_READ_BYTES
 from sluicemq.storage.records import CHUNK, FILE_HEADER_SIZE
 from sluicemq.storage.stream_chunk import StreamChunk, decode_chunk, decode_head
-from sluicemq.storage.stream_segment import Places, Segment, Walk, read_places
+from sluicemq.storage.stream_segment import ChunkPlaces, StreamSegment, Walk, read_places
 
 ANYWHERE: Final = 0
 """In place of a position: to be looked up."""
@@ -26,7 +26,7 @@ class StreamRead(DiskJob):
 
     def __init__(
         self,
-        segment: Segment,
+        segment: StreamSegment,
         position: int,
         offset: int,
         timestamp_ms: int = 0,
@@ -49,7 +49,7 @@ class StreamRead(DiskJob):
         if position == ANYWHERE and segment.places is not None:
             self.position = self._look_up(segment.places)
 
-    def _look_up(self, places: Places | None) -> int:
+    def _look_up(self, places: ChunkPlaces | None) -> int:
         """Where to begin; from the front when nothing is known."""
         if places is None:
             return FILE_HEADER_SIZE

@@ -23,9 +23,9 @@ from sluicemq.storage.stream_log import StreamLog, close
 from sluicemq.storage.stream_segment import (
     NAME,
     STREAMS,
-    Places,
-    Segment,
+    ChunkPlaces,
     SegmentScan,
+    StreamSegment,
     read_closed,
     read_places,
     stream_directory,
@@ -79,7 +79,7 @@ class StreamRecovery:
         self.say = say
         self.known = known
         self.given_up = given_up
-        self.segments: list[Segment] = []
+        self.segments: list[StreamSegment] = []
         self.next_offset = 0
         self.losses: list[Loss] = []
         self.unreadable: dict[int, str] = {}
@@ -89,7 +89,7 @@ class StreamRecovery:
         self.dropped: list[str] = []
         """Files of no use."""
         self.aside: list[str] = []
-        self.extended: list[Segment] = []
+        self.extended: list[StreamSegment] = []
         """Files that are followed by a gap from now on."""
 
     @property
@@ -123,7 +123,7 @@ class StreamRecovery:
             if all(loss.path != path for loss in self.losses):
                 self.say("error", f"recovery: {path}: {problem}; it is put aside")
 
-    def open(self, number: int, is_last: bool) -> Segment | None:
+    def open(self, number: int, is_last: bool) -> StreamSegment | None:
         """One file; None when nothing in it can be used."""
         path = stream_path(self.directory, number)
         try:
@@ -131,7 +131,7 @@ class StreamRecovery:
             header = decode_header(data, "stream")
             if (header.number, header.queue) != (number, self.queue_id):
                 raise Corrupt("the file is another's")
-            return Segment(self.queue_id, self.directory, number, header.file_id)
+            return StreamSegment(self.queue_id, self.directory, number, header.file_id)
         except Corrupt as error:
             is_new = is_last and (self.known is None or number > self.known.last)
             if is_new and is_cut_off(data) and not self.has_records(path):
@@ -161,7 +161,7 @@ class StreamRecovery:
             position += STREAM_READ_BYTES
         return False
 
-    def scan(self, segment: Segment, is_last: bool) -> None:
+    def scan(self, segment: StreamSegment, is_last: bool) -> None:
         """A file that nobody has closed."""
         size = self.files.size(segment.path)
         found = SegmentScan(self.files, segment, size, is_last, self.durable_size(segment))
@@ -170,12 +170,12 @@ class StreamRecovery:
             how = f"are damaged, in {segment.path} from byte {start} to {end}"
             self.lost(first, behind, how)
 
-    def durable_size(self, segment: Segment) -> int:
+    def durable_size(self, segment: StreamSegment) -> int:
         """So many bytes of the file are known to be on the disk."""
         known = self.known
         return known.size if known is not None and known.last == segment.first else 0
 
-    def add(self, segment: Segment) -> None:
+    def add(self, segment: StreamSegment) -> None:
         """The next file; there is nothing between it and the one before."""
         at = self.next_offset
         if segment.first > at and (self.segments or self.known is not None):
@@ -215,7 +215,7 @@ class StreamRecovery:
         text = f"{how}: offsets {start} to {end - 1} of {self.title} are lost"
         self.losses.append(Loss(path, text))
 
-    def extend(self, segment: Segment | None, end: int) -> None:
+    def extend(self, segment: StreamSegment | None, end: int) -> None:
         """The file's end says from now on that it goes so far, so that the gap is known."""
         if segment is not None:
             segment.end = end
@@ -238,10 +238,10 @@ class StreamRecovery:
                 self.settle_unclosed(segment, found)
             elif segment in self.extended:
                 places = read_places(files, segment.path, segment.file_id, segment.size)
-                segment.places = places or Places()
+                segment.places = places or ChunkPlaces()
                 self.close(segment)
 
-    def settle_unclosed(self, segment: Segment, found: SegmentScan) -> None:
+    def settle_unclosed(self, segment: StreamSegment, found: SegmentScan) -> None:
         """The last file is written on, the others are closed now."""
         files = self.files
         path = segment.path
@@ -262,7 +262,7 @@ class StreamRecovery:
         if segment.end == segment.first:  # nor the name; with something in it, it was before
             files.sync_directory(self.directory)
 
-    def write_again(self, segment: Segment) -> None:
+    def write_again(self, segment: StreamSegment) -> None:
         """After a kill the end may not be on the disk yet; and where a sync had failed before it,
         another one would not bring it there unless it is written again."""
         position = self.durable_size(segment)
@@ -272,7 +272,7 @@ class StreamRecovery:
             self.files.write(segment.path, position, data)
             position += size
 
-    def close(self, segment: Segment) -> None:
+    def close(self, segment: StreamSegment) -> None:
         """The file gets its end."""
         close(self.files, segment, segment.ending())
         segment.places = None

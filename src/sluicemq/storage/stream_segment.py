@@ -62,7 +62,7 @@ def stream_path(directory: str, first: int) -> str:
     return f"{directory}/{first:020d}.stream"
 
 
-class Places:
+class ChunkPlaces:
     """Where some of a segment's chunks are, by offset and by timestamp; both ascend."""
 
     __slots__ = ("offsets", "positions", "timestamps")
@@ -104,21 +104,21 @@ class Places:
         return encode_record(file_id, position, PLACES, count, [fields])
 
 
-def decode_places(record: Record) -> Places:
+def decode_places(record: Record) -> ChunkPlaces:
     """From a valid record of type PLACES. Corrupt."""
     count = record.sequence
     layout = Struct(f"<{1 + 3 * count}Q")
     if len(record.payload) != layout.size:
         raise Corrupt("the places of a segment do not fill their record")
     numbers = layout.unpack(record.payload)
-    found = Places()
+    found = ChunkPlaces()
     found.offsets.extend(numbers[1 : 1 + count])
     found.timestamps.extend(numbers[1 + count : 1 + 2 * count])
     found.positions.extend(numbers[1 + 2 * count :])
     return found
 
 
-class Segment:
+class StreamSegment:
     """What is known of a file. `end` is the offset behind its last message, `size` the position
     behind its last chunk. `places` None: they are in the file, which is closed then."""
 
@@ -147,7 +147,7 @@ class Segment:
         self.first_ms = 0
         self.last_ms = 0
         self.last_chunk = first
-        self.places: Places | None = Places()
+        self.places: ChunkPlaces | None = ChunkPlaces()
 
     @property
     def is_closed(self) -> bool:
@@ -179,7 +179,7 @@ class Segment:
         return places + encode_record(self.file_id, at, CLOSED, self.first, [fields])
 
 
-def read_closed(files: Files, path: str, segment: Segment) -> bool:
+def read_closed(files: Files, path: str, segment: StreamSegment) -> bool:
     """Fill in `segment` from the end of its file; False when that is not closed."""
     size = files.size(path)
     start = size - CLOSED_SIZE
@@ -194,7 +194,7 @@ def read_closed(files: Files, path: str, segment: Segment) -> bool:
     return True
 
 
-def read_places(files: Files, path: str, file_id: bytes, position: int) -> Places | None:
+def read_places(files: Files, path: str, file_id: bytes, position: int) -> ChunkPlaces | None:
     """Those of a closed file, of which `position` is behind the last chunk; None when they cannot
     be read."""
     data = files.read(path, position, max(0, files.size(path) - position))
@@ -280,14 +280,14 @@ class SegmentScan:
     is known to have been there."""
 
     def __init__(
-        self, files: Files, segment: Segment, limit: int, is_last: bool, durable: int = 0
+        self, files: Files, segment: StreamSegment, limit: int, is_last: bool, durable: int = 0
     ) -> None:
         self.segment = segment
         self.damaged: list[tuple[int, int, int, int]] = []
         self.torn = False
         self.cut_chunks = False
         self.chunks = 0
-        segment.places = Places()
+        segment.places = ChunkPlaces()
         segment.size, segment.end = FILE_HEADER_SIZE, segment.first
         self.walk = Walk(files, segment.path, segment.file_id, FILE_HEADER_SIZE, limit)
         group = 0

@@ -22,7 +22,7 @@ from sluicemq.storage.stream_chunk import StreamChunk
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
 from sluicemq.storage.stream_recovery import forget_streams, recover_stream
-from sluicemq.storage.stream_segment import Segment, SegmentScan
+from sluicemq.storage.stream_segment import SegmentScan, StreamSegment
 
 SEGMENT_BYTES = 700
 CHUNK_BYTES = 150
@@ -462,7 +462,7 @@ def test_directories_of_unknown_streams_go() -> None:
 def test_a_scan_finds_what_was_written() -> None:
     bench = grown(2)
     segment = bench.log.segments[0]
-    found = Segment(QUEUE, bench.log.directory, segment.first, segment.file_id)
+    found = StreamSegment(QUEUE, bench.log.directory, segment.first, segment.file_id)
     scan = SegmentScan(bench.files, found, bench.files.size(segment.path), is_last=True)
     assert not scan.torn
     assert not scan.damaged
