@@ -422,6 +422,7 @@ class Limits:
         contents = [content for content in lot.contents[start:end] if content is not None]
         self.in_flight -= len(contents)
         self.in_flight_bytes -= lot.size(start, end, contents)
+        assert self.in_flight >= 0 and self.in_flight_bytes >= 0, "what was never sent has arrived"
 
     # -- bodies
 

@@ -81,6 +81,7 @@ class Loading(SubQueues):
         delta = self.delta
         left = chunk.left()
         delta.count -= left
+        assert delta.count >= 0, "more is loaded than was on the disk"
         delta.bytes -= chunk.size()
         if self.durable and chunk.persistent:
             delta.persistent -= left
@@ -154,6 +155,7 @@ class Loading(SubQueues):
             self.outgoing = deque(c for c in self.outgoing if missing(c.positions()))
         for chunk in gone:
             self.depth.footprint -= chunk.footprint()
+        assert self.depth.footprint >= 0, "more RAM is given back than was taken"
 
     def give_up(self, job: IndexWrite) -> None:
         self.index.give_up(job)
@@ -225,6 +227,7 @@ class Loading(SubQueues):
         if delta.persistent > delta.count:  # so many of the lost ones at least
             self.depth.persistent -= delta.persistent - delta.count
             delta.persistent = delta.count
+        assert delta.count >= 0 and delta.start + delta.count <= delta.end, "delta's range"
         if not delta.count:
             self._delta_is_empty()
         return ranges_of(missing, base)

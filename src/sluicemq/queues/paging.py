@@ -108,6 +108,7 @@ class PlainBacking(Loading):
         queue.count -= count
         queue.ram -= count
         self.depth.ram_messages -= count
+        assert 0 <= queue.ram <= queue.count, "messages were taken that were not here"
         end = chunk.position + chunk.start
         if end > self.fetched:
             self.fetched = end

@@ -133,6 +133,7 @@ class PriorityBacking(Backing):
         """They come from one lot, so from one level."""
         if chunks:
             priority = priority_at(chunks[0].position)
+            assert priority == priority_at(chunks[-1].position), "a lot of two priorities"
             self.occupied |= 1 << priority
             self.levels[priority].give_back(chunks)
 

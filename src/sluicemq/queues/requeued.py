@@ -85,6 +85,7 @@ class Requeued:
             before = rows[number][place - 1]
         elif number:
             before = rows[number - 1][-1]
+        assert before is None or end_of(before) <= position, "a message comes back twice"
         if before is not None and follows(chunk, before):
             before.append(chunk.rest())
             self.join(before, number, place)

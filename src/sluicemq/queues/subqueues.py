@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from sluicemq.queues.backing import Backing, Delta
-from sluicemq.queues.chunk import position_of
+from sluicemq.queues.chunk import end_of, position_of
 from sluicemq.queues.requeued import Requeued
 from sluicemq.storage.positions import Mark, first_of_priority
 
@@ -70,12 +70,16 @@ class SubQueue:
 
     def add(self, chunk: Chunk) -> None:
         """At the new end."""
-        self.own().append(chunk)
+        chunks = self.own()
+        assert not chunks or end_of(chunks[-1]) <= position_of(chunk), "behind a newer one"
+        chunks.append(chunk)
         self._counted(chunk, 1)
 
     def add_first(self, chunk: Chunk) -> None:
         """At the old end."""
-        self.own().appendleft(chunk)
+        chunks = self.own()
+        assert not chunks or end_of(chunk) <= position_of(chunks[0]), "before an older one"
+        chunks.appendleft(chunk)
         self._counted(chunk, 1)
 
     def insert(self, chunk: Chunk) -> None:
@@ -107,6 +111,7 @@ class SubQueue:
         self.count += left
         if chunk.bodies:
             self.ram += left
+        assert 0 <= self.ram <= self.count, "bodies of messages that are not here"
 
     def clear(self) -> None:
         self.chunks = NO_CHUNKS
@@ -198,7 +203,7 @@ class SubQueues(Backing):
     def q3_is_empty(self) -> None:
         """Then delta is loaded soon; without one, q1 is next."""
         if not self.delta.count:
-            assert not self.q2.count
+            assert not self.q2.count, "a message between delta and q1, without delta"
             for chunk in self.q1.chunks:
                 self.q4.add(self.moved(Q1, Q4, chunk))
             self.q1.clear()

@@ -170,11 +170,13 @@ class Journal:
 
     def forget_before(self, number: int) -> None:
         """These files are not needed any more."""
+        assert number <= self.number, "the file that groups go to is needed"
         for file in [file for file in self.marks if file < number]:
             del self.marks[file]
 
     def files_before(self, number: int) -> list[str]:
         """Paths of the oldest files, which are to be deleted in this order."""
+        assert number <= self.number, "the file that groups go to is needed"
         paths = [journal_path(each) for each in range(self.first, number)]
         self.first = max(self.first, number)
         return paths

@@ -231,9 +231,11 @@ class MessageFiles:
         for part in job.parts:
             self._written(part)
         self.writes += len(job.contents)
+        assert 0 <= self.valid_bytes <= self.total_bytes, "more bytes are needed than there are"
 
     def _written(self, part: Part) -> None:
         file = part.file
+        assert part.start == file.size, "a part that is not at the end of its file"
         sizes = part.sizes()
         entries = entries_of(file.number, part.offsets, sizes)
         dead = 0
@@ -398,6 +400,7 @@ class MessageFiles:
         assert target.valid == sum(file.valid for file in job.sources), "a message was left behind"
         for file in job.sources:
             self._doom(file)
+        assert 0 <= self.valid_bytes <= self.total_bytes, "more bytes are needed than there are"
         self.compactions += 1
 
     # -- the start

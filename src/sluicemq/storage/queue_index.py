@@ -271,6 +271,7 @@ class QueueIndex:
             data = encode_block(segment.file_id, offset, self.sequence, block)
             first = min(run.positions[0] for run in block)
             last = max(run.positions[-1] for run in block)
+            assert base <= first <= last < base + self.entry_count, "a block of another segment"
             refers = any(run.contents is None for run in block)
             write.data.append(data)
             expires = any(run.expiry for run in block)
@@ -278,6 +279,7 @@ class QueueIndex:
             offset += len(data)
             for run in block:
                 bits = bits_of(run.positions, base)
+                assert not write.live & bits, "a position twice in one job"
                 write.live |= bits
                 if not run.persistent:
                     write.transient |= bits
@@ -289,6 +291,7 @@ class QueueIndex:
         self.job = None
         for write in job.writes:
             segment = write.segment
+            assert not segment.live & write.live, "a position that was on the disk already"
             segment.length += sum(map(len, write.data))
             segment.live |= write.live
             segment.transient |= write.transient
@@ -321,6 +324,7 @@ class QueueIndex:
     def was_read(self, job: IndexRead) -> None:
         """It is done; what it found out about the places of blocks is kept."""
         assert job is self.job
+        assert job.start < job.upto <= job.end, "a read that was no step"
         self.job = None
         self.reads += 1
         if job.segment.places is None and not job.failure:

@@ -220,6 +220,7 @@ class StreamLog:
             )
             chunks.append(chunk)
             first = chunk.end
+        assert self.waiting_bytes >= 0, "more was taken than waited"
         return chunks
 
     def _take(self) -> Appended:
@@ -268,6 +269,7 @@ class StreamLog:
         self.job_bytes = 0
         self.syncs += 1
         segment = job.segment
+        assert job.chunks[0].first == segment.end, "a group that does not follow the last one"
         if job.closing is not None:
             job.closing.places = None
         if job.is_new:

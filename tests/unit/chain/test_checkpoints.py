@@ -205,7 +205,7 @@ def test_deleted_queue_does_not_hold_up_a_checkpoint() -> None:
     queue = life.broker.node.broker.vhosts["/"].queues["r"]
     life.publish("r", b"x")
     store.checkpoints.flushing[queue] = None
-    store.checkpoints.cut = 1
+    store.checkpoints.cut = store.journal.number
     queue.storage.flush_upto = 1 << 40
     life.client.call(1, m.QueueDelete(queue="r"))
     assert store.checkpoints.flushing == {}

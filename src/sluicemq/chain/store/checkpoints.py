@@ -316,6 +316,7 @@ class Checkpoints(Actor):
 
     def saved(self, job: CheckpointSaved) -> None:
         """It counts from now on."""
+        assert job.checkpoint.journal_first >= self.saved_cut, "a checkpoint of less than the last"
         self.count += 1
         self.saved_cut = job.checkpoint.journal_first
         self.store.journal.forget_before(self.saved_cut)
