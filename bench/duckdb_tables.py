@@ -13,7 +13,7 @@ from typing import Any
 import duckdb
 
 from sluicemq.lab.measurements import read_run_info
-from sluicemq.spark.pipeline.cube import RELATIVE_ERROR
+from sluicemq.spark.pipeline.latency_histograms import RELATIVE_ERROR
 
 KINDS = ("confirm_service", "confirm_response", "end_to_end_service", "end_to_end_response")
 QUANTILES = (0.5, 0.75, 0.95, 0.99)

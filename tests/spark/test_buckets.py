@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
-from sluicemq.spark.pipeline.cube import (
+from sluicemq.spark.pipeline.latency_histograms import (
     NEVER,
     RELATIVE_ERROR,
     bucket_column,

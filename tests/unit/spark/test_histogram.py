@@ -8,7 +8,7 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.spark.pipeline.cube import (
+from sluicemq.spark.pipeline.latency_histograms import (
     NEGATIVE,
     RELATIVE_ERROR,
     SUBBUCKETS,

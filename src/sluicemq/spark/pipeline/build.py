@@ -10,10 +10,10 @@ from pathlib import Path
 
 from sluicemq.errors import Refused
 from sluicemq.spark.pipeline.claims import evaluate
-from sluicemq.spark.pipeline.cube import KINDS, RELATIVE_ERROR
 from sluicemq.spark.pipeline.ingest import RawRun, count_rows, load_info, open_run
 from sluicemq.spark.pipeline.knee import find_knee
 from sluicemq.spark.pipeline.labels import label_runs
+from sluicemq.spark.pipeline.latency_histograms import KINDS, RELATIVE_ERROR
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.post_claims import CLAIMS
 from sluicemq.spark.pipeline.report import write_report

@@ -1,4 +1,4 @@
-"""Percentiles out of the cube: its histograms merged upward, second to step to run."""
+"""Percentiles out of the latency histograms: they are merged upward, second to step to run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicemq.spark.pipeline.cube import KINDS, NEGATIVE, NEVER, value_of
+from sluicemq.spark.pipeline.latency_histograms import KINDS, NEGATIVE, NEVER, value_of
 from sluicemq.spark.pipeline.results import Latencies, Percentiles
 
 QUANTILES: Final = {"p50_ms": 0.50, "p75_ms": 0.75, "p95_ms": 0.95, "p99_ms": 0.99}
@@ -25,12 +25,12 @@ Bucket = tuple[int, int, int | None]
 """Its number, the messages in it, the largest latency of them (none for NEVER), ns."""
 
 
-def latencies_by_key(cube: pa.Table) -> dict[tuple[str, int], Latencies]:
+def latencies_by_key(histograms: pa.Table) -> dict[tuple[str, int], Latencies]:
     """The latencies of each second, each step, and the run (key 0).
 
     Steps and run leave out the warm-up, seconds do not.
     """
-    rows = cube.filter(pc.is_in(cube["kind"], pa.array(LATENCY_KINDS)))
+    rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(LATENCY_KINDS)))
     warm = rows.filter(rows["warm"])
     levels = {
         "second": (rows, rows["second"]),

@@ -1,7 +1,7 @@
 """Seconds and steps: small tables, put together in plain Python.
 
-Throughput, backlog and waiting come from the exact counters, latencies from the cube, balance
-between clients and queues from the cube too (a sample is as good for shares).
+Throughput, backlog and waiting come from the exact counters, latencies from the histograms, balance
+between clients and queues from these too (a sample is as good for shares).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from sluicemq.errors import Refused
 from sluicemq.lab.measurements import RunInfo, StepInfo
 from sluicemq.spark.pipeline.classify import StepSeries, classify
-from sluicemq.spark.pipeline.cube import KINDS, NS, build_cube
 from sluicemq.spark.pipeline.ingest import RawRun, unreadable
+from sluicemq.spark.pipeline.latency_histograms import KINDS, NS, build_histograms
 from sluicemq.spark.pipeline.percentiles import latencies_by_key
 from sluicemq.spark.pipeline.results import (
     Balance,
@@ -60,7 +60,7 @@ class SmallTables:
 def collect(raw: RawRun) -> SmallTables:
     """Scan the raw rows, and add up; refuses a file that is damaged by its name."""
     try:
-        cube = build_cube(raw.messages, raw.info).toArrow()
+        histograms = build_histograms(raw.messages, raw.info).toArrow()
     except Exception as error:
         damaged = unreadable(raw.directory)
         if damaged is None:
@@ -69,8 +69,8 @@ def collect(raw: RawRun) -> SmallTables:
     broker = [] if raw.broker is None else raw.broker.to_pylist()
     return SmallTables(
         counters=counters_per_second(raw.counters),
-        latencies=latencies_by_key(cube),
-        shares=shares(cube),
+        latencies=latencies_by_key(histograms),
+        shares=shares(histograms),
         broker={row["second"]: row for row in broker},
     )
 
@@ -80,9 +80,9 @@ def counters_per_second(counters: pa.Table) -> list[Row]:
     return _sums(counters.filter(pc.field("second") >= 0), ["second"], COUNTED + LEVELS)
 
 
-def shares(cube: pa.Table) -> list[Row]:
+def shares(histograms: pa.Table) -> list[Row]:
     """What each client and each queue had of each step, during its warm-up and after it."""
-    rows = cube.filter(pc.is_in(cube["kind"], pa.array(KINDS)))
+    rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(KINDS)))
     added = ("rows", "messages", "response_sum_ns")
     return [
         {**row, "by_client": who == "client"}

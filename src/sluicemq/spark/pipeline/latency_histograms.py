@@ -1,4 +1,4 @@
-"""The one scan of the raw rows: latencies into a cube of histograms, and what each queue carried.
+"""The one scan of the raw rows: latencies into histograms, and what each queue carried.
 
 A histogram is log-linear, as HdrHistogram's: values below 2 * SUBBUCKETS have a bucket each, above
 that every power of two is cut into SUBBUCKETS equal parts. Buckets are whole numbers in order of
@@ -73,7 +73,7 @@ def bucket_column(value: Column) -> Column:
     return fn.when(value.isNull(), NEVER).when(value < 0, NEGATIVE).otherwise(bucket)
 
 
-def build_cube(messages: DataFrame, info: RunInfo) -> DataFrame:
+def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
     """Both raw tables, scanned once, together.
 
     `kind` is a latency of KINDS (then `bucket` is set) or "published"/"delivered" (then `queue`
