@@ -17,12 +17,12 @@ from sluicemq.client.session import BrokerError
 from sluicemq.spark.available import Available
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.contents import Run
 from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
+from sluicemq.spark.raw_contents import Run
 from sluicemq.spark.transfer import Endpoint
 
 WAIT_S = 20.0

@@ -24,12 +24,12 @@ from sluicemq.errors import Refused
 from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.contents import Run
 from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.gathering import Piece, Session
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
+from sluicemq.spark.raw_contents import Run
 from sluicemq.spark.transfer import ChunkServer, Endpoint, fetch
 from sluicemq.spark.transfer_tls import TlsSocket, asking_context, make_identity
 

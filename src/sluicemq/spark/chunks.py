@@ -20,8 +20,8 @@ from typing import Any, Final
 import numpy as np
 
 from sluicemq.client.consuming import Deliveries
-from sluicemq.spark.contents import Contents, Numbers, Octets, Run, bounds
 from sluicemq.spark.ids import message_ids
+from sluicemq.spark.raw_contents import Numbers, Octets, RawContents, Run, bounds
 
 SIZE_TYPE: Final = "I"
 Message = tuple[Run, bytes]
@@ -95,7 +95,7 @@ class Chunk:
     def ids(self, scratch: Scratch) -> list[str | None]:
         """The message id of each, None where there is none."""
         got = self.fetched(scratch)
-        return message_ids(Contents(got.runs, got.sizes, got.data))
+        return message_ids(RawContents(got.runs, got.sizes, got.data))
 
     def messages(self) -> Iterator[Message]:
         """One by one."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluicemq.client.messages import PROPERTIES_AT, BasicProperties, Malformed
-from sluicemq.spark.contents import Contents, Numbers
+from sluicemq.spark.raw_contents import Numbers, RawContents
 
 SHORT_TEXT: Final = "short text"
 TABLE: Final = "table"
@@ -32,7 +32,7 @@ MESSAGE_ID: Final = 0x0080
 MORE_FLAGS: Final = 0x0001
 
 
-def message_ids(contents: Contents) -> list[str | None]:
+def message_ids(contents: RawContents) -> list[str | None]:
     """Of each content, in order; None: it has none, or properties that cannot be read."""
     octets = np.frombuffer(contents.data, np.uint8)
     starts = contents.starts + PROPERTIES_AT

@@ -15,9 +15,9 @@ from typing import Final
 from sluicemq.client.consuming import Deliveries, Subscription
 from sluicemq.client.session import ClosedByBrokerError
 from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
-from sluicemq.spark.contents import has_offset
 from sluicemq.spark.declared import FIRST
 from sluicemq.spark.options import Options
+from sluicemq.spark.raw_contents import has_offset
 
 REFUSALS: Final = (403, 405, 406)
 """Of a consumer that asks for an offset where there are none, or where another has the queue for

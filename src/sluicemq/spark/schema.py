@@ -28,11 +28,11 @@ from sluicemq.client.messages import (
 )
 from sluicemq.errors import Refused
 from sluicemq.spark.chunks import Scratch
-from sluicemq.spark.contents import (
+from sluicemq.spark.raw_contents import (
     OFFSET_HEADER,
-    Contents,
     Numbers,
     Octets,
+    RawContents,
     Run,
 )
 
@@ -100,7 +100,7 @@ class Decoder:
     ) -> pa.RecordBatch:
         """The rows of `runs`, which stand in `data` one after the other; `sizes` are those of
         contents without a stride."""
-        contents = Contents(runs, sizes, data)
+        contents = RawContents(runs, sizes, data)
         count = len(contents)
         made: dict[str, pa.Array] = {"queue": pa.repeat(queue, count)}
         makers: dict[str, Callable[[], pa.Array]] = {
@@ -119,7 +119,7 @@ class Decoder:
             made |= self._properties(contents)
         return pa.RecordBatch.from_arrays([made[name] for name in self._names], schema=self.schema)
 
-    def _properties(self, contents: Contents) -> dict[str, pa.Array]:
+    def _properties(self, contents: RawContents) -> dict[str, pa.Array]:
         made: dict[str, pa.Array] = {}
         offsets = contents.take_offsets() if self._is_stream else None
         kinds, indices = contents.properties()

@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
-from sluicemq.spark.contents import Octets
+from sluicemq.spark.raw_contents import Octets
 from sluicemq.spark.transfer_tls import TlsSocket, ask_under_tls, make_identity
 
 REQUEST_MAX_BYTES: Final = 1024 * 1024

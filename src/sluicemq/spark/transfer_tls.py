@@ -21,7 +21,7 @@ from functools import cache
 from typing import Final, NamedTuple, Self, cast
 
 from sluicemq.errors import Refused
-from sluicemq.spark.contents import Octets
+from sluicemq.spark.raw_contents import Octets
 
 RECEIVE_BYTES: Final = 256 * 1024
 SEND_BYTES: Final = 256 * 1024

@@ -30,9 +30,9 @@ from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.methods import BasicDeliver
 from sluicemq.client.messages import BasicProperties, body_of, content, properties_of
 from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched, Scratch
-from sluicemq.spark.contents import Run
 from sluicemq.spark.ids import message_id
 from sluicemq.spark.ledger import Ledger, Part
+from sluicemq.spark.raw_contents import Run
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import send_all
 

@@ -61,7 +61,7 @@ class Run:
         return True
 
 
-class Contents:
+class RawContents:
     """The contents of `runs` in `data`; `sizes`, in octets, are of those without a stride."""
 
     def __init__(self, runs: Sequence[Run], sizes: Numbers, data: Octets) -> None:
