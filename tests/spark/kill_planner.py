@@ -19,9 +19,9 @@ from random import Random
 from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 
 from sluicemq.spark.commits import Offset, tell_committed
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.transfer import fetch
 
 SCHEMA = StructType([StructField("body", BinaryType()), StructField("redelivered", BooleanType())])
@@ -42,7 +42,7 @@ class Planner:
         given = {"uri": url, "queue": queue, "maxMessagesPerBatch": str(ROWS)}
         if way == "checkpoint":
             given["checkpointLocation"] = str(folder)
-        self.session = Session(Options.parse(given, "source"))
+        self.session = StreamPlanner(Options.parse(given, "source"))
         for log in ("offsets", "rows", "commits"):
             (folder / log).mkdir(exist_ok=True)
 

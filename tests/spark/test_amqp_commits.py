@@ -23,9 +23,9 @@ from sluicemq.errors import Refused
 from sluicemq.spark.commits import CommitLog, Offset, Signs, listener_of, tell_committed
 from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.driver_lines import LineServer
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.listener import LISTENS, CommitListener, Run, listen
 from sluicemq.spark.options import Options
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 
 pytestmark = pytest.mark.spark
@@ -167,13 +167,13 @@ def await_no_consumer(amqp: Broker, name: str) -> None:
             time.sleep(0.05)
 
 
-def planned(amqp: Broker, name: str, **more: object) -> tuple[Session, Offset]:
+def planned(amqp: Broker, name: str, **more: object) -> tuple[StreamPlanner, Offset]:
     """A session with a batch that is out."""
     amqp.declare(name)
     amqp.publish(name, numbered(ROWS))
     given = {"uri": amqp.url, "queue": name, "pollTimeout": "30000"}
     options = Options.parse(given | {key: str(value) for key, value in more.items()}, "source")
-    session = Session(options)
+    session = StreamPlanner(options)
     start, end, count = dict(START), dict(START), 0
     while count < ROWS:
         end = session.plan(end, ROWS)
@@ -208,7 +208,7 @@ def test_a_session_that_ends_looks_at_the_checkpoint_itself(
 ) -> None:
     """Whatever was seen before: Spark ends a planner when its query runs no more."""
     monkeypatch.setattr("sluicemq.spark.commits.LOOK_S", 1000.0)
-    monkeypatch.setattr("sluicemq.spark.gathering.WATCH_S", 1000.0)
+    monkeypatch.setattr("sluicemq.spark.stream_planner.WATCH_S", 1000.0)
     session, end = planned(amqp, name, checkpointLocation=tmp_path)
     checkpoint(tmp_path, ["v1", "{}", json.dumps(end)])
     session.close()

@@ -76,7 +76,7 @@ class Query:
 
     @property
     def crew(self) -> Crew:
-        session = self.reader._session
+        session = self.reader._planner
         assert session is not None
         return session._crew
 
@@ -144,10 +144,10 @@ def test_exactly_once_does_not_go_on_without_what_is_lost(
 
 VICTIM = """
 import sys, time
-from sluicemq.spark.gathering import START, Session
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import own_folder
-session = Session(Options.parse({"uri": sys.argv[1], "queues": sys.argv[2]}, "source"))
+session = StreamPlanner(Options.parse({"uri": sys.argv[1], "queues": sys.argv[2]}, "source"))
 while session.plan(dict(START), 10)["serial"] == 0:
     pass
 print(*[child.pid for child in session._crew._children.values()], flush=True)

@@ -10,9 +10,9 @@ from typing import Any
 
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.figures import LOOK_S
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, numbered
 
 WAIT_S = 30.0
@@ -23,7 +23,7 @@ def options(amqp: Broker, queue: str, **more: object) -> Options:
     return Options.parse(given, "source")
 
 
-def figures_when(session: Session, queue: str, **wanted: int) -> dict[str, Any]:
+def figures_when(session: StreamPlanner, queue: str, **wanted: int) -> dict[str, Any]:
     """As soon as they have these values."""
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -33,7 +33,7 @@ def figures_when(session: Session, queue: str, **wanted: int) -> dict[str, Any]:
         time.sleep(0.01)
 
 
-def plan(session: Session, start: Offset) -> Offset:
+def plan(session: StreamPlanner, start: Offset) -> Offset:
     end = start
     deadline = time.monotonic() + WAIT_S
     while end == start and time.monotonic() < deadline:
@@ -44,7 +44,7 @@ def plan(session: Session, start: Offset) -> Offset:
 def test_figures_follow_messages_from_the_broker_to_the_commit(amqp: Broker, name: str) -> None:
     amqp.declare(name)
     amqp.publish(name, numbered(30))
-    session = Session(options(amqp, name, prefetch=20))
+    session = StreamPlanner(options(amqp, name, prefetch=20))
     quiet = {"redelivered": 0, "reconnects": 0}
     try:
         wanted = {"depth": 30, "lag": 30, "unacknowledged": 0}
@@ -69,7 +69,7 @@ def test_figures_follow_messages_from_the_broker_to_the_commit(amqp: Broker, nam
 def test_what_comes_again_and_lost_connections_are_counted(amqp: Broker, name: str) -> None:
     amqp.declare(name)
     amqp.publish(name, numbered(10))
-    session = Session(options(amqp, name, retryBackoff=1))
+    session = StreamPlanner(options(amqp, name, retryBackoff=1))
     try:
         end = plan(session, dict(START))
         (lane,) = session._lanes
@@ -85,7 +85,7 @@ def test_what_comes_again_and_lost_connections_are_counted(amqp: Broker, name: s
 
 def test_a_queue_that_is_not_known_has_no_depth(amqp: Broker, name: str) -> None:
     """A broker that is away, or does not answer, delays nobody."""
-    session = Session(options(amqp, name, uri="amqp://127.0.0.1:1/"))
+    session = StreamPlanner(options(amqp, name, uri="amqp://127.0.0.1:1/"))
     try:
         for _ in range(2):
             found = session.gathered()["queues"][name]

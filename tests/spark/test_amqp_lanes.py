@@ -19,11 +19,11 @@ from sluicemq.client.messages import BasicProperties, body_of
 from sluicemq.spark import lanes
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import split, without_rows
 from sluicemq.spark.schema import Decoder
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.transfer import fetch
 
 from .amqp_messages import Broker, numbered
@@ -142,7 +142,7 @@ def test_a_batch_waits_while_messages_keep_coming(amqp: Broker, name: str) -> No
     amqp.declare(name)
     amqp.publish(name, numbered(20_000))
     patience_s = 3 * WAIT_S
-    session = Session(options(amqp, name, pollTimeout=1000 * int(patience_s)))
+    session = StreamPlanner(options(amqp, name, pollTimeout=1000 * int(patience_s)))
     try:
         began = time.monotonic()
         end = session.plan(dict(START), 2**40)
@@ -163,7 +163,7 @@ def test_a_replayed_batch_has_its_rows_in_their_places(
     ids = [BasicProperties(message_id=each.decode()) for each in sent]
     more = {"exactlyOnce": True, "ledger": tmp_path / "ledger", "consumersPerQueue": consumers}
     given = options(amqp, name, **more)
-    first = Session(given)
+    first = StreamPlanner(given)
     for low in range(0, 9000, 300):
         amqp.publish(name, sent[low : low + 300], ids[low : low + 300])
     first.open()
@@ -173,7 +173,7 @@ def test_a_replayed_batch_has_its_rows_in_their_places(
     before = by_task(first, end)
     first.close()
     amqp.publish(name, sent[9000:], ids[9000:])
-    second = Session(given)
+    second = StreamPlanner(given)
     try:
         assert by_task(second, end) == before
         assert sum(map(len, before)) == 8500
@@ -190,12 +190,12 @@ def test_a_batch_that_is_given_back_late_is_found_behind_what_came_first(
     amqp.publish(name, sent, [BasicProperties(message_id=each.decode()) for each in sent])
     more = {"exactlyOnce": True, "ledger": tmp_path / "ledger", "prefetch": 2000}
     given = options(amqp, name, maxMessagesPerBatch=1000, timeout=60_000, **more)
-    first = Session(given)
+    first = StreamPlanner(given)
     first.open()
     assert until(lambda: any(first.gathered()["pos"].values()))
     end = first.plan(dict(START), 1000)
     before = by_task(first, end)
-    second = Session(given)
+    second = StreamPlanner(given)
     second.open()
     assert until(lambda: any(second.gathered()["pos"].values()))
     later = threading.Timer(1.0, first.close)
@@ -207,7 +207,7 @@ def test_a_batch_that_is_given_back_late_is_found_behind_what_came_first(
         second.close()
 
 
-def by_task(session: Session, end: Offset) -> list[list[bytes]]:
+def by_task(session: StreamPlanner, end: Offset) -> list[list[bytes]]:
     """What each of two tasks gets of the first batch."""
     found = []
     for pieces in split(session.batch(dict(START), end), 2):

@@ -21,11 +21,11 @@ import pytest
 from sluicemq.spark import crew as crews
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.gathering import PAUSE_S, Session
 from sluicemq.spark.lane_groups import Place
 from sluicemq.spark.links import LEASE_S, Link, Words
 from sluicemq.spark.options import Options
 from sluicemq.spark.remote_groups import LaneView, RemoteGroup
+from sluicemq.spark.stream_planner import PAUSE_S, StreamPlanner
 from sluicemq.spark.transfer import PATIENCE_S, ChunkServer, Endpoint
 
 WAIT_S = 20.0
@@ -34,9 +34,9 @@ END: Offset = {"session": "", "pos": {}, "serial": 1}
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session() -> Iterator[StreamPlanner]:
     given = {"queue": "orders", "gather": "executors"}
-    made = Session(Options.parse(given, "source"))
+    made = StreamPlanner(Options.parse(given, "source"))
     yield made
     made.close()
 
@@ -56,7 +56,7 @@ class Group:
     def stop(self) -> None: ...
 
 
-def test_leases_are_renewed_while_the_checkpoint_stands_still(session: Session) -> None:
+def test_leases_are_renewed_while_the_checkpoint_stands_still(session: StreamPlanner) -> None:
     group = Group()
     session._crew.groups.append(group)  # type: ignore[arg-type]
     standing = threading.Event()
@@ -90,7 +90,7 @@ class Pauses:
 
 
 def test_what_goes_wrong_with_a_checkpoint_is_told_and_tried_again_after_a_pause(
-    session: Session, caplog: pytest.LogCaptureFixture
+    session: StreamPlanner, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("no such file system")
@@ -105,7 +105,7 @@ def test_what_goes_wrong_with_a_checkpoint_is_told_and_tried_again_after_a_pause
 
 
 def test_an_acknowledgement_that_failed_is_not_forgotten(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: StreamPlanner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody says a second time that the batch is committed."""
     said: list[Offset | None] = [END]
@@ -124,7 +124,7 @@ def test_an_acknowledgement_that_failed_is_not_forgotten(
     assert confirmed == [END]
 
 
-def test_a_session_whose_last_word_fails_takes_leave_all_the_same(session: Session) -> None:
+def test_a_session_whose_last_word_fails_takes_leave_all_the_same(session: StreamPlanner) -> None:
     group = Group()
     session._crew.groups.append(group)  # type: ignore[arg-type]
     session._planned.append(SimpleNamespace())  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ class Clock:
 
 @pytest.mark.parametrize("beat_s", [None, 5.0])
 def test_a_machine_that_is_off_is_known_to_be_off_when_its_lease_ends(
-    session: Session, monkeypatch: pytest.MonkeyPatch, beat_s: float | None
+    session: StreamPlanner, monkeypatch: pytest.MonkeyPatch, beat_s: float | None
 ) -> None:
     """A task that cannot reach it asks at once, and fails if it is told that the process lives: so
     it is told that of a process that has said something since."""

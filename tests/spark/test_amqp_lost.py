@@ -17,12 +17,12 @@ from sluicemq.client.session import BrokerError
 from sluicemq.spark.available import Available
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.raw_contents import Run
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.transfer import Endpoint
 
 WAIT_S = 20.0
@@ -34,7 +34,7 @@ class Process(threading.Thread):
     """One that gathers, with chunks of CHUNK rows that wait. `dies_at` a word it dies when it is
     asked that, and answers it no more."""
 
-    def __init__(self, session: Session, chunks: int, dies_at: str = "") -> None:
+    def __init__(self, session: StreamPlanner, chunks: int, dies_at: str = "") -> None:
         super().__init__(daemon=True)
         ours, theirs = socket.socketpair()
         self._link = Link(theirs)
@@ -99,20 +99,20 @@ class Process(threading.Thread):
 
 
 @pytest.fixture
-def session() -> Iterator[Session]:
+def session() -> Iterator[StreamPlanner]:
     """Of a query that takes what is available: 1000 rows."""
     given = {"queue": QUEUE, "gather": "executors", "gatherers": "1", "timeout": "10000"}
-    made = Session(Options.parse(given, "source"))
+    made = StreamPlanner(Options.parse(given, "source"))
     made._available = Available(made._options, {QUEUE: 2 * CHUNK})
     yield made
     made.close()
 
 
-def plan(session: Session, start: Offset) -> Offset:
+def plan(session: StreamPlanner, start: Offset) -> Offset:
     return session.plan(start, CHUNK)
 
 
-def take_rest(session: Session, start: Offset, chunks: int) -> int:
+def take_rest(session: StreamPlanner, start: Offset, chunks: int) -> int:
     """What comes from another process that has so many, until the query ends."""
     process = Process(session, chunks)
     while (end := plan(session, start)) != start:
@@ -120,7 +120,7 @@ def take_rest(session: Session, start: Offset, chunks: int) -> int:
     return process.taken
 
 
-def test_what_is_committed_and_could_not_be_read_is_waited_for(session: Session) -> None:
+def test_what_is_committed_and_could_not_be_read_is_waited_for(session: StreamPlanner) -> None:
     """Its tasks found nothing there: the batch was committed without these rows."""
     process = Process(session, 1)
     end = plan(session, dict(START))
@@ -128,7 +128,7 @@ def test_what_is_committed_and_could_not_be_read_is_waited_for(session: Session)
     assert take_rest(session, end, 3) == 2 * CHUNK
 
 
-def test_that_is_so_when_the_commit_is_known_before_the_next_plan(session: Session) -> None:
+def test_that_is_so_when_the_commit_is_known_before_the_next_plan(session: StreamPlanner) -> None:
     process = Process(session, 1)
     end = plan(session, dict(START))
     process.die()
@@ -136,13 +136,15 @@ def test_that_is_so_when_the_commit_is_known_before_the_next_plan(session: Sessi
     assert take_rest(session, end, 3) == 2 * CHUNK
 
 
-def test_what_is_committed_and_not_acknowledged_any_more_is_waited_for(session: Session) -> None:
+def test_what_is_committed_and_not_acknowledged_any_more_is_waited_for(
+    session: StreamPlanner,
+) -> None:
     Process(session, 1, dies_at="acknowledge")
     end = plan(session, dict(START))
     assert take_rest(session, end, 3) == 2 * CHUNK
 
 
-def test_what_is_acknowledged_does_not_come_again(session: Session) -> None:
+def test_what_is_acknowledged_does_not_come_again(session: StreamPlanner) -> None:
     process = Process(session, 1)
     end = plan(session, dict(START))
     session.confirm(end)
@@ -150,7 +152,7 @@ def test_what_is_acknowledged_does_not_come_again(session: Session) -> None:
     assert take_rest(session, end, 3) == CHUNK
 
 
-def test_what_was_lost_with_a_connection_before_is_counted_once(session: Session) -> None:
+def test_what_was_lost_with_a_connection_before_is_counted_once(session: StreamPlanner) -> None:
     process = Process(session, 1)
     end = plan(session, dict(START))
     process.lose_connection()

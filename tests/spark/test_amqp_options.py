@@ -14,9 +14,9 @@ import pytest
 from sluicemq.errors import Refused
 from sluicemq.spark.commits import CommitLog
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.gathering import Session
 from sluicemq.spark.options import Options, declarations
 from sluicemq.spark.own_folder import own_folder
+from sluicemq.spark.stream_planner import StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, fetch
 
 URIS = "amqp://me:first@one/,amqp://two:5673/shop"
@@ -169,5 +169,5 @@ def test_a_port_that_is_taken_is_named(
         name = "transferBind" if bind else "transferHost"
         words = f"{name} = '127.0.0.1', transferPort = {port}: cannot listen there"
         with pytest.raises(AmqpError, match=words):
-            Session(parse(transferPort=str(port), **more))
+            StreamPlanner(parse(transferPort=str(port), **more))
     assert list(own_folder().iterdir()) == []

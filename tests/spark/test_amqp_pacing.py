@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 from sluicemq.errors import Refused
 from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.stream_reader import StreamReader
 from spark.amqp_messages import Broker, numbered
 
@@ -30,7 +30,7 @@ def options(queue: str = "q", uri: str = "", **more: object) -> Options:
     return Options.parse(given | ({"uri": uri} if uri else {}), "source")
 
 
-def plan_until(session: Session, start: Offset, seconds: float = PATIENCE_S) -> Offset:
+def plan_until(session: StreamPlanner, start: Offset, seconds: float = PATIENCE_S) -> Offset:
     """Plan as Spark does, until there is a batch or the time is over."""
     deadline = time.monotonic() + seconds
     while (end := session.plan(start, MANY)) == start and time.monotonic() < deadline:
@@ -79,7 +79,7 @@ def test_triggers_far_apart_have_the_rows_of_the_time_between() -> None:
 
 def test_few_rows_do_not_wait_for_more(amqp: Broker, name: str) -> None:
     amqp.declare(name)
-    session = Session(options(name, amqp.url, pollTimeout=60_000))
+    session = StreamPlanner(options(name, amqp.url, pollTimeout=60_000))
     try:
         session.open()
         amqp.publish(name, numbered(10))
@@ -93,7 +93,7 @@ def test_few_rows_do_not_wait_for_more(amqp: Broker, name: str) -> None:
 
 def test_a_batch_waits_for_the_least_number_of_rows(amqp: Broker, name: str) -> None:
     amqp.declare(name)
-    session = Session(options(name, amqp.url, minMessagesPerTrigger=50))
+    session = StreamPlanner(options(name, amqp.url, minMessagesPerTrigger=50))
     try:
         amqp.publish(name, numbered(49))
         assert plan_until(session, dict(START), 0.5) == START
@@ -110,12 +110,12 @@ def test_a_batch_comes_when_its_delay_is_over_or_no_more_can_be_held(
     amqp.declare(name)
     amqp.publish(name, numbered(10))
     least = {"minMessagesPerTrigger": 50}
-    session = Session(options(name, amqp.url, **least, maxTriggerDelay=300))
+    session = StreamPlanner(options(name, amqp.url, **least, maxTriggerDelay=300))
     try:
         assert plan_until(session, dict(START))["pos"] == {name: 10}
     finally:
         session.close()
-    session = Session(options(name, amqp.url, **least, maxBytesPerBatch=5))
+    session = StreamPlanner(options(name, amqp.url, **least, maxBytesPerBatch=5))
     try:
         assert plan_until(session, dict(START))["pos"][name] > 0
     finally:
@@ -131,7 +131,7 @@ def test_a_finite_read_keeps_to_the_rate_and_waits_for_no_least_number(
     given = {"queues": ",".join(queues), "uri": amqp.url}
     began = time.monotonic()
     paced = given | {"maxRowsPerSecond": "200", "minMessagesPerTrigger": "200"}
-    session = Session(Options.parse(paced, "source"))
+    session = StreamPlanner(Options.parse(paced, "source"))
     try:
         session.limit_to_available()
         at: Offset = dict(START)

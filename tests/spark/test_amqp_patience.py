@@ -21,9 +21,9 @@ from sluicemq.client.session import BrokerError, ClosedByBrokerError
 from sluicemq.spark import lanes
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError, Outage, is_overdue, is_transient
-from sluicemq.spark.gathering import START, Planned, Session
 from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
+from sluicemq.spark.stream_planner import START, Planned, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 from spark.kill_parts import BrokerProcess
 from support import broker
@@ -49,16 +49,16 @@ def impatient(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker
         yield Broker(target.url)
 
 
-def session(url: str, queue: str, **more: object) -> Session:
+def session(url: str, queue: str, **more: object) -> StreamPlanner:
     given = {"uri": url, "queue": queue} | {name: str(value) for name, value in more.items()}
-    return Session(Options.parse(given, "source"))
+    return StreamPlanner(Options.parse(given, "source"))
 
 
-def rows(reader: Session, start: Offset, end: Offset) -> int:
+def rows(reader: StreamPlanner, start: Offset, end: Offset) -> int:
     return sum(count for _, count in reader.batch(start, end))
 
 
-def plan(reader: Session, start: Offset, rows_max: int = 2**40) -> Offset:
+def plan(reader: StreamPlanner, start: Offset, rows_max: int = 2**40) -> Offset:
     """The next batch that is not empty."""
     deadline = time.monotonic() + WAIT_S
     while (end := reader.plan(start, rows_max)) == start:
@@ -140,11 +140,14 @@ class Stumble:
     """Has the only lane of a session stumble once, while rows are waited for."""
 
     def __init__(
-        self, reader: Session, monkeypatch: pytest.MonkeyPatch, stumble: Callable[[Lane], None]
+        self,
+        reader: StreamPlanner,
+        monkeypatch: pytest.MonkeyPatch,
+        stumble: Callable[[Lane], None],
     ) -> None:
         self.stumbled = threading.Event()
         waiting = threading.Event()
-        serve, wait = Lane._serve, Session._wait_for_rows
+        serve, wait = Lane._serve, StreamPlanner._wait_for_rows
 
         def serve_or_stumble(lane: Lane) -> None:
             waiting.wait(WAIT_S)
@@ -153,13 +156,13 @@ class Stumble:
                 stumble(lane)
             serve(lane)
 
-        def tell_and_wait(session: Session) -> bool:
+        def tell_and_wait(session: StreamPlanner) -> bool:
             waiting.set()
             assert self.stumbled.wait(WAIT_S)
             return wait(session)
 
         monkeypatch.setattr(Lane, "_serve", serve_or_stumble)
-        monkeypatch.setattr(Session, "_wait_for_rows", tell_and_wait)
+        monkeypatch.setattr(StreamPlanner, "_wait_for_rows", tell_and_wait)
         reader.limit_to_available()
 
 
@@ -208,9 +211,9 @@ def test_what_goes_back_as_it_is_taken_is_waited_for(
     amqp.publish(name, numbered(10))
     reader = session(amqp.url, name)
     reader.limit_to_available()
-    take, calls = Session._take, []
+    take, calls = StreamPlanner._take, []
 
-    def lose_and_take(self: Session, rows_max: int) -> list[Planned]:
+    def lose_and_take(self: StreamPlanner, rows_max: int) -> list[Planned]:
         calls.append(rows_max)
         if len(calls) == 1:
             (lane,) = self._crew.lanes
@@ -223,7 +226,7 @@ def test_what_goes_back_as_it_is_taken_is_waited_for(
                 time.sleep(0.01)
         return take(self, rows_max)
 
-    monkeypatch.setattr(Session, "_take", lose_and_take)
+    monkeypatch.setattr(StreamPlanner, "_take", lose_and_take)
     try:
         assert rows(reader, dict(START), reader.plan(dict(START), 100)) == 10
         assert len(calls) > 1

@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running
 from spark.http_api import Server, item
 from support.broker import Target
@@ -185,7 +185,7 @@ def test_a_queue_that_goes_between_triggers_is_read_when_it_is_made_again(
     Spark; one consumer is in the planner's process, three are in others."""
     given = listing.options(consumersPerQueue=str(consumers))
     listing.make("a", *numbered(10))
-    session = Session(Options.parse(given, "source"))
+    session = StreamPlanner(Options.parse(given, "source"))
     try:
         end = planned(session, START, 10)
         listing.delete("a")
@@ -197,7 +197,7 @@ def test_a_queue_that_goes_between_triggers_is_read_when_it_is_made_again(
         session.close()
 
 
-def planned(session: Session, start: Offset, rows: int) -> Offset:
+def planned(session: StreamPlanner, start: Offset, rows: int) -> Offset:
     """Where batches end that have so many rows together."""
     deadline = time.monotonic() + WAIT_S
     while rows > 0:

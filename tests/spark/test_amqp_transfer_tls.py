@@ -25,11 +25,11 @@ from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.gathering import Piece, Session
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
 from sluicemq.spark.raw_contents import Run
+from sluicemq.spark.stream_planner import Piece, StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, Endpoint, fetch
 from sluicemq.spark.transfer_tls import TlsSocket, asking_context, make_identity
 
@@ -207,8 +207,8 @@ def test_batch_reads_have_no_transfer() -> None:
 def test_the_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(Refused, match="transferTls = true: needs the package cryptography"):
-        Session(source(transferTls="true"))
-    Session(source()).close()
+        StreamPlanner(source(transferTls="true"))
+    StreamPlanner(source()).close()
 
 
 @pytest.mark.parametrize("has_tls", [True, False])

@@ -15,9 +15,9 @@ from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.gathering import START, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
+from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, numbered
 
 BODY = StructType([StructField("body", BinaryType())])
@@ -35,7 +35,7 @@ def fill(amqp: Broker, queue: str) -> None:
     amqp.publish(queue, numbered(len(IDS)), properties)
 
 
-def plan_all(session: Session, start: Offset) -> Offset:
+def plan_all(session: StreamPlanner, start: Offset) -> Offset:
     """A batch of all that there is."""
     session.limit_to_available()
     end = session.plan(start, 2**40)
@@ -43,7 +43,7 @@ def plan_all(session: Session, start: Offset) -> Offset:
     return end
 
 
-def bodies(session: Session, given: Options, start: Offset, end: Offset) -> list[bytes]:
+def bodies(session: StreamPlanner, given: Options, start: Offset, end: Offset) -> list[bytes]:
     """What an executor reads of a batch."""
     pieces = [piece for piece, _ in session.batch(start, end)]
     partition = ChunkPartition(session.endpoint, pieces, None)
@@ -58,7 +58,7 @@ def test_by_default_one_is_an_error_that_names_the_option(
 ) -> None:
     amqp.declare(name)
     fill(amqp, name)
-    session = Session(options(amqp, name, tmp_path))
+    session = StreamPlanner(options(amqp, name, tmp_path))
     try:
         with pytest.raises(AmqpError, match=f"'{name}' has no message_id .messagesWithoutId = fai"):
             plan_all(session, dict(START))
@@ -75,7 +75,7 @@ def test_they_are_left_out_and_leave_with_their_batch(
     amqp.declare(name, x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
     fill(amqp, name)
     given = options(amqp, name, tmp_path, messagesWithoutId=do)
-    session = Session(given)
+    session = StreamPlanner(given)
     try:
         end = plan_all(session, dict(START))
         assert bodies(session, given, dict(START), end) == [b"0", b"2", b"6"]
@@ -99,11 +99,11 @@ def test_a_batch_that_is_replayed_has_its_rows_and_they_leave_afterwards(
     amqp.declare(name, x_dead_letter_exchange="", x_dead_letter_routing_key=dead)
     fill(amqp, name)
     given = options(amqp, name, tmp_path, messagesWithoutId="deadLetter")
-    session = Session(given)
+    session = StreamPlanner(given)
     end = plan_all(session, dict(START))
     before = bodies(session, given, dict(START), end)
     session.close()
-    session = Session(given)
+    session = StreamPlanner(given)
     try:
         assert bodies(session, given, dict(START), end) == before
         after = session.plan(end, 2**40)
@@ -121,10 +121,10 @@ def test_a_batch_of_nothing_but_them_can_be_replayed(
     amqp.declare(name)
     amqp.publish(name, numbered(3))
     given = options(amqp, name, tmp_path, messagesWithoutId="skip")
-    session = Session(given)
+    session = StreamPlanner(given)
     end = plan_all(session, dict(START))
     session.close()
-    session = Session(given)
+    session = StreamPlanner(given)
     try:
         assert bodies(session, given, dict(START), end) == []
     finally:

@@ -1,6 +1,6 @@
-"""The streaming reader of queues: Spark's questions, answered by a session of this process.
+"""The streaming reader of queues: Spark's questions, answered by the planner of this process.
 
-`read` runs in executors, on a copy of the reader that never had a session.
+`read` runs in executors, on a copy of the reader that never had a planner.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pyspark.sql.types import StructType
 from sluicemq.spark.callups import Call, ask_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.gathering import START, Piece, Session
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.schema import Decoder
+from sluicemq.spark.stream_planner import START, Piece, StreamPlanner
 from sluicemq.spark.transfer import Endpoint, fetch
 from sluicemq.spark.transfer_tls import Impostor
 from sluicemq.spark.worker import spare_collections
@@ -65,7 +65,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._session: Session | None = None
+        self._planner: StreamPlanner | None = None
         self._terminated = False
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name, and those below
@@ -75,29 +75,29 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.rows_per_batch)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._gathering().limit_to_available()
+        self._running_planner().limit_to_available()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        return self._gathering().plan(start, rows_max(limit, self._options))
+        return self._running_planner().plan(start, rows_max(limit, self._options))
 
     def reportLatestOffset(self) -> Offset | None:  # noqa: N802
-        return self._session.gathered() if self._session is not None else None
+        return self._planner.gathered() if self._planner is not None else None
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        session = self._gathering()
-        call, starters = session.call(start, end)
-        groups = split(session.batch(start, end), self._options.min_partitions)
-        planner = session.endpoint
-        parts: list[InputPartition] = [ChunkPartition(planner, [], call, starters)] * starters
-        return parts + [ChunkPartition(planner, group, call) for group in groups]
+        planner = self._running_planner()
+        call, starters = planner.call(start, end)
+        groups = split(planner.batch(start, end), self._options.min_partitions)
+        where = planner.endpoint
+        parts: list[InputPartition] = [ChunkPartition(where, [], call, starters)] * starters
+        return parts + [ChunkPartition(where, group, call) for group in groups]
 
     def commit(self, end: Offset) -> None:
-        self._gathering().confirm(end)
+        self._running_planner().confirm(end)
 
     def stop(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        if self._planner is not None:
+            self._planner.close()
+            self._planner = None
         if self._terminated:
             os._exit(0)  # Spark has hung up: its runner could only complain of that
 
@@ -163,15 +163,15 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 " again, the query reads the batch as it was (exactlyOnce)"
             ) from error
 
-    def _gathering(self) -> Session:
-        if self._session is None:
-            self._session = Session(self._options)
+    def _running_planner(self) -> StreamPlanner:
+        if self._planner is None:
+            self._planner = StreamPlanner(self._options)
             if threading.current_thread() is threading.main_thread():
                 signal.signal(signal.SIGTERM, self._on_terminate)
-        return self._session
+        return self._planner
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_session": None}
+        return self.__dict__ | {"_planner": None}
 
 
 def unreachable(endpoint: Endpoint, error: Exception) -> AmqpError:

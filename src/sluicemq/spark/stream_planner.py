@@ -1,6 +1,6 @@
-"""The planner's side of a streaming query over queues: lanes, positions, what Spark has safe.
+"""The planner of a streaming query over queues: lanes, positions, what Spark has safe.
 
-A session lives as long as the planner process. An offset is
+It lives as long as the planner process, which is a session. An offset is
 
     {"session": id, "pos": {lane: position of its last message}, "serial": number of the batch}
 
@@ -88,7 +88,7 @@ class Planned:
         self.skip: list[int] = []
 
 
-class Session:
+class StreamPlanner:
     """See above. For the planner's one thread, one that watches for commits (`_watch`), and one
     that renews leases (`_beat`)."""
 
