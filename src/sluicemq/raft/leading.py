@@ -174,6 +174,7 @@ class Leading:
         assert snapshot is not None
         size = min(member.settings.piece_bytes, snapshot.size_bytes - offset)
         progress.is_asked = True
+        progress.offset = offset
         progress.waited_ticks = 0
         member.send(SnapshotPiece(member.name, name, member.term, snapshot, offset, size))
 
@@ -350,7 +351,7 @@ class Leading:
             progress.waited_ticks += 1
             if progress.waited_ticks >= self.member.settings.election_ticks:
                 if progress.is_active:
-                    self.send_piece(name, progress, 0)
+                    self.send_piece(name, progress, progress.offset)
                 else:
                     progress.probe(progress.match + 1)
                     progress.is_asked = True

@@ -30,6 +30,7 @@ class FollowerProgress:
         "is_quiet",
         "match",
         "next",
+        "offset",
         "round",
         "settings",
         "snapshot",
@@ -52,8 +53,10 @@ class FollowerProgress:
         self.commit_sent = 0
         self.snapshot: LogSnapshot | None = None
         """The one that is being sent: its content, and all it names, must stay."""
+        self.offset = 0
+        """Of the last piece that was sent."""
         self.waited_ticks = 0
-        """Since the last piece was sent."""
+        """Since it was sent."""
         self.is_active = False
         """Heard since the last time somebody asked."""
         self.is_quiet = False
