@@ -80,6 +80,8 @@ class Requeued:
             place = len(rows[number])
         else:
             number, place = self.place_of(chunk)
+            behind = rows[number][place]
+            assert end_of(chunk) <= position_of(behind), "a message comes back twice"
         before: Chunk | None = None
         if place:
             before = rows[number][place - 1]

@@ -264,3 +264,16 @@ def test_what_was_dealt_to_several_joins_again_when_it_returns() -> None:
     assert chunk is not None
     assert chunk.left() == 300
     bench.check_all()
+
+
+def test_chunks_out_of_order_are_a_fault() -> None:
+    """In the middle of a sub-queue they would be delivered out of order."""
+    ready = new_backing()
+    ready.publish(batch(numbered(0, 3)))
+    older, newer = ready.q4.take_first(1), ready.q4.take_first(1)
+    ready.q3.add(older)
+    with pytest.raises(AssertionError, match="before an older one"):
+        ready.q3.add_first(newer)
+    ready.q2.add(newer)
+    with pytest.raises(AssertionError, match="behind a newer one"):
+        ready.q2.add(older)

@@ -113,3 +113,12 @@ def test_a_chunk_gives_way_to_what_has_become_of_it() -> None:
     there.replace(chunks[0], [])
     expected = [at for each in range(1, 2 * ROW) for at in range(10 * each, 10 * each + 4)]
     assert positions(there) == [at for at in expected if at not in (30, 32)]
+
+
+@pytest.mark.parametrize("again", [(0, 2), (1, 1), (1, 2), (5, 1), (4, 2), (6, 1)])
+def test_what_comes_back_twice_is_a_fault(again: tuple[int, int]) -> None:
+    there = Requeued()
+    there.add(requeued(0, 2))
+    there.add(requeued(5, 2))
+    with pytest.raises(AssertionError, match="twice"):
+        there.add(requeued(*again))

@@ -417,3 +417,15 @@ def test_each_message_is_picked_once(some: list[tuple[int, int, int]]) -> None:
     assert len(found) == len(set(found))
     assert set(found) == {p for p in there if wanted >> (p - 100) & 1}
     assert all(each.step == 1 or each.count == 1 for each in picked(runs, wanted, 100))
+
+
+def test_a_position_is_written_once() -> None:
+    """Else its first copy would come back when the second is acknowledged."""
+    bench = Bench()
+    with pytest.raises(AssertionError, match="twice"):
+        bench.index.write([embedded(0, 2), embedded(1, 1)])
+    bench = Bench()
+    bench.write(embedded(0, 2))
+    job = bench.begin(embedded(1, 2))
+    with pytest.raises(AssertionError, match="already"):
+        bench.end(job)
