@@ -5,7 +5,14 @@ raw properties lead, by another, to what the broker must know of them. Neither i
 for as long as producers repeat themselves; a change of topology makes routes stale.
 
 Only where an exchange on the way looks at the content, or a message names further receivers, each
-message is asked where it goes; those in a row that go the same way are a batch again.
+message is asked where it goes; those in a row that go the same way are a batch again. So a run is
+sent in one of two ways, as it and its route are:
+
+    messages of the run           the queues are known      they depend on the message
+    equal headers                 all alike                 all alike, but where chance decides
+    one length and kind           all alike                 one by one, grouped
+    any                           one by one, grouped       one by one, grouped
+    keys of their own             divided among the queues  each by itself, all alike
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ from sluicemq.routing.exchange import PIECE
 from sluicemq.routing.message import Message, TakesLong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
@@ -49,6 +56,7 @@ LARGE_BYTES_PER_UNIT: Final = 8
 """Octets of large properties that are looked at for a unit of work."""
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 class Spent(Exception):
@@ -91,6 +99,15 @@ class Search:
 def asked(exchange: str, message: Message) -> Asked:
     """What messages have in common that go the same way, unless chance decides."""
     return exchange, message.keys, message.raw
+
+
+def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
+    """The items, as far as there are keys, in stretches whose keys are equal."""
+    start = 0
+    for key, some in groupby(keys):
+        end = start + sum(1 for _ in some)
+        yield key, items[start:end]
+        start = end
 
 
 class Publishing:
@@ -164,28 +181,9 @@ class Publishing:
             route = self.resolve(event.raw_method, event.method, contents[0])
         if event.even:
             kind = self.kind(contents[0])
-            targets = route.targets
-            if targets is not None and kind.is_plain:
-                large = len(contents[0]) >= self.services.large_from_bytes
-                self.send(route, contents, targets, event.size, True, kind, large)
-                return len(contents)
-            if event.uniform:
+            if event.uniform or (route.targets is not None and kind.is_plain):
                 return self.send_alike(route, kind, contents)
-        kinds, refusal = self.gather(map(self.kind, contents))
-        start = 0
-        for kind, run in groupby(kinds):
-            end = start + sum(1 for _ in run)
-            targets = route.targets
-            if targets is None or not kind.is_plain:
-                done = self.send_each(route, kind, contents[start:end])
-                if done < end - start:
-                    return start + done
-            else:
-                self.send_uneven(route, contents[start:end], targets, kind)
-            start = end
-        if refusal is not None:
-            raise refusal
-        return start
+        return self.send_grouped(route, contents)
 
     def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
         """What is found out of message after message: of the first, and of as many more as the
@@ -210,20 +208,21 @@ class Publishing:
     def publish_varied(self, event: VariedPublishes) -> int:
         """Route messages that are alike but for their routing keys. When each has one queue to go
         to, and nothing special about it, there is a batch a queue; else each goes alone."""
-        kind = self.kind(event.contents[0])
+        contents = event.contents
+        kind = self.kind(contents[0])
         routes, refusal = self.gather(
-            map(self.route_of, event.raw_methods, event.methods, event.contents)
+            map(self.route_of, event.raw_methods, event.methods, contents)
         )
-        alone = not kind.is_plain or self.transaction is not None
-        if alone or len(event.contents[0]) >= self.services.large_from_bytes:
-            by_link: dict[PublishLink | None, list[bytes]] = {None: []}
+        by_link: dict[PublishLink | None, list[bytes]] = defaultdict(list)
+        large = len(contents[0]) >= self.services.large_from_bytes
+        if large or not kind.is_plain or self.transaction is not None:
+            by_link[None] = []
         else:
-            by_link = defaultdict(list)
-            for route, content in zip(routes, event.contents, strict=False):
+            for route, content in zip(routes, contents, strict=False):
                 by_link[route.lone].append(route.address + content)
         if None in by_link:
             scheduler = self.channel.scheduler
-            for done, (route, content) in enumerate(zip(routes, event.contents, strict=False)):
+            for done, (route, content) in enumerate(zip(routes, contents, strict=False)):
                 if done and scheduler.work <= 0:
                     return done
                 try:
@@ -240,125 +239,131 @@ class Publishing:
         self, by_link: Mapping[PublishLink | None, list[bytes]], count: int, kind: Kind
     ) -> None:
         """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
-        self.published += count
-        self.services.counters.published += count
         links = [link for link in by_link if link is not None]
-        first_seq = self.next_seq
-        self.next_seq += count
-        if self.confirming:
-            self.unconfirmed.expect(first_seq, count, links)
-        channel = self.channel
-        channel.spend(TARGET_WORK * len(links))
+        first_seq = self.number(count, links)
+        self.channel.spend(TARGET_WORK * len(links))
         for link in links:
             contents = by_link[link]
-            batch = Batch(
-                ADDRESSED,
-                contents,
-                size_of(contents, False),
-                False,
-                kind.persistent,
-                channel.number,
-                1,
-                0,
-                kind.ttl_ms,
-                kind.priority,
+            size = size_of(contents, False)
+            link.send(
+                self.batch(ADDRESSED, contents, size, False, kind, 1), first_seq, self.confirming
             )
-            link.send(batch, first_seq, self.confirming)
 
     def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
-        """Contents with equal headers: unless chance decides, all go where the first one goes.
+        """Contents of one length and kind: unless chance decides, all go where the first one goes.
         Returns how many went out."""
         targets, lasting = self.choose(route, kind, contents[0])
         if not lasting:
-            return self.send_each(route, kind, contents)
+            return self.send_grouped(route, contents)
+        contents = self.prepared(route, kind, contents)
+        large = len(contents[0]) >= self.services.large_from_bytes
+        self.send(route, contents, targets, True, kind, large)
+        return len(contents)
+
+    def send_grouped(self, route: Route, contents: list[bytes]) -> int:
+        """Ask for each message what it is and where it goes; those in a row with the same answers
+        go together, large ones, which are kept elsewhere, apart from small ones. Returns how many
+        went out."""
+        kinds, refusal = self.gather(map(self.kind, contents))
+        is_large = self.services.large_from_bytes.__le__
+        done = 0
+        for kind, same in stretches(kinds, contents):
+            count = len(same)
+            refused = None
+            if route.targets is not None and kind.is_plain:
+                ways: Iterable[tuple[Targets, list[bytes]]] = [(route.targets, same)]
+            else:
+                found = (self.choose(route, kind, content)[0] for content in same)
+                chosen, refused = self.gather(found)
+                same = self.prepared(route, kind, same[: len(chosen)])
+                ways = stretches(chosen, same)
+            for targets, some in ways:
+                for large, part in stretches(map(is_large, map(len, some)), some):
+                    self.send(route, part, targets, False, kind, large)
+            done += len(same)
+            if refused is not None:
+                raise refused
+            if len(same) < count:
+                return done
+        if refusal is not None:
+            raise refusal
+        return done
+
+    def prepared(self, route: Route, kind: Kind, contents: list[bytes]) -> list[bytes]:
+        """The contents as they go on; reply consumers among their receivers have them already."""
         if kind.rewritten is not None:
             contents = [with_properties(content, kind.rewritten) for content in contents]
         if route.replies or kind.copies:
             self.reply(route, kind, contents)
-        size = size_of(contents, True)
-        large = len(contents[0]) >= self.services.large_from_bytes
-        self.send(route, contents, targets, size, True, kind, large)
-        return len(contents)
+        return contents
 
-    def send_each(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
-        """Ask for each message where it goes, and send runs of those that go the same way. Returns
-        how many went out."""
-        chosen, refusal = self.gather(self.choose(route, kind, content)[0] for content in contents)
-        if kind.rewritten is not None:
-            contents = [with_properties(content, kind.rewritten) for content in contents]
-        if route.replies or kind.copies:
-            self.reply(route, kind, contents[: len(chosen)])
-        start = 0
-        for targets, run in groupby(chosen):
-            end = start + sum(1 for _ in run)
-            self.send_uneven(route, contents[start:end], targets, kind)
-            start = end
-        if refusal is not None:
-            raise refusal
-        return start
+    def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
+        """Number the next `count` messages, which go over these links now, and over so many others
+        later. Returns the first number."""
+        self.published += count
+        self.services.counters.published += count
+        first_seq = self.next_seq
+        self.next_seq = first_seq + count
+        if self.confirming or self.transaction is not None:
+            self.unconfirmed.expect(first_seq, count, links, to_come)
+        return first_seq
 
-    def send_uneven(
-        self, route: Route, contents: list[bytes], targets: Targets, kind: Kind
-    ) -> None:
-        """Contents of different sizes: large ones are kept elsewhere than small ones."""
-        limit = self.services.large_from_bytes
-        start = 0
-        for large, run in groupby(contents, lambda content: len(content) >= limit):
-            end = start + sum(1 for _ in run)
-            same = contents[start:end]
-            self.send(route, same, targets, size_of(same, False), False, kind, large)
-            start = end
+    def batch(
+        self,
+        address: bytes,
+        contents: list[bytes],
+        size: int,
+        even: bool,
+        kind: Kind,
+        copies: int,
+        first_id: int = 0,
+    ) -> Batch:
+        """Make a batch of this channel for so many queues; the rest as Batch has it."""
+        return Batch(
+            address,
+            contents,
+            size,
+            even,
+            kind.persistent,
+            self.channel.number,
+            copies,
+            first_id,
+            kind.ttl_ms,
+            kind.priority,
+        )
 
     def send(
         self,
         route: Route,
         contents: list[bytes],
         targets: Targets,
-        size: int,
         even: bool,
         kind: Kind,
         large: bool,
     ) -> None:
         """One batch to all its queues; in a transaction, when it is committed."""
         transaction = self.transaction
+        size = size_of(contents, even)
         if transaction is not None and not transaction.passing:
             names = [link.queue.name for link in targets]
             transaction.keep(Held(route, contents, names, size, even, kind, large))
             return
         count = len(contents)
-        self.published += count
-        self.services.counters.published += count
-        first_seq = self.next_seq
-        self.next_seq = first_seq + count
+        copies = len(targets)
+        later = bool(self.pending) or copies > TARGETS_MAX
+        first_seq = self.number(count, (), copies) if later else self.number(count, targets)
         if not targets:
             self.unroutable(route, contents)
-        later = bool(self.pending) or len(targets) > TARGETS_MAX
-        confirm = self.confirming or transaction is not None
-        if confirm:
-            some, to_come = ((), len(targets)) if later else (targets, 0)
-            self.unconfirmed.expect(first_seq, count, some, to_come)
-        channel = self.channel
-        number = channel.number
         first_id = self.services.message_ids(count) if large else 0
-        batch = Batch(
-            route.address,
-            contents,
-            size,
-            even,
-            kind.persistent,
-            number,
-            len(targets),
-            first_id,
-            kind.ttl_ms,
-            kind.priority,
-        )
+        batch = self.batch(route.address, contents, size, even, kind, copies, first_id)
         if later:
             self.pending.append((batch, targets, first_seq))
             return
+        confirm = self.confirming or transaction is not None
         for link in targets:
             link.send(batch, first_seq, confirm)
-        if len(targets) > 1:
-            channel.spend(TARGET_WORK * len(targets))
+        if copies > 1:
+            self.channel.spend(TARGET_WORK * copies)
 
     def spread(self) -> Iterator[int]:
         """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so

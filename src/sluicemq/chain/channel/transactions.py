@@ -107,7 +107,6 @@ class Transaction(TransactionPort):
                 each.route,
                 each.contents,
                 targets,
-                each.size,
                 each.even,
                 each.kind,
                 each.large,
