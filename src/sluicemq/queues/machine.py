@@ -1,4 +1,4 @@
-"""The interface of a queue type's state: commands in, effects out, and no waiting.
+"""The interface of the state that one member has of a queue: commands in, effects out.
 
 What is agreed on comes as a command (`commands.py`, `replication/`). What only this member knows
 comes as a call: that its consumers have room, what its clock shows, what its disk has done.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from sluicemq.queues.commands import LinkId
+from sluicemq.kernel.machine import StateMachine
+from sluicemq.queues.commands import Command, LinkId
+from sluicemq.queues.effects import Effect
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
-    from sluicemq.queues.commands import Command
     from sluicemq.queues.consumers import ConsumerGroups
-    from sluicemq.queues.effects import Effect
 
 
 class Depth:
@@ -49,8 +49,22 @@ class Depth:
         self.ram_unacked = 0
 
 
-class QueueMachine:
-    """What a queue type must be able to do."""
+class QueueMachine(StateMachine[Command, Effect]):
+    """The state of a queue in one member, which may look at windows and at what is in RAM.
+
+    Who implements it promises, beside what any machine does:
+
+    * the same commands and calls in the same order, with the same windows, give the same effects:
+      it reads no clock and no chance, and time is an argument;
+    * a Confirm is appended only in the command or call that made the message as safe as it will be;
+      each publish with a number is answered once, by Rejected first for what was not taken, and by
+      a Confirm for what is left;
+    * positions never change: what comes back comes back to its own;
+    * once `deleted` it takes publishes and drops them, confirms them, and answers everything else
+      with Refuse, or with nothing where nobody waits.
+
+    No command may be lost, doubled or overtaken on its way here; it may come late.
+    """
 
     depth: Depth
     consumers: ConsumerGroups
@@ -84,13 +98,6 @@ class QueueMachine:
         queue = self._queue()
         assert queue is not None, "a queue's state without the queue"
         return queue
-
-    def apply(self, command: Command, effects: list[Effect]) -> None:
-        """Change state by `command`; append what must be done to `effects`, in order.
-
-        A Confirm is appended only while applying the command that made the message safe.
-        """
-        raise NotImplementedError
 
     def serve(self, effects: list[Effect]) -> None:
         """Deal ready messages to consumers that have room, as far as their windows and RAM allow:
