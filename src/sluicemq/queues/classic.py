@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
 from sluicemq.queues.chunk import Chunk, same_cost
+from sluicemq.queues.classic_calls import ClassicCalls
 from sluicemq.queues.classic_stored import StoredClassic
 from sluicemq.queues.commands import (
     ACK,
@@ -48,7 +49,7 @@ from sluicemq.queues.effects import (
 from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.memory_target import Rates, target_count
+from sluicemq.queues.memory_target import Rates
 from sluicemq.queues.pieces import (
     CONSUMER_WORK,
     DEAL_WORK,
@@ -66,14 +67,15 @@ from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
+    from sluicemq.queues.deduplication import Deduplication
     from sluicemq.storage.queue_index import QueueIndex
 
 
-class ClassicQueue(StoredClassic):
+class ClassicQueue(ClassicCalls, StoredClassic):
     """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"; `term`
     tells its lives apart, each of which begins with what is read back."""
 
@@ -86,6 +88,7 @@ class ClassicQueue(StoredClassic):
         io_batch: int,
         settings: QueueSettings = NO_SETTINGS,
         term: int = FIRST_TERM,
+        deduplication: Deduplication | None = None,
     ) -> None:
         self.begin_term(term)
         self.title = title
@@ -119,6 +122,8 @@ class ClassicQueue(StoredClassic):
         self.settings = settings
         self.limits = Limits(self)
         self.returns: Returns | None = None
+        self.deduplication = deduplication
+        """What has been published before; None: it takes everything."""
         self.configure(settings)
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
@@ -149,27 +154,6 @@ class ClassicQueue(StoredClassic):
         else:
             self.delete(command, effects)
 
-    # -- what only this member knows
-
-    def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """It is `now_ms`, in milliseconds since the epoch: serve, and do what the time and the
-        limits ask for. The machine goes by the time of the last call."""
-        self.limits.enforce(now_ms, effects)
-
-    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """The writes that these receipts came with are durable: confirm those somebody waits
-        for."""
-        effects.extend(
-            Confirm(each.link, each.first_seq, each.count) for each in receipts if each.confirm
-        )
-
-    def set_target(self, duration_s: float) -> None:
-        """Keep at most as many messages in RAM as move through the queue in `duration_s` seconds;
-        infinity: as many as come."""
-        self.backing.target = target_count(duration_s, self.rates.sum())
-
-    # -- commands
-
     def begin(self, pieces: Iterator[int]) -> None:
         """Something that may take long; what is more than a few pieces is left to the shell."""
         for work in pieces:
@@ -197,16 +181,26 @@ class ClassicQueue(StoredClassic):
         the publisher meant a queue that was deleted by wish (spec 8.4)."""
         if command.expiry:
             self.limits.saw_expiry(command.expiry)
-        batch = command.batch
         if self.deleted:
             if command.confirm:
-                count = len(batch.contents)
+                count = len(command.batch.contents)
                 effects.append(Confirm(command.link, command.first_seq, count))
-        elif self.limits.has_limit:
+        elif self.deduplication is not None:
+            self.deduplication.publish(command, self, effects)
+        else:
+            self.take(command, effects)
+
+    def take(self, command: Publish, effects: list[Effect]) -> None:
+        """Store what fits, and answer for all of it."""
+        if self.limits.has_limit:
             self.limits.publish(command, effects)
         else:
-            position = self.store(batch, command.expiry)
-            self.promise(batch, command, position, effects)
+            position = self.store(command.batch, command.expiry)
+            self.promise(command.batch, command, position, effects)
+
+    def refuse(self, batch: Batch, effects: list[Effect]) -> None:
+        """These do not fit."""
+        self.limits.refuse(batch, effects)
 
     def store(self, batch: Batch, expiry: int) -> int:
         """Ready from now on; returns the first position."""
@@ -274,7 +268,7 @@ class ClassicQueue(StoredClassic):
 
     def hungry(self) -> bool:
         """Would somebody take a message that is on disk?"""
-        if self.waiting or (self.limits.needs_tick and self.limits.needs_head()):
+        if self.waiting or (self.needs_tick and self.limits.needs_head()):
             return True
         return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue, 1)[0])
 
@@ -555,13 +549,11 @@ class ClassicQueue(StoredClassic):
         """Delete on conditions."""
         self.serve(effects)
         channel = command.channel
-        if channel is not None and command.if_unused and self.consumers.count:
-            effects.append(Refuse(channel, 406, f"{self.title} in use"))
-            return
-        if channel is not None and command.if_empty and self.depth.ready:
-            effects.append(Refuse(channel, 406, f"{self.title} not empty"))
-            return
-        self.begin(self.end(channel, effects))
+        why = command.unmet(self.consumers.count, self.depth.ready)
+        if not why:
+            self.begin(self.end(channel, effects))
+        elif channel is not None:
+            effects.append(Refuse(channel, 406, f"{self.title} {why}"))
 
     def end(self, channel: Actor | None, effects: list[Effect]) -> Iterator[int]:
         """Consumers are told. Lots stay, without their messages: the limits of their channels count

@@ -34,10 +34,10 @@ class LinkId(NamedTuple):
 class Publish:
     """Messages for this queue, which came over `link`. `first_seq` is the sender's number of the
     first, 1 or more; `confirm`: it wants to hear when they are safe, or that they were not taken.
-    `expiry` as Chunk has it: who hands the command to the machine sets it, for messages have it
-    from when they come."""
+    Who submits the command sets what depends on when the messages come: `expiry` as Chunk has it;
+    `came_ms`, in milliseconds since the epoch, for a queue that deduplicates, 0 for others."""
 
-    __slots__ = ("batch", "confirm", "expiry", "first_seq", "link")
+    __slots__ = ("batch", "came_ms", "confirm", "expiry", "first_seq", "link")
 
     def __init__(self, batch: Batch, link: Link, first_seq: int, confirm: bool) -> None:
         self.batch = batch
@@ -45,6 +45,7 @@ class Publish:
         self.first_seq = first_seq
         self.confirm = confirm
         self.expiry = 0
+        self.came_ms = 0
 
 
 class Settle:
@@ -107,7 +108,9 @@ class Inspect:
 
 
 class Delete:
-    """Delete the queue, on the conditions of queue.delete. `channel` None: the broker itself."""
+    """Delete the queue, on the conditions of queue.delete: `if_unused`, that it has no consumer,
+    `if_empty`, that no message is ready. `channel` None: the broker itself, which hears nothing
+    when they are not met."""
 
     __slots__ = ("channel", "if_empty", "if_unused")
 
@@ -115,6 +118,12 @@ class Delete:
         self.channel = channel
         self.if_unused = if_unused
         self.if_empty = if_empty
+
+    def unmet(self, consumers: int, ready: int) -> str:
+        """Why a queue with so many consumers and ready messages may not be deleted; "": it may."""
+        if self.if_unused and consumers:
+            return "in use"
+        return "not empty" if self.if_empty and ready else ""
 
 
 class Down:

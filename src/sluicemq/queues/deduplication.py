@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.amqp.frames import content_header
@@ -28,7 +28,7 @@ from sluicemq.text import octets
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.head import Head
 
 ARGUMENT: Final = "x-message-deduplication"
 SIZE_ARGUMENT: Final = "x-cache-size"
@@ -40,8 +40,6 @@ CACHE_SIZE: Final = 100_000
 
 NAME_BYTES_MAX: Final = 32
 """Longer names are kept as a digest."""
-
-Submit = Callable[[Publish, list[Effect]], None]
 
 
 class Deduplication:
@@ -61,22 +59,16 @@ class Deduplication:
         self._parked: deque[tuple[int, Confirm]] = deque()
         """Answers with the number of writes that must have left before."""
 
-    def publish(
-        self,
-        command: Publish,
-        now_ms: int,
-        queue: ClassicQueue,
-        submit: Submit,
-        effects: list[Effect],
-    ) -> None:
-        """Hand on what is new."""
+    def publish(self, command: Publish, queue: Head, effects: list[Effect]) -> None:
+        """Hand on to the queue what is new, as of when the batch came."""
+        now_ms = command.came_ms
         batch = command.batch
         names = [name_of(content, batch) for content in batch.contents]
         runs = self._fresh(names, now_ms)
         count = taken = len(names)
         before = len(effects)
         if runs == [(0, count)]:
-            fitted = submitted(command, queue, submit, effects)
+            fitted = taken_of(command, queue, effects)
             self._remember(names[:fitted], now_ms)
             self._watch(command, effects[before:])
             return
@@ -84,18 +76,18 @@ class Deduplication:
             some = part_of(batch, start, end)
             part = Publish(some, command.link, command.first_seq, False)
             part.expiry = command.expiry
-            fitted = submitted(part, queue, submit, effects)
+            fitted = taken_of(part, queue, effects)
             self._remember(names[start : start + fitted], now_ms)
             if fitted < end - start:
                 taken = start + fitted
                 for first, last in runs[number:]:
-                    queue.limits.refuse(part_of(batch, first, last), effects)
+                    queue.refuse(part_of(batch, first, last), effects)
                 break
         self._watch(command, effects[before:])
         if command.confirm:
             self._answer(command, taken, count, effects)
 
-    def written(self, receipts: list[Receipt], effects: list[Effect]) -> None:
+    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
         """These are safe; answers that waited for them, and for all before, go."""
         early = self._early
         early.update(receipts)
@@ -164,10 +156,10 @@ class Deduplication:
             del known[oldest]
 
 
-def submitted(command: Publish, queue: ClassicQueue, submit: Submit, effects: list[Effect]) -> int:
-    """How many of these messages the queue has taken, the first ones."""
+def taken_of(command: Publish, queue: Head, effects: list[Effect]) -> int:
+    """How many of these messages the queue takes, the first ones."""
     before = queue.rates.published
-    submit(command, effects)
+    queue.take(command, effects)
     return queue.rates.published - before
 
 

@@ -34,6 +34,15 @@ class Head(QueueMachine):
 
     # -- what comes in and goes out
 
+    def take(self, command: Publish, effects: list[Effect]) -> None:
+        """Store what fits of the batch, and answer for all of it."""
+        raise NotImplementedError
+
+    def refuse(self, batch: Batch, effects: list[Effect]) -> None:
+        """Do with these messages what the limits say of those that do not fit. Their publisher is
+        answered elsewhere."""
+        raise NotImplementedError
+
     def store(self, batch: Batch, expiry: int) -> int:
         """Make these messages ready at the tail; returns the position of the first one. `expiry` is
         in milliseconds since the epoch, 0: they never expire."""

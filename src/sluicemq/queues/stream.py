@@ -244,11 +244,10 @@ class Stream(QueueMachine):
     def delete(self, command: Delete, effects: list[Effect]) -> None:
         """With all that is in it, on conditions; publishers that wait are told that all is well."""
         channel = command.channel
-        if channel is not None and command.if_unused and self.readers:
-            effects.append(Refuse(channel, 406, f"{self.title} in use"))
-            return
-        if channel is not None and command.if_empty and self.depth.ready:
-            effects.append(Refuse(channel, 406, f"{self.title} not empty"))
+        why = command.unmet(len(self.readers), self.depth.ready)
+        if why:
+            if channel is not None:
+                effects.append(Refuse(channel, 406, f"{self.title} {why}"))
             return
         for consumer in list(self.readers):
             self.drop(consumer)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from sluicemq.replication.replicator import Replicator
-
-if TYPE_CHECKING:
-    from sluicemq.queues.commands import Command
-    from sluicemq.queues.effects import Effect
-    from sluicemq.queues.machine import QueueMachine
+from sluicemq.replication.replicator import C, E, Replicator, Role
 
 
-class Alone(Replicator):
-    """One member decides by itself."""
+class Alone(Replicator[C, E]):
+    """One member decides by itself, so a command is agreed on when it arrives."""
 
-    def __init__(self, machine: QueueMachine) -> None:
-        self.machine = machine
+    __slots__ = ()
 
-    def submit(self, command: Command, effects: list[Effect]) -> None:
-        """See Replicator."""
-        self.machine.apply(command, effects)
+    applies_at_once = True
+
+    submit = Replicator.agreed
+
+    def receive(self, message: object) -> bool:
+        return False
+
+    def turn_ended(self) -> None:
+        """Nothing has gathered."""
+
+    def role(self) -> Role:
+        return "leader"
+
+    def figures(self) -> dict[str, int]:
+        return {"pending": len(self.waiting) + (self.current is not None)}
+
+    def close(self) -> list[C]:
+        return self.undone()

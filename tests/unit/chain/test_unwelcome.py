@@ -133,7 +133,7 @@ def test_the_innocents_among_dead_letters_arrive(monkeypatch: pytest.MonkeyPatch
         monkeypatch,
         ClassicShell,
         "take_in",
-        lambda queue, publish: bodies_of(publish) if queue.name == "dead" else b"",
+        lambda queue, publish, *_: bodies_of(publish) if queue.name == "dead" else b"",
     )
     bench.publish(b"1", b"2", POISON, b"3")
     bench.expire()

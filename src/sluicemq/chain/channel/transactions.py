@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.channel.port import ChannelPort
     from sluicemq.chain.channel.publishing import Publishing
     from sluicemq.chain.channel.routes import Targets
-    from sluicemq.kernel.actor import Actor
+    from sluicemq.chain.queue.queue import Queue
 
 BASIC_PUBLISH: Final = (BasicPublish.class_id, BasicPublish.method_id)
 TX_COMMIT: Final = (TxCommit.class_id, TxCommit.method_id)
@@ -98,7 +98,7 @@ class Transaction(TransactionPort):
         """All of it is one piece of work for the channel: what its queues have to say waits."""
         channel = self.channel
         publishing = self.publishing
-        receivers: dict[Actor, None] = {}
+        receivers: dict[Queue, None] = {}
         for each in held:
             targets = self.targets(each)
             receivers |= {link.queue: None for link in targets}
@@ -121,14 +121,17 @@ class Transaction(TransactionPort):
         if not publishing.unconfirmed.count:
             channel.out.extend(self.answers())
 
-    def may_settle(self, receivers: dict[Actor, None]) -> bool:
+    def may_settle(self, receivers: dict[Queue, None]) -> bool:
         """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
         could get into an earlier group than a message: who moves messages would lose one. One
-        queue does both in order; of two queues nobody knows which comes first."""
+        queue that does at once what it is told does both in order; of two queues, or of one that
+        others have to agree with, nobody knows which comes first."""
         queues = dict.fromkeys(
             source.queue for each, _ in self.settling for source in each.by_source
         )
-        return not receivers or (len(queues) == 1 and queues == receivers)
+        if len(queues) == 1 and queues == receivers:
+            return all(queue.applies_at_once for queue in receivers)
+        return not receivers
 
     def settle(self) -> None:
         """Let the acknowledgements go."""

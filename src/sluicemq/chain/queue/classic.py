@@ -37,7 +37,6 @@ from sluicemq.queues.effects import (
     Write,
 )
 from sluicemq.queues.settings import settings_of
-from sluicemq.replication.alone import Alone
 from sluicemq.storage.queue_index import QueueIndex
 from sluicemq.storage.segments import queue_directory
 
@@ -71,12 +70,18 @@ class ClassicShell(TimedQueue):
         super().__init__(vhost, definition, queue_id)
         services = vhost.services
         io_batch = services.config.storage.msg_store_io_batch_size
-        settings = settings_of(definition.arguments, {})
+        self.settings = settings_of(definition.arguments, {})
         self.machine = ClassicQueue(
-            self.title, definition.durable, self, index, io_batch, settings, term
+            self.title,
+            definition.durable,
+            self,
+            index,
+            io_batch,
+            self.settings,
+            term,
+            deduplication_of(definition.arguments),
         )
-        self.replicator = Alone(self.machine)
-        self.deduplication = deduplication_of(definition.arguments)
+        self.replicator = self.replicate()
         self.timers = QueueTimers(self)
         self.configure(self.policy)
         self.pace = QueuePace()
@@ -92,42 +97,41 @@ class ClassicShell(TimedQueue):
             else:
                 self.take_in_part(message, self.unwelcome)
         elif isinstance(message, COMMANDS):
-            if self.machine.limits.needs_tick:
+            if self.machine.needs_tick:
                 self.timers.tick()
-            self.replicator.submit(message, self.effects)
-            if self.machine.rest is None:
-                self.done(message)
-            else:
-                self.working = message
-                self.begin(self.work_off(message))
+            if self.timers.expires_ms is not None and isinstance(message, USES):
+                self.timers.used()
+            self.replicator.submit(message)
         elif isinstance(message, Written):
-            self.written(message)
+            self.look_at_time()
+            self.machine.written(message.receipts, self.effects)
         elif isinstance(message, Grant):
             message.outflow.refill(message.amount)
-            self.machine.consumers.wake(message.outflow)
+            self.machine.window_opened(message.outflow)
         elif isinstance(message, Resume):
             self.invitations.append(message.limiter)
-            self.machine.consumers.resume(message.limiter)
+            self.machine.limiter_opened(message.limiter)
         else:
             self.receive_rare(message)
         machine = self.machine
         if machine.work:
-            self.spend(machine.work)
-            machine.work = 0
+            self.spend(machine.take_work())
         if machine.rest is not None and self.underway is None:
-            self.begin(self.work_off(None))
+            self.begin(self.work_off())
 
-    def take_in(self, publish: Publish) -> None:
+    def look_at_time(self) -> None:
+        """What is too old, or too much, goes before anything else is done."""
+        if self.machine.needs_tick:
+            self.timers.tick()
+
+    def prepared(self, publish: Publish) -> Publish:
+        """What depends on when it came is said in it: it may be applied later."""
         batch = publish.batch
         if batch.ttl_ms is not None or self.message_ttl_ms is not None:
             publish.expiry = self.expiry_of(batch.ttl_ms)
-        if self.deduplication is not None and not self.machine.deleted:
-            now_ms = self.services.world.clock.wall_ms()
-            self.deduplication.publish(
-                publish, now_ms, self.machine, self.replicator.submit, self.effects
-            )
-        else:
-            self.replicator.submit(publish, self.effects)
+        if self.machine.deduplication is not None:
+            publish.came_ms = self.services.world.clock.wall_ms()
+        return publish
 
     def again(self, found: QueueReplica | None) -> ClassicShell:
         """Make what takes its place after a fault, with what was read back; None: it had nothing on
@@ -154,32 +158,28 @@ class ClassicShell(TimedQueue):
             found += self.timers.republisher.suspected()
         return found
 
-    def work_off(self, command: Command | None) -> Iterator[int]:
+    def work_off(self) -> Iterator[int]:
         """The rest of a command that takes long, and what follows from it."""
         machine = self.machine
         while machine.rest is not None:
-            work, machine.work = machine.work, 0
-            yield work
+            yield machine.take_work()
             yield from machine.rest
             machine.rest = None
-            if command is not None:
-                self.done(command)
-                command = self.working = None
+            self.replicator.go_on()
 
-    def done(self, command: Command) -> None:
-        """The machine has carried it out."""
+    def applied(self, command: Command) -> None:
+        """See StateOwner. A queue is used both when a command comes, for it may be applied long
+        after that, and when it is done, for that may take long."""
+        if isinstance(command, Publish):
+            if self.trying:
+                super().applied(command)
+            return
         if isinstance(command, Down | Cancel):
             self.consumer_left(command)
+        elif isinstance(command, Configure):
+            self.settings = command.settings
         if self.timers.expires_ms is not None and isinstance(command, USES):
             self.timers.used()
-
-    def written(self, message: Written) -> None:
-        """The store has made some publishes durable."""
-        if self.machine.limits.needs_tick:
-            self.timers.tick()
-        self.machine.written(message.receipts, self.effects)
-        if self.deduplication is not None:
-            self.deduplication.written(message.receipts, self.effects)
 
     def receive_rare(self, message: object) -> None:
         """What has to do with the disk; what the monitor, policies and timers say."""
@@ -196,30 +196,33 @@ class ClassicShell(TimedQueue):
         elif isinstance(message, Leaving):
             self.leave_some()
         else:
-            super().receive(message)
+            self.look_at_time()
+            if not self.replicator.receive(message):
+                super().receive(message)
 
     def turn_ended(self) -> None:
         """Deal out what can be dealt, make the effects real, page, account the memory."""
         machine = self.machine
         if self.underway is not None:
             self.effects_real()
+            self.storage.send_removed()
+            self.replicator.turn_ended()
             return
-        turn_work = self.scheduler.turn_work
-        machine.deals_max = turn_work // 10 + 1
-        machine.piece_max = turn_work // 10 + 1
-        if machine.limits.needs_tick:
+        machine.bound_turn(self.scheduler.turn_work)
+        if machine.needs_tick:
             self.timers.tick()
         else:
             machine.serve(self.effects)
         if machine.unserved:
             self.schedule()
         if machine.work:
-            self.spend(machine.work)
-            machine.work = 0
+            self.spend(machine.take_work())
         for limiter in self.invitations:
             limiter.had_turn(self)
         self.invitations.clear()
         self.effects_real()
+        self.storage.send_removed()
+        self.replicator.turn_ended()
         self.keep_pace()
         machine.reduce_memory_use(self.storage.store_is_full)
         self.storage.turn_ended()
@@ -227,32 +230,19 @@ class ClassicShell(TimedQueue):
         if footprint != self.accounted:
             self.services.memory_used(footprint - self.accounted)
             self.accounted = footprint
-        if machine.limits.needs_tick:
+        if machine.needs_tick:
             self.timers.plan()
         self.storage.hold_up()
-
-    def effects_real(self) -> None:
-        """What commands have led to goes where it belongs."""
-        if self.effects:
-            effects = [*self.effects]
-            self.effects.clear()  # a command that is being worked off adds to the same list
-            self.making = iter(effects)
-            for effect in self.making:
-                self.at = effect
-                self.make_real(effect)
-            self.at = None
-        self.storage.send_removed()
 
     def keep_pace(self) -> None:
         """Tell the pacer what was taken in and dealt out."""
         pacer = self.services.pacer
         if pacer is not None:
             machine = self.machine
-            waiting = machine.depth.ready if machine.consumers.count else 0
+            waiting = machine.depth.ready if machine.depth.consumers else 0
             pacer.note(self.pace, self.published, self.delivered, waiting)
 
     def make_real(self, effect: Effect) -> None:
-        """Post it where it belongs."""
         if isinstance(effect, Write):
             self.storage.write(effect)
             return
@@ -281,12 +271,12 @@ class ClassicShell(TimedQueue):
     # -- settings
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """What the arguments and this policy say holds from now on."""
+        """What the arguments and this policy say holds from now on for messages that come and for
+        the queue's own age; for everything else as soon as it is agreed on."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
-        self.settings = settings
         self.message_ttl_ms = settings.message_ttl_ms
         self.timers.configure(settings)
-        self.replicator.submit(Configure(settings), self.effects)
+        self.replicator.submit(Configure(settings))
 
     def expiry_of(self, ttl_ms: int | None) -> int:
         """When a message that has come now and may live so long is of no interest any more."""
@@ -308,7 +298,7 @@ class ClassicShell(TimedQueue):
         if isinstance(message, Down):
             self.upstream.pop(message.channel, None)
         if self.definition.auto_delete and self.machine.is_unused() and not self.machine.deleted:
-            self.replicator.submit(Delete(None, False, False), self.effects)
+            self.replicator.submit(Delete(None, True, False))
 
     def finish(self, answer: Deleted) -> None:
         self.timers.close()

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
+    from sluicemq.model.batch import Batch
     from sluicemq.storage.quarantine import Poison, Wanted
 
 FAULT_SAID_MAX: Final = 1000
@@ -105,17 +106,18 @@ class Crash(Aftermath, Generic[Q]):
         found = self.cause()
         faults = self.vhost.crashes.setdefault(queue.name, Faults())
         now_ns = self.services.world.clock.now_ns()
-        batch = queue.struck.batch if isinstance(queue.struck, c.Publish) else None
+        lost = queue.replicator.close()
+        batch = batch_at(queue.struck, lost)
         refused: list[bytes] = []
         if batch is not None:
             take(queue, [lambda: refused.extend(faults.unwelcome.accuse(batch))])
         self.state, self.wanted = faults.judge(now_ns, queue.id, found, refused)
         queue.crash = self
-        queue.underway = None  # `working` says what it was at
+        queue.underway = None  # what it was at is the first of what is lost
         queue.receive = self.receive  # type: ignore[method-assign]
         queue.turn_ended = nothing  # type: ignore[method-assign]
-        struck, effects = queue.struck or queue.working, self.unmade()
-        take(queue, self.steps(struck, effects))
+        asked = [queue.struck, *(each for each in lost if each is not queue.struck)]
+        take(queue, self.steps(asked, self.unmade()))
         if queue.gone:
             return  # it was deleted before, or just now
         self.say_crashed(found)
@@ -162,15 +164,16 @@ class Crash(Aftermath, Generic[Q]):
         queue = self.queue
         at = [] if queue.at is None else [queue.at]
         effects: list[object] = [*at, *queue.making, *queue.effects]
-        queue.effects = []
+        queue.effects.clear()
         return effects
 
     def failed(self) -> None:
         self.state = CRASHED
         self.delete_now()
 
-    def steps(self, struck: object, effects: list[object]) -> list[Step]:
-        """What has to be told and given back."""
+    def steps(self, asked: list[object], effects: list[object]) -> list[Step]:
+        """What has to be told and given back: to who has asked for something that is not done, and
+        of effects that are not real."""
         raise NotImplementedError
 
     def begin_empty(self) -> None:
@@ -378,15 +381,15 @@ class ClassicCrash(Crash[ClassicShell]):
             take(queue, [lambda: found.extend(suspects(queue.suspected(), queue.machine.lots))])
         return found
 
-    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+    def steps(self, asked: list[object], effects: list[object]) -> list[Step]:
         queue = self.queue
         machine = queue.machine
         return [
             self.mark_deleted,
             *(partial(self.take_back, effect) for effect in effects),
-            partial(self.receive, struck),
+            *(partial(self.receive, each) for each in asked),
             self.cancel_consumers,
-            *(partial(self.refuse, get.channel) for get in machine.waiting),
+            *(partial(self.refuse, channel) for channel in machine.unanswered()),
             self.let_senders_go,
             self.give_memory_back,
             partial(self.store.checkpoints.forget, queue),
@@ -401,31 +404,10 @@ class ClassicCrash(Crash[ClassicShell]):
     def begin_empty(self) -> None:
         self.vhost.replace(self.queue, self.queue.again(None))
 
-    def credit_settled(self) -> None:
-        """What is settled of the part at which the fault has come, and was not credited."""
-        machine = self.queue.machine
-        part, machine.settling = machine.settling, None
-        lot = None if part is None else machine.lots.get(part[0])
-        if part is not None and lot is not None:
-            _, start, end = part
-            still = [max(0, min(end, b) - max(start, a)) for a, b in lot.open_parts()]
-            machine.credit(lot, end - start - sum(still))
-
     def settled(self, message: c.Settle) -> None:
         """The one at which the fault has come may be done in part."""
         machine = self.queue.machine
-        take(self.queue, [self.credit_settled])
-        parts = [
-            (number, max(start, first), min(end, last))
-            for number, start, end in message.parts
-            if number in machine.lots
-            for first, last in machine.lots[number].open_parts()
-            if first < end and start < last
-        ]
-        take(
-            self.queue,
-            [partial(machine.settle, c.Settle(message.link, parts, message.outcome), [])],
-        )
+        take(self.queue, [machine.credit_settled, partial(machine.settle_rest, message)])
 
     @property
     def directory(self) -> str:
@@ -492,6 +474,15 @@ class ClassicCrash(Crash[ClassicShell]):
             f" published to exchange '{exchange}' with routing key '{key}'"
             f" ({len(poison.content)} bytes): it is set aside in {poison.path}",
         )
+
+
+def batch_at(struck: object, lost: list[c.Command]) -> Batch | None:
+    """The batch that was being taken in at a fault: it has come just now, or what is lost begins
+    with it. None: the fault was elsewhere."""
+    for first in (struck, *lost[:1]):
+        if isinstance(first, c.Publish):
+            return first.batch
+    return None
 
 
 def nothing() -> None:

@@ -9,11 +9,13 @@ from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.model.batch import part_of
-from sluicemq.queues.commands import Publish
+from sluicemq.queues.commands import Command, Publish
 from sluicemq.queues.effects import Deleted, Effect, Rejected
+from sluicemq.replication.alone import Alone
+from sluicemq.replication.replicator import StateOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.faults import Aftermath
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
-    from sluicemq.queues.commands import Command
     from sluicemq.queues.machine import QueueMachine
+    from sluicemq.replication.replicator import Replicator
 
 FIRST_STRAND: Final = 2
 """The disk's strand of the queue with id 0, behind those of the journal and the message store."""
@@ -127,7 +129,7 @@ class FilesGone(DiskJob):
             files.delete_tree(self.directory)
 
 
-class Queue(NamedQueue):
+class Queue(NamedQueue, StateOwner[Command]):
     """What everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
@@ -135,6 +137,7 @@ class Queue(NamedQueue):
     takes_addressed = True
     """Batches in which each message has a routing key of its own."""
     machine: QueueMachine
+    replicator: Replicator[Command, Effect]
 
     def __init__(self, vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> None:
         services = vhost.services
@@ -150,6 +153,8 @@ class Queue(NamedQueue):
         self.policy = vhost.policies.for_queue(definition.name, definition.type)
         """What it was last told to hold."""
         self.effects: list[Effect] = []
+        """What commands and calls have led to, and is not real yet. The replicator has this list,
+        too: it is emptied and never replaced."""
         self.deliveries = GateKeeper(services.world.clock)
         self.upstream: dict[Actor, Link] = {}
         """Who publishes here, each by the link that it last did it over."""
@@ -165,14 +170,18 @@ class Queue(NamedQueue):
         """The effect that is being made real."""
         self.making: Iterator[Effect] = iter(())
         """Those behind it."""
-        self.working: Command | None = None
-        """The command that is being worked off."""
         self.crash: Aftermath | None = None
         """It has had a fault: what is left of it answers, and does nothing else."""
         self.successor: Queue | None = None
         """What has taken its place after that."""
         faults = vhost.crashes.get(definition.name)
         self.unwelcome = None if faults is None else faults.unwelcome
+        self.trying: dict[Publish, Sequence[bytes]] = {}
+        """Publishes that are not applied yet, with what `unwelcome` suspects in them."""
+
+    def replicate(self) -> Replicator[Command, Effect]:
+        """Make what has commands agreed on, and applies them to the machine."""
+        return Alone(self.machine, self.effects, self)
 
     @property
     def latest(self) -> Queue:
@@ -201,6 +210,11 @@ class Queue(NamedQueue):
     @property
     def is_durable(self) -> bool:
         return self.definition.durable
+
+    @property
+    def applies_at_once(self) -> bool:
+        """Does it do what it is told before it is told the next thing? See Replicator."""
+        return self.replicator.applies_at_once
 
     @property
     def is_deleted(self) -> bool:
@@ -252,9 +266,33 @@ class Queue(NamedQueue):
         else:
             self.crash.failed()
 
-    def take_in(self, publish: Publish) -> None:
-        """Let the machine have it."""
+    def effects_real(self) -> None:
+        """What commands and calls have led to goes where it belongs."""
+        if self.effects:
+            effects = [*self.effects]
+            self.effects.clear()
+            self.making = iter(effects)
+            for effect in self.making:
+                self.at = effect
+                self.make_real(effect)
+            self.at = None
+
+    def make_real(self, effect: Effect) -> None:
+        """Post it where it belongs; `at` is None when whoever it is for has it."""
         raise NotImplementedError
+
+    # -- publishes
+
+    def take_in(self, publish: Publish, tried: Sequence[bytes] = ()) -> None:
+        """A batch has come: have it agreed on. `tried` is what `unwelcome` suspects in it."""
+        command = self.prepared(publish)
+        if tried:
+            self.trying[command] = tried
+        self.replicator.submit(command)
+
+    def prepared(self, publish: Publish) -> Publish:
+        """As it is to be stored, with what the queue has to know of its time."""
+        return publish
 
     def take_in_part(self, publish: Publish, unwelcome: Unwelcome) -> None:
         """As much of it as may be taken at a time, and refuse the rest. At a fault nothing has been
@@ -262,10 +300,15 @@ class Queue(NamedQueue):
         batch, link, first_seq = publish.batch, publish.link, publish.first_seq
         count = len(batch.contents)
         taken, tried = unwelcome.admitted(batch)
-        if taken == count:
-            self.take_in(publish)
-        elif taken:
-            self.take_in(Publish(part_of(batch, 0, taken), link, first_seq, publish.confirm))
-        unwelcome.clear(tried)
+        if taken:
+            part = publish
+            if taken < count:
+                part = Publish(part_of(batch, 0, taken), link, first_seq, publish.confirm)
+            self.take_in(part, tried)
         if taken < count and publish.confirm:
             link.sender.post(Rejected(link, first_seq, taken, count - taken, mixed=True))
+
+    def applied(self, command: Command) -> None:
+        """See StateOwner. What was tried with a publish had no fault."""
+        if self.trying and isinstance(command, Publish) and self.unwelcome is not None:
+            self.unwelcome.clear(self.trying.pop(command, ()))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sluicemq.queues.classic import ClassicQueue
     from sluicemq.queues.effects import DeadLetter
     from sluicemq.queues.settings import QueueSettings
-    from sluicemq.replication.replicator import Replicator
 
 UNPROMISED_MAX: Final = 64
 """Batches that were refused, whose publishers have been told so, that may wait to be dead-lettered
@@ -48,7 +47,6 @@ class TimedQueue(Queue):
     """A classic queue, as its timers see it."""
 
     machine: ClassicQueue
-    replicator: Replicator
     settings: QueueSettings
 
 
@@ -88,15 +86,13 @@ class QueueTimers:
 
     def plan(self) -> None:
         """When to look again. A timer that goes off too early costs a turn and nothing else."""
-        limits = self.queue.machine.limits
-        if limits.more:
+        machine = self.queue.machine
+        if machine.has_more_to_enforce:
             self.queue.schedule()
             return
-        expiry_ms = limits.next_expiry()
+        expiry_ms = machine.next_expiry_ms()
         if not expiry_ms:
             return
-        if expiry_ms <= limits.now_ms:
-            return  # its body is being read, or there is no room: that wakes the queue
         now_ms = self.clock.wall_ms()
         due_ms = min(max(expiry_ms, now_ms), now_ms + EXPIRY_LOOK_MS)
         if self.due_ms <= now_ms or due_ms < self.due_ms:
@@ -121,14 +117,14 @@ class QueueTimers:
         """Delete the queue if nobody has used it for so long."""
         self.looking = False
         queue = self.queue
-        if self.expires_ms is None or queue.machine.deleted or queue.machine.consumers.count:
+        if self.expires_ms is None or queue.machine.deleted or queue.machine.depth.consumers:
             return  # the last consumer begins anew
         left_ns = self.used_ns + self.expires_ms * 1_000_000 - self.clock.now_ns()
         if left_ns > 0:
             self.looking = True
             self.clock.call_after(-(-left_ns // 1_000_000), queue, LookUnused())
         else:
-            queue.replicator.submit(Delete(None, False, False), queue.effects)
+            queue.replicator.submit(Delete(None, True, False))
 
     # -- dead letters
 
@@ -143,7 +139,7 @@ class QueueTimers:
         exchange = queue.settings.dead_letter_exchange
         if self.republisher is None:
             self.republisher = queue.vhost.republisher(queue, queue.title)
-        held_up = len(self.republisher.inbox) + len(self.republisher.waiting) >= UNPROMISED_MAX
+        held_up = self.republisher.backlog >= UNPROMISED_MAX
         if exchange is None or (done is None and held_up):
             queue.services.counters.dropped += count
             if done is not None:

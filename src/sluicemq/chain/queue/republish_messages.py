@@ -75,6 +75,11 @@ class RepublisherPort(FlowActor):
 
     waiting: deque[Republish]
 
+    @property
+    def backlog(self) -> int:
+        """How much it was told and has not begun with."""
+        return len(self.inbox) + len(self.waiting)
+
     def suspected(self) -> list[Place]:
         """After a fault: the messages of the source that cannot be routed."""
         raise NotImplementedError

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
+    from sluicemq.queues.commands import Command
     from sluicemq.queues.effects import Effect
     from sluicemq.storage.stream_recovery import StreamRecovery
 
@@ -88,6 +89,7 @@ class StreamShell(Queue):
         self.full = Gate(self.keeper, "writes waiting for a sync")
         self.log = StreamLog(queue_id, services.file_id)
         self.machine = Stream(self.title, self.log, services.stream_cache, term)
+        self.replicator = self.replicate()
         self.commit_is_due = False
         """What waits has waited long enough."""
         self.timer_runs = False
@@ -142,7 +144,7 @@ class StreamShell(Queue):
             if isinstance(message, Down):
                 self.upstream.pop(message.channel, None)
             self.machine.wall_ms = self.clock.wall_ms()
-            self.machine.apply(message, self.effects)
+            self.replicator.submit(message)
         elif isinstance(message, StreamCommit):
             self.written(message)
         elif isinstance(message, StreamRead):
@@ -186,7 +188,9 @@ class StreamShell(Queue):
                 text = f"{self.title}: cannot delete unused files yet: {message.failure}"
                 self.services.world.log.write("warning", text)
         else:
-            super().receive(message)
+            self.machine.wall_ms = self.clock.wall_ms()
+            if not self.replicator.receive(message):
+                super().receive(message)
 
     def enqueue(self, publish: Publish) -> None:
         """A batch. Publishers get no more credit while too much waits for a sync."""
@@ -194,12 +198,13 @@ class StreamShell(Queue):
             self.take_in(publish)
         else:
             self.take_in_part(publish, self.unwelcome)
-        if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
-            self.full.shut()
         self.linked(publish)
 
-    def take_in(self, publish: Publish) -> None:
-        self.machine.apply(publish, self.effects)
+    def applied(self, command: Command) -> None:
+        """See StateOwner. Only now it is known how much waits for a sync."""
+        super().applied(command)
+        if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
+            self.full.shut()
 
     def turn_ended(self) -> None:
         """Deal out what can be taken, write and read what is waited for, account the memory."""
@@ -208,13 +213,8 @@ class StreamShell(Queue):
         self.commit()
         for job in machine.next_reads():
             self.services.world.disk.submit(job, self, self.read_strand)
-        if self.effects:
-            effects, self.effects = self.effects, []
-            self.making = iter(effects)
-            for effect in self.making:
-                self.at = effect
-                self.make_real(effect)
-            self.at = None
+        self.effects_real()
+        self.replicator.turn_ended()
         if self.flushing and not self.log.unsynced_bytes:
             self.flushed()
         footprint = self.log.unsynced_bytes
@@ -224,7 +224,6 @@ class StreamShell(Queue):
             self.accounted = footprint
 
     def make_real(self, effect: Effect) -> None:
-        """Post it where it belongs."""
         if isinstance(effect, Deliver):
             self.delivered += len(effect.contents)
         elif isinstance(effect, Deleted):

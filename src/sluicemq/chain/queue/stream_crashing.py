@@ -25,14 +25,14 @@ class StreamCrash(Crash[Any]):
 
     queue: StreamShell
 
-    def steps(self, struck: object, effects: list[object]) -> list[Step]:
+    def steps(self, asked: list[object], effects: list[object]) -> list[Step]:
         stream = self.queue
         machine = stream.machine
         cache = self.services.stream_cache
         return [
             self.mark_deleted,
             *(partial(self.take_back, effect) for effect in effects),
-            partial(self.receive, struck),
+            *(partial(self.receive, each) for each in asked),
             self.cancel_consumers,
             *(partial(reader.let_go, cache) for reader in machine.readers.values()),
             partial(cache.forget, stream.id),

@@ -46,7 +46,7 @@ def recover_classic(
     found = recovery.queues[queue_id]
     queue = ClassicShell(vhost, definition, queue_id, found.index)
     queue.machine.recover(found.marks(), found.expiring)
-    if queue.machine.limits.needs_tick:
+    if queue.machine.needs_tick:
         queue.schedule()  # some of what is there may have to go
     return queue
 

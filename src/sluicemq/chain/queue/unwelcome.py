@@ -11,7 +11,7 @@ known is refused as a whole: its other messages may come in another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -61,7 +61,7 @@ class Unwelcome:
             tried[each] = None
         return count, list(tried)
 
-    def clear(self, tried: list[bytes]) -> None:
+    def clear(self, tried: Sequence[bytes]) -> None:
         """These were taken."""
         if not tried:
             return

@@ -112,11 +112,11 @@ class HoldingQueue(ClassicShell):
     def suspected(self) -> list[Place | Wanted]:
         return [*super().suspected(), *self.delayer.suspected()]
 
-    def take_in(self, publish: Publish) -> None:
+    def prepared(self, publish: Publish) -> Publish:
         """As any queue, but messages are dated before they are stored."""
         now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
-        super().take_in(Publish(batch, publish.link, publish.first_seq, publish.confirm))
+        return super().prepared(Publish(batch, publish.link, publish.first_seq, publish.confirm))
 
 
 def dated(batch: Batch, now_ms: int) -> Batch:

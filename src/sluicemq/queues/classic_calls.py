@@ -1,0 +1,136 @@
+"""What the shell of a classic queue tells its machine, and asks of it, beside commands.
+
+All of it is of one member: the room in windows, the time, the work of a turn, what its disk has
+made durable, and what is left after a fault. Members never agree on any of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicemq.queues.commands import Settle
+from sluicemq.queues.effects import Confirm
+from sluicemq.queues.head import Head
+from sluicemq.queues.memory_target import target_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluicemq.flow.credit import Outflow
+    from sluicemq.flow.prefetch import Limiter
+    from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.commands import Get
+    from sluicemq.queues.deduplication import Deduplication
+    from sluicemq.queues.effects import Effect, Receipt
+    from sluicemq.queues.limits import Limits
+    from sluicemq.queues.lots import Lot
+
+
+class ClassicCalls(Head):
+    """A classic queue, as its shell sees it where it is not about commands."""
+
+    limits: Limits
+    deduplication: Deduplication | None
+    waiting: list[Get]
+    settling: tuple[int, int, int] | None
+    deals_max: int
+    piece_max: int
+
+    # -- time
+
+    @property
+    def needs_tick(self) -> bool:
+        """Is there, or may there be soon, something for `enforce` to do? Else `serve` is enough."""
+        return self.limits.needs_tick
+
+    def enforce(self, now_ms: int, effects: list[Effect]) -> None:
+        """Serve, and do what the time and the limits ask for. It is `now_ms`, in milliseconds since
+        the epoch; the machine goes by the time of the last call."""
+        self.limits.enforce(now_ms, effects)
+
+    @property
+    def has_more_to_enforce(self) -> bool:
+        """Has `enforce` ended because it had done a turn's work?"""
+        return self.limits.more
+
+    def next_expiry_ms(self) -> int:
+        """When the message at the head will expire, in milliseconds since the epoch. 0: never, or
+        it is not known yet, or it has expired and waits for its body or for room, which wakes the
+        queue."""
+        limits = self.limits
+        expiry_ms = limits.next_expiry()
+        return expiry_ms if expiry_ms > limits.now_ms else 0
+
+    # -- room
+
+    def window_opened(self, window: Outflow) -> None:
+        """A channel has sent some of what was delivered to it: who waits for that window may be
+        served."""
+        self.consumers.wake(window)
+
+    def limiter_opened(self, limiter: Limiter) -> None:
+        """A channel has room again within what its consumers may hold together."""
+        self.consumers.resume(limiter)
+
+    # -- work
+
+    def bound_turn(self, turn_work: int) -> None:
+        """Do so much at a time that it is a fair part of a turn of `turn_work` units."""
+        self.deals_max = self.piece_max = turn_work // 10 + 1
+
+    def take_work(self) -> int:
+        """The units of work that commands and calls have cost since this was asked last."""
+        work, self.work = self.work, 0
+        return work
+
+    # -- RAM and disk
+
+    def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
+        """The writes that these receipts came with are durable: confirm those somebody waits
+        for."""
+        effects.extend(
+            Confirm(each.link, each.first_seq, each.count) for each in receipts if each.confirm
+        )
+        if self.deduplication is not None:
+            self.deduplication.written(receipts, effects)
+
+    def set_target(self, duration_s: float) -> None:
+        """Keep at most as many messages in RAM as move through the queue in `duration_s` seconds;
+        infinity: as many as come."""
+        self.backing.target = target_count(duration_s, self.rates.sum())
+
+    # -- what is left after a fault
+
+    def unanswered(self) -> list[Actor]:
+        """The channels whose basic.get waits for a message from the disk, one each."""
+        return [get.channel for get in self.waiting]
+
+    def credit_settled(self) -> None:
+        """Give the consumer back what is settled of the part at which the fault has come, and was
+        not credited."""
+        part, self.settling = self.settling, None
+        lot = None if part is None else self.lots.get(part[0])
+        if part is not None and lot is not None:
+            _, start, end = part
+            still = [max(0, min(end, b) - max(start, a)) for a, b in lot.open_parts()]
+            self.credit(lot, end - start - sum(still))
+
+    def settle_rest(self, command: Settle) -> None:
+        """Settle what of these parts is not settled yet; what becomes of the messages is of no
+        interest any more, and of the consumers only their credit is."""
+        parts = [
+            (number, max(start, first), min(end, last))
+            for number, start, end in command.parts
+            if number in self.lots
+            for first, last in self.lots[number].open_parts()
+            if first < end and start < last
+        ]
+        self.settle(Settle(command.link, parts, command.outcome), [])
+
+    def settle(self, command: Settle, effects: list[Effect]) -> None:
+        """Acknowledge, requeue or reject parts of lots."""
+        raise NotImplementedError
+
+    def credit(self, lot: Lot, count: int) -> None:
+        """Say that the consumer of the lot may have `count` more."""
+        raise NotImplementedError

@@ -1,0 +1,50 @@
+"""Some of these tests are run once more over queues that have their commands agreed on later, so
+that code is found which counts on a queue that does at once what it is told.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from sluicemq.chain.queue.queue import Queue
+from support.late import Late
+
+LATE_TOO: Final = {
+    "test_crash_leftovers",
+    "test_crashing",
+    "test_deduplication",
+    "test_poison",
+    "test_queue",
+    "test_stream_faults",
+    "test_stream_queue",
+    "test_transactions",
+    "test_unwelcome",
+    "test_queue_timers",
+}
+
+AT_ONCE: Final = {
+    "test_auto_delete_queue_goes_with_its_last_consumer_and_takes_no_other": "later it takes one",
+}
+"""What is so only at once, and what it is otherwise."""
+
+
+def late(queue: Queue) -> Late[Any, Any]:
+    """In place of what a queue makes."""
+    return Late(queue.machine, queue.effects, queue, queue)
+
+
+@pytest.fixture(autouse=True)
+def agreement(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """When commands of queues are agreed on: "at once" or "later"."""
+    when: str = getattr(request, "param", "at once")
+    if when == "later":
+        monkeypatch.setattr(Queue, "replicate", late)
+    return when
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.module.__name__.rpartition(".")[2] in LATE_TOO:
+        whens = ["at once"] if metafunc.definition.name in AT_ONCE else ["at once", "later"]
+        metafunc.parametrize("agreement", whens, indirect=True)
