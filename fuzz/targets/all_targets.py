@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from targets import (
+    commands,
     configuration,
     connection,
     definitions,
@@ -32,5 +33,6 @@ TARGETS: Final[dict[str, Target]] = {
         definitions.DURABLE,
         storage.ENTRIES,
         storage.FILES,
+        commands.TARGET,
     )
 }

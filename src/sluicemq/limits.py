@@ -343,6 +343,10 @@ CONTROL_PART_BYTES: Final = 32 << 10
 CONTROL_TASKS_MAX: Final = 64
 """Commands that may wait at a time for what they changed to be durable."""
 
+ACTOR_ADDRESSES_MAX: Final = 1 << 20
+"""Actors of a node that other nodes, or logs, know by an address, with those that stand for actors
+elsewhere. An entry takes about 300 bytes; there are far fewer channels than this."""
+
 # raft
 
 RAFT_ELECTION_TICKS: Final = 10

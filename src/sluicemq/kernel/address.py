@@ -1,0 +1,136 @@
+"""Addresses: how nodes name actors to one another, in messages between them and in logs.
+
+An actor is known by reference on its own node, and nothing in here is needed for that. Where bytes
+leave the node, or are kept longer than it runs, an address stands for the actor: the node, its life
+and a number within that. What an earlier life of a node had is never taken for what it has now.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sluicemq.errors import SluiceError
+from sluicemq.limits import ACTOR_ADDRESSES_MAX
+
+if TYPE_CHECKING:
+    from sluicemq.kernel.actor import Actor
+
+LAYOUT: Final = Struct("<IIQ")
+
+NODE_MAX: Final = (1 << 32) - 1
+INCARNATION_MAX: Final = (1 << 32) - 1
+SERIAL_MAX: Final = (1 << 64) - 1
+
+
+class ActorAddress(NamedTuple):
+    """`node` is the number a node was given when it joined, from 1 on and never given again;
+    `incarnation` grows with each of its starts, from 1 on; `serial` counts the actors of that life
+    that were given an address, from 1 on."""
+
+    node: int
+    incarnation: int
+    serial: int
+
+    def __str__(self) -> str:
+        return f"{self.node}.{self.incarnation}.{self.serial}"
+
+    def encode(self) -> bytes:
+        """The address in ADDRESS_BYTES bytes: node u32, incarnation u32, serial u64."""
+        return LAYOUT.pack(*self)
+
+
+ADDRESS_BYTES: Final = LAYOUT.size
+
+NOBODY: Final = ActorAddress(0, 0, 0)
+"""In place of the address of an actor where there is none."""
+
+
+def decode_address(data: bytes, position: int) -> ActorAddress:
+    """The address at `position` of `data`, which must have ADDRESS_BYTES bytes from there on."""
+    return ActorAddress(*LAYOUT.unpack_from(data, position))
+
+
+class UnknownAddress(SluiceError):
+    """Nobody on this node is, or stands for, the actor at `address`."""
+
+    def __init__(self, address: ActorAddress, why: str) -> None:
+        super().__init__(f"address {address} {why}")
+        self.address = address
+
+
+class AddressTable:
+    """Which actor has which address, in the life `incarnation` of the node with the number `node`.
+
+    An actor is given an address when somebody asks for it the first time, and keeps it until
+    `forget`, which whoever ends the actor calls: until then the table holds it. For an actor of
+    another node, or of an earlier life of this one, an actor of this node may stand, which speaks
+    for it. There are never more than `limit` of both together.
+    """
+
+    def __init__(self, node: int, incarnation: int, limit: int = ACTOR_ADDRESSES_MAX) -> None:
+        assert 1 <= node <= NODE_MAX
+        assert 1 <= incarnation <= INCARNATION_MAX
+        self.node = node
+        self.incarnation = incarnation
+        self.limit = limit
+        self.serial = 0
+        """The number that was given last."""
+        self._actors: dict[ActorAddress, Actor] = {}
+        self._addresses: dict[Actor, ActorAddress] = {}
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    def address_of(self, actor: Actor) -> ActorAddress:
+        """The address of an actor of this node, or the one that it stands for. Raises SluiceError
+        when it has none and there are `limit` of them."""
+        known = self._addresses.get(actor)
+        if known is not None:
+            return known
+        assert self.serial < SERIAL_MAX
+        address = ActorAddress(self.node, self.incarnation, self.serial + 1)
+        self._enter(address, actor)
+        self.serial += 1
+        return address
+
+    def actor_at(self, address: ActorAddress) -> Actor:
+        """The actor with that address, or who stands for it. Raises UnknownAddress, with the
+        reason, when there is none."""
+        actor = self._actors.get(address)
+        if actor is None:
+            raise UnknownAddress(address, self._why(address))
+        return actor
+
+    def stand_for(self, address: ActorAddress, actor: Actor) -> None:
+        """From now on `actor`, which has no address, stands for the actor at `address`, which is
+        not of this life and has nobody else. Raises SluiceError when there are `limit` of them."""
+        assert address != NOBODY, "nobody needs no one to stand for it"
+        assert address[:2] != (self.node, self.incarnation), f"{address} is of this life"
+        assert address not in self._actors, f"somebody stands for {address} already"
+        assert actor not in self._addresses, "an actor has one address"
+        self._enter(address, actor)
+
+    def forget(self, actor: Actor) -> None:
+        """The actor has come to its end. Its address, if it has one, is never given again."""
+        address = self._addresses.pop(actor, None)
+        if address is not None:
+            del self._actors[address]
+        assert len(self._actors) == len(self._addresses)
+
+    def _enter(self, address: ActorAddress, actor: Actor) -> None:
+        if len(self._actors) >= self.limit:
+            raise SluiceError(f"there are {self.limit} addresses, and there may be no more")
+        self._actors[address] = actor
+        self._addresses[actor] = address
+
+    def _why(self, address: ActorAddress) -> str:
+        if address == NOBODY:
+            return "is nobody's"
+        if address.node != self.node:
+            return f"is of node {address.node}, and nobody on node {self.node} stands for it"
+        if address.incarnation < self.incarnation:
+            return f"is of an earlier life of this node, which is in life {self.incarnation} now"
+        if address.incarnation > self.incarnation or address.serial > self.serial:
+            return "was never given on this node"
+        return "was an actor's that has come to its end"

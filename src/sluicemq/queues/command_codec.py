@@ -1,0 +1,375 @@
+"""Commands of queues as bytes, for a log and for other nodes. docs/command-format.md has each byte.
+
+On its own node a command is an object with references to actors, and nothing of this is done. What
+is of no meaning elsewhere is left out: in how many queues of the sender's node a batch is, where
+that node's message store has the bodies, how much a consumer holds, its window, and the credit of
+the link that a batch came over. A consumer that is read is a new one.
+
+A type or a flag that is not known is an error: what is written has to be what all nodes can read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, fields
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import Any, Final, TypeVar, cast
+
+from sluicemq.amqp.types import Malformed, decode_table, encode_table
+from sluicemq.errors import SluiceError
+from sluicemq.flow.credit import Outflow
+from sluicemq.flow.link import Link
+from sluicemq.flow.prefetch import Limiter, Prefetch
+from sluicemq.kernel.actor import Actor
+from sluicemq.kernel.address import ADDRESS_BYTES, NOBODY, AddressTable, decode_address
+from sluicemq.model.batch import Batch
+from sluicemq.queues.commands import (
+    REJECT,
+    Cancel,
+    Command,
+    Configure,
+    Consume,
+    Delete,
+    Down,
+    Get,
+    Inspect,
+    LinkId,
+    Publish,
+    Purge,
+    Settle,
+)
+from sluicemq.queues.consumers import Consumer
+from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
+from sluicemq.text import octets, text_of
+
+HEAD: Final = Struct("<HHI")
+PUBLISH_HEAD: Final = Struct("<QQQQHBxIIHxx")
+SETTLE_HEAD: Final = Struct("<QQII")
+PART: Final = Struct("<QII")
+CONSUME_HEAD: Final = Struct("<qIHxx")
+TAG_HEAD: Final = Struct("<I")
+
+EVEN, PERSISTENT, HAS_TTL, CONFIRM = 1, 2, 4, 8
+NO_ACK, EXCLUSIVE = 1, 2
+IF_UNUSED, IF_EMPTY = 1, 2
+
+PART_SIZE: Final = PART.size
+
+WORDS: Final = ("overflow", "dead_letter_exchange", "dead_letter_routing_key")
+SWITCHES: Final = ("single_active_consumer", "lazy")
+SETTINGS: Final[dict[str, type]] = {
+    each.name: str if each.name in WORDS else bool if each.name in SWITCHES else int
+    for each in fields(QueueSettings)
+}
+"""What each setting is, where it is not as by default."""
+
+C = TypeVar("C")
+
+
+class UnreadableCommand(SluiceError):
+    """Bytes that are no command, or one that this node does not know."""
+
+
+class CommandBody:
+    """The body of a command, from its beginning to its end; `flags` are those of its head."""
+
+    def __init__(self, word: str, flags: int, data: bytes) -> None:
+        self.word = word
+        self.flags = flags
+        self.data = data
+        self.at = HEAD.size
+
+    def take(self, layout: Struct) -> tuple[Any, ...]:
+        """The next fields."""
+        return layout.unpack(self.cut(layout.size))
+
+    def cut(self, size: int) -> bytes:
+        """The next `size` bytes. Raises UnreadableCommand when there are fewer."""
+        start, self.at = self.at, self.at + size
+        if self.at > len(self.data):
+            raise UnreadableCommand(f"a {self.word} ends too early, at byte {len(self.data)}")
+        return self.data[start : self.at]
+
+    def rest(self) -> bytes:
+        """All that is left."""
+        return self.cut(len(self.data) - self.at)
+
+    def end(self) -> None:
+        """Raises UnreadableCommand when there is something left."""
+        if self.at < len(self.data):
+            left = len(self.data) - self.at
+            raise UnreadableCommand(f"a {self.word} has {left} bytes too many")
+
+
+# -- to bytes
+
+
+def encode_command(command: Command, addresses: AddressTable) -> bytes:
+    """The command in bytes. Raises SluiceError when an actor in it cannot be given an address."""
+    kind, encode = ENCODERS[type(command)]
+    flags, parts = encode(command, addresses)
+    return b"".join([HEAD.pack(kind, flags, sum(map(len, parts))), *parts])
+
+
+def encode_publish(command: Publish, addresses: AddressTable) -> tuple[int, list[bytes]]:
+    batch = command.batch
+    contents = batch.contents
+    flags = EVEN * batch.even | PERSISTENT * batch.persistent | CONFIRM * command.confirm
+    flags |= HAS_TTL * (batch.ttl_ms is not None)
+    head = PUBLISH_HEAD.pack(
+        command.first_seq,
+        command.expiry,
+        command.came_ms,
+        batch.ttl_ms or 0,
+        batch.number,
+        batch.priority,
+        len(contents),
+        len(contents[0]) if batch.even else 0,
+        len(batch.address),
+    )
+    parts = [addresses.address_of(command.link.sender).encode(), head, batch.address]
+    if not batch.even:
+        parts.append(Struct(f"<{len(contents)}I").pack(*map(len, contents)))
+    return flags, parts + contents
+
+
+def encode_settle(command: Settle, _: AddressTable) -> tuple[int, list[bytes]]:
+    parts = [PART.pack(*part) for part in command.parts]
+    return 0, [SETTLE_HEAD.pack(*command.link, len(parts), command.outcome), *parts]
+
+
+def encode_consume(command: Consume, addresses: AddressTable) -> tuple[int, list[bytes]]:
+    consumer = command.consumer
+    tag = octets(consumer.tag)
+    return NO_ACK * consumer.no_ack | EXCLUSIVE * consumer.exclusive, [
+        addresses.address_of(consumer.channel).encode(),
+        CONSUME_HEAD.pack(consumer.priority, consumer.prefetch.limit, len(tag)),
+        tag,
+        encode_table(cast("Any", consumer.arguments)),
+    ]
+
+
+def encode_cancel(command: Cancel, addresses: AddressTable) -> tuple[int, list[bytes]]:
+    consumer = command.consumer
+    tag = octets(consumer.tag)
+    return 0, [addresses.address_of(consumer.channel).encode(), TAG_HEAD.pack(len(tag)), tag]
+
+
+def encode_get(command: Get, addresses: AddressTable) -> tuple[int, list[bytes]]:
+    return NO_ACK * command.no_ack, [addresses.address_of(command.channel).encode()]
+
+
+def encode_asked(
+    command: Inspect | Purge | Down, addresses: AddressTable
+) -> tuple[int, list[bytes]]:
+    return 0, [addresses.address_of(command.channel).encode()]
+
+
+def encode_delete(command: Delete, addresses: AddressTable) -> tuple[int, list[bytes]]:
+    channel = command.channel
+    address = NOBODY if channel is None else addresses.address_of(channel)
+    return IF_UNUSED * command.if_unused | IF_EMPTY * command.if_empty, [address.encode()]
+
+
+def encode_configure(command: Configure, _: AddressTable) -> tuple[int, list[bytes]]:
+    default = asdict(NO_SETTINGS)
+    said = {key: value for key, value in asdict(command.settings).items() if value != default[key]}
+    return 0, [json.dumps(said, sort_keys=True, separators=(",", ":")).encode()]
+
+
+Encode = Callable[[Any, AddressTable], tuple[int, list[bytes]]]
+
+ENCODERS: Final[dict[type, tuple[int, Encode]]] = {
+    Publish: (1, encode_publish),
+    Settle: (2, encode_settle),
+    Consume: (3, encode_consume),
+    Cancel: (4, encode_cancel),
+    Get: (5, encode_get),
+    Inspect: (6, encode_asked),
+    Purge: (7, encode_asked),
+    Delete: (8, encode_delete),
+    Down: (9, encode_asked),
+    Configure: (10, encode_configure),
+}
+"""The number of each type, which is never given to another one."""
+
+
+# -- and back
+
+
+class CommandDecoder:
+    """Makes commands of bytes, for one queue. `window` gives the delivery window to a channel,
+    `link` the link over which answers go to whoever has published.
+
+    A consumer is made when its Consume is read, and kept by its channel and tag until its Cancel,
+    or its channel's Down, is read: so there is one for each consumer of the queue.
+    """
+
+    def __init__(
+        self,
+        addresses: AddressTable,
+        window: Callable[[Actor], Outflow],
+        link: Callable[[Actor], Link],
+    ) -> None:
+        self.addresses = addresses
+        self.window = window
+        self.link = link
+        self.consumers: dict[Actor, dict[str, Consumer]] = {}
+
+    def decode(self, data: bytes) -> Command:
+        """The one command that `data` is. Raises UnreadableCommand when it is none, or not known
+        here; UnknownAddress when nobody here is, or stands for, an actor in it, and then it may be
+        read again when somebody does."""
+        if len(data) < HEAD.size:
+            raise UnreadableCommand(f"{len(data)} bytes are too few for a command")
+        kind, flags, length = HEAD.unpack_from(data)
+        if kind not in DECODERS:
+            text = f"command type {kind} is not known here: it is of a later version of SluiceMQ"
+            raise UnreadableCommand(text)
+        word, known, decode = DECODERS[kind]
+        if flags & ~known:
+            raise UnreadableCommand(f"flags {flags & ~known} of a {word} are not known here")
+        body = CommandBody(word, flags, data)
+        if length != len(data) - HEAD.size:
+            there = len(data) - HEAD.size
+            raise UnreadableCommand(f"a {word} of {length} bytes has {there}")
+        command: Command = decode(self, body)
+        body.end()
+        return command
+
+    def actor(self, body: CommandBody) -> Actor:
+        """Whoever has the address that comes next."""
+        return self.addresses.actor_at(decode_address(body.cut(ADDRESS_BYTES), 0))
+
+    def publish(self, body: CommandBody) -> Publish:
+        link = self.link(self.actor(body))
+        first_seq, expiry, came_ms, ttl_ms, number, priority, count, size, address_size = body.take(
+            PUBLISH_HEAD
+        )
+        address = body.cut(address_size)
+        if body.flags & EVEN:
+            raw = body.cut(count * size)
+            contents = [raw[at : at + size] for at in range(0, len(raw), size or 1)]
+        else:
+            raw = body.cut(4 * count)
+            ends = [0, *accumulate(Struct(f"<{count}I").unpack(raw))]
+            raw = body.cut(ends[-1])
+            contents = [raw[a:b] for a, b in pairwise(ends)]
+        if not count or len(contents) != count:
+            raise UnreadableCommand("a publish has no messages")
+        batch = Batch(
+            address,
+            contents,
+            len(raw),
+            bool(body.flags & EVEN),
+            bool(body.flags & PERSISTENT),
+            number,
+            1,
+            ttl_ms=ttl_ms if body.flags & HAS_TTL else None,
+            priority=priority,
+        )
+        if not first_seq:
+            raise UnreadableCommand("a publish has no number")
+        command = Publish(batch, link, first_seq, bool(body.flags & CONFIRM))
+        command.expiry = expiry
+        command.came_ms = came_ms
+        return command
+
+    def settle(self, body: CommandBody) -> Settle:
+        term, number, count, outcome = body.take(SETTLE_HEAD)
+        if outcome > REJECT:
+            raise UnreadableCommand(f"outcome {outcome} of a settle is not known here")
+        raw = body.cut(count * PART_SIZE)
+        parts = [(lot, start, end) for lot, start, end in PART.iter_unpack(raw)]
+        return Settle(LinkId(term, number), parts, outcome)
+
+    def consume(self, body: CommandBody) -> Consume:
+        channel = self.actor(body)
+        priority, prefetch, tag_size = body.take(CONSUME_HEAD)
+        tag = text_of(body.cut(tag_size))
+        raw = body.rest()
+        try:
+            arguments, end = decode_table(raw)
+        except Malformed as error:
+            raise UnreadableCommand(f"the arguments of a consume are no table: {error}") from error
+        if end < len(raw):
+            raise UnreadableCommand(f"a consume has {len(raw) - end} bytes too many")
+        consumer = Consumer(
+            channel,
+            tag,
+            bool(body.flags & NO_ACK),
+            bool(body.flags & EXCLUSIVE),
+            priority,
+            Prefetch(prefetch),
+            Limiter(),
+            self.window(channel),
+            arguments,
+        )
+        self.consumers.setdefault(channel, {})[tag] = consumer
+        return Consume(consumer)
+
+    def cancel(self, body: CommandBody) -> Cancel:
+        channel = self.actor(body)
+        (tag_size,) = body.take(TAG_HEAD)
+        tag = text_of(body.cut(tag_size))
+        body.end()
+        same = self.consumers.get(channel, {})
+        consumer = same.pop(tag, None)
+        if consumer is None:
+            address = self.addresses.address_of(channel)
+            raise UnreadableCommand(f"a cancel names consumer '{tag}' of {address}, and none came")
+        if not same:
+            del self.consumers[channel]
+        return Cancel(consumer)
+
+    def get(self, body: CommandBody) -> Get:
+        return Get(self.actor(body), bool(body.flags & NO_ACK))
+
+    def inspect(self, body: CommandBody) -> Inspect:
+        return Inspect(self.actor(body))
+
+    def purge(self, body: CommandBody) -> Purge:
+        return Purge(self.actor(body))
+
+    def delete(self, body: CommandBody) -> Delete:
+        address = decode_address(body.cut(ADDRESS_BYTES), 0)
+        channel = None if address == NOBODY else self.addresses.actor_at(address)
+        return Delete(channel, bool(body.flags & IF_UNUSED), bool(body.flags & IF_EMPTY))
+
+    def down(self, body: CommandBody) -> Down:
+        channel = self.actor(body)
+        body.end()
+        self.consumers.pop(channel, None)
+        return Down(channel)
+
+    def configure(self, body: CommandBody) -> Configure:
+        raw = body.rest()
+        try:
+            said = json.loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableCommand(f"the settings of a configure are no JSON: {error}") from error
+        if not isinstance(said, dict):
+            raise UnreadableCommand("the settings of a configure are no object")
+        for key, value in said.items():
+            if key not in SETTINGS:
+                raise UnreadableCommand(f"the setting {key!r} of a queue is not known here")
+            if type(value) is not SETTINGS[key]:
+                raise UnreadableCommand(f"the setting {key!r} of a queue is no {SETTINGS[key]}")
+        return Configure(QueueSettings(**said))
+
+
+DECODERS: Final[dict[int, tuple[str, int, Callable[[CommandDecoder, CommandBody], Command]]]] = {
+    1: ("publish", EVEN | PERSISTENT | HAS_TTL | CONFIRM, CommandDecoder.publish),
+    2: ("settle", 0, CommandDecoder.settle),
+    3: ("consume", NO_ACK | EXCLUSIVE, CommandDecoder.consume),
+    4: ("cancel", 0, CommandDecoder.cancel),
+    5: ("get", NO_ACK, CommandDecoder.get),
+    6: ("inspect", 0, CommandDecoder.inspect),
+    7: ("purge", 0, CommandDecoder.purge),
+    8: ("delete", IF_UNUSED | IF_EMPTY, CommandDecoder.delete),
+    9: ("down", 0, CommandDecoder.down),
+    10: ("configure", 0, CommandDecoder.configure),
+}
+"""By number: the word for it, the flags that it may have, and how it is read."""
