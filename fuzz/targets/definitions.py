@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final
 
-from sluicemq.broker.definitions_import import Plan, Planner, carry_out, differences, left_out
+from sluicemq.broker.definitions_import import Plan, Planner, change_of, differences, left_out
 from sluicemq.config import Config
 from sluicemq.errors import Corrupt
 from sluicemq.manage.exporting import fill
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.document import DefinitionsRefused, parse_definitions
-from sluicemq.model.durable import DurableDefinitions
 from targets.choices import Choices
 from targets.session import SMALL_FILES
 from targets.target import Target
@@ -118,7 +118,8 @@ def imported(document: bytes) -> Broker:
     """A new broker with that document in it."""
     broker = new_broker()
     plan = Planner(broker.node.broker, parse_definitions(document)).run()
-    carry_out(broker.node.broker, plan, lambda: lambda: None)
+    node = broker.node.broker
+    node.agreement.propose(change_of(plan, node.world.dice))
     broker.run()
     return broker
 
@@ -139,16 +140,16 @@ def is_empty(plan: Plan) -> bool:
 def check_journal(broker: Broker) -> None:
     """What goes to the checkpoint comes back from there."""
     kept = broker.node.broker.definitions.encode()
-    assert json.loads(DurableDefinitions(kept).encode()) == json.loads(kept)
+    assert json.loads(DurableTables(kept).encode()) == json.loads(kept)
 
 
-def decode_durable(data: bytes) -> DurableDefinitions | None:
+def decode_durable(data: bytes) -> DurableTables | None:
     """All of them, or one change to none; None: damaged."""
     try:
-        return DurableDefinitions(data)
+        return DurableTables(data)
     except Corrupt:
         pass
-    definitions = DurableDefinitions()
+    definitions = DurableTables()
     try:
         definitions.apply(data)
     except Corrupt:
@@ -161,7 +162,7 @@ def check_durable(data: bytes) -> None:
     definitions = decode_durable(data)
     if definitions is not None and data:
         kept = definitions.encode()
-        assert DurableDefinitions(kept).encode() == kept
+        assert DurableTables(kept).encode() == kept
 
 
 def seeds() -> Iterator[bytes]:

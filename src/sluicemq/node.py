@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sluicemq.access.access import begin
+from sluicemq.access.access import bootstrap
 from sluicemq.broker.broker import Broker
 from sluicemq.broker.monitor import Monitor
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sluicemq.config import Config
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.world import World
-    from sluicemq.model.durable import DurableDefinitions
+    from sluicemq.metadata.tables import DurableTables
 
 
 def in_memory(_: str) -> MessageIndex:
@@ -65,7 +65,7 @@ class Node:
             world.log.write,
             accept_loss,
         )
-        recovery.run(persistent, transient, self.begin)
+        recovery.run(persistent, transient, self.bootstrap)
         self.broker = Broker(world, config, self.scheduler, recovery, persistent, transient)
         self.monitor = Monitor(self.broker, config)
         self.broker.monitor = self.monitor.look
@@ -98,11 +98,11 @@ class Node:
         self.world.log.write("error", text)
         self.broken()
 
-    def begin(self, definitions: DurableDefinitions) -> None:
+    def bootstrap(self, definitions: DurableTables) -> None:
         """Create the first user and virtual host of a node that has none, unless `definitions`
         bring some."""
         if self.config.definitions.load is None:
-            begin(definitions, self.config.auth, self.hashed)
+            bootstrap(definitions, self.config.auth, self.hashed)
 
     def hashed(self, password: str) -> str:
         """Hash a password with a new salt, as it is stored for a user."""

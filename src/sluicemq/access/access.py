@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation, Refused
 from sluicemq.limits import RIGHTS_MAX
+from sluicemq.metadata.changes import PutRecord
 from sluicemq.model.definitions import EXCHANGE, QUEUE
 from sluicemq.model.patterns import NEVER, Pattern
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission, TopicPermission
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from sluicemq.access.session import Host, Session
     from sluicemq.config import AuthConfig
     from sluicemq.kernel.world import Log
+    from sluicemq.metadata.events import RecordDropped, RecordPut
+    from sluicemq.metadata.record_tables import RecordTables
+    from sluicemq.metadata.tables import DurableTables
     from sluicemq.model.definitions import (
         BindingDefinition,
         ExchangeDefinition,
         QueueDefinition,
     )
-    from sluicemq.model.durable import DurableDefinitions
     from sluicemq.routing.topology import Topology
 
 DEFAULT_EXCHANGE: Final = "amq.default"
@@ -42,7 +45,7 @@ class Access:
 
     def __init__(
         self,
-        definitions: DurableDefinitions,
+        definitions: RecordTables,
         vhosts: Mapping[str, Host],
         auth: AuthConfig,
         log: Log,
@@ -54,6 +57,19 @@ class Access:
         self.epoch = 0
         self.sessions: dict[str, dict[Session, None]] = {}
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
+
+    def record_put(self, event: RecordPut) -> None:
+        """A user or a permission may be another one."""
+        record = event.record
+        if isinstance(record, User):
+            self.changed()
+        elif isinstance(record, Permission | TopicPermission):
+            self.changed(record.vhost)
+
+    def record_dropped(self, event: RecordDropped) -> None:
+        """A permission is gone, perhaps with what it belonged to."""
+        if isinstance(event.record, User | VhostDefinition | Permission | TopicPermission):
+            self.changed()
 
     def changed(self, where: str | None = None) -> None:
         """Users or permissions are not what they were, in one virtual host or in all."""
@@ -290,20 +306,19 @@ def not_allowed(text: str) -> ConnectionViolation:
     return ConnectionViolation(530, text)
 
 
-def begin(definitions: DurableDefinitions, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
+def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
     """What a node has before anybody has told it anything: the default user in the default virtual
     host. Once there is a user or a virtual host, this never comes back."""
     if definitions.users or definitions.vhosts or definitions.permissions:
         return
     user, vhost = auth.default_user, auth.default_vhost
-    definitions.put(
-        VhostDefinition(vhost, "Default virtual host"),
-        User(user, hashed(auth.default_pass), tags=auth.default_user_tags),
-        Permission(
-            user,
-            vhost,
-            auth.default_permissions_configure,
-            auth.default_permissions_write,
-            auth.default_permissions_read,
-        ),
+    rights = Permission(
+        user,
+        vhost,
+        auth.default_permissions_configure,
+        auth.default_permissions_write,
+        auth.default_permissions_read,
     )
+    default_user = User(user, hashed(auth.default_pass), tags=auth.default_user_tags)
+    for record in (VhostDefinition(vhost, "Default virtual host"), default_user, rights):
+        definitions.take(PutRecord(record))

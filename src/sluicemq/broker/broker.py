@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sluicemq.access.access import Access
-from sluicemq.broker.policy_rounds import Policing, load_policies
+from sluicemq.broker.followers import Followers
+from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.connection.admission import Admission
 from sluicemq.chain.connection.deadlines import Deadlines
 from sluicemq.chain.connection.entrance import Entrance
+from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.journal import Journal
@@ -47,9 +49,13 @@ class Broker(Entrance):
         journal = Journal(recovery.journal_number, limit, self.file_id, recovery.manifest)
         self.store = MessageStore(self, journal, persistent, transient)
         self.vhosts: dict[str, VirtualHost] = {}
-        self.policing = Policing(self)
+        self.policy_rounds = PolicyRounds(self, self.vhosts)
         self.access = Access(self.definitions, self.vhosts, config.auth, world.log)
         self.connections: dict[int, Reader] = {}
+        self.agreement = LocalAgreement(self.definitions, self.store)
+        followers = Followers(self, self.store, self.vhosts, self.connections)
+        followers.follow(self.agreement, self.policy_rounds)
+        followers.say_problems()
         self.recover(recovery)
 
     def find_channel(self, connection: int, number: int) -> Channel | None:
@@ -83,20 +89,15 @@ class Broker(Entrance):
 
     def recover(self, recovery: Recovery) -> None:
         """Make what was there."""
-        definitions = self.definitions
-        for name in definitions.vhosts:
+        for name in self.definitions.hosts:
             self.vhosts[name] = VirtualHost(self, self.store, name)
-        load_policies(definitions, self.vhosts, self.world.log)
-        for exchange in definitions.exchanges.values():
-            self.vhosts[exchange.vhost].topology.declare_exchange(exchange, passive=False)
-        streams = {key for key, queue in definitions.queues.items() if queue.type == STREAM}
+        queues = recovery.definitions.queues
+        streams = {key for key, queue in queues.items() if queue.type == STREAM}
         forget_streams(self.world.disk.files, streams, keep=bool(recovery.losses))
-        for queue_id, definition in definitions.queues.items():
+        for queue_id, definition in queues.items():
             self.vhosts[definition.vhost].recover_queue(queue_id, definition, recovery)
-        for binding in definitions.bindings.values():
-            self.vhosts[binding.vhost].topology.bind(binding)
         for vhost in self.vhosts.values():
-            vhost.complete()
+            vhost.ensure_delay_queues()
         checkpoints = self.store.checkpoints
         checkpoints.number = recovery.checkpoint_number
         checkpoints.node_id = recovery.node_id

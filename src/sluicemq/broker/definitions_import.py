@@ -13,13 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sluicemq.broker import user_changes
-from sluicemq.broker.policy_rounds import policies_changed
 from sluicemq.errors import ChannelViolation, ProtocolViolation
+from sluicemq.metadata.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    PutRecord,
+    Together,
+)
 from sluicemq.model.definitions import check_equivalent_queue, validate_queue
 from sluicemq.model.document import DefinitionsRefused
 from sluicemq.model.document_fields import Errors
-from sluicemq.model.durable import together
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.model.record import Record
 from sluicemq.model.reply_address import PSEUDO_QUEUE
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.broker.broker import Broker
+    from sluicemq.kernel.world import Dice
     from sluicemq.model.definitions import (
         BindingDefinition,
         ExchangeDefinition,
@@ -116,7 +122,7 @@ class Planner:
         there = self.broker.vhosts.get(name)
         if name not in self.vhosts:
             self.errors.note(place, f"virtual host '{name}' does not exist")
-        elif there is not None and there.listener is not None:
+        elif there is not None and not there.is_open:
             self.errors.note(place, f"virtual host '{name}' is being deleted")
         else:
             return True
@@ -192,7 +198,7 @@ class Planner:
         return topology
 
     def look_at_exchange(self, asked: ExchangeDefinition) -> None:
-        if self.trial(asked.vhost).declare_exchange(asked, passive=False):
+        if self.trial(asked.vhost).declare_exchange(asked):
             self.plan.exchanges.append(asked)
 
     def look_at_queue(self, asked: QueueDefinition) -> None:
@@ -242,31 +248,22 @@ def last_of(records: Iterable[R]) -> Iterable[R]:
     return {(each.KIND, each.key): each for each in records}.values()
 
 
-def carry_out(broker: Broker, plan: Plan, expect: Callable[[], Callable[[], None]]) -> bytes:
-    """Nothing in here can be refused any more. `expect` is called for each thing to wait for; it
-    returns what is to be called when that is done. Returns the change for the journal."""
-    changes: list[bytes] = [user_changes.put_vhost(broker, each) for each in plan.vhosts]
+def change_of(plan: Plan, dice: Dice) -> Together:
+    """What the plan comes to: one change, in which nothing can be refused as long as what is
+    declared is as the planner has found it. `dice` gives the salts of passwords."""
+    changes: list[Change] = [PutRecord(each) for each in plan.vhosts]
     for record in plan.accounts:
         if isinstance(record, User) and record.name in plan.passwords:
-            salt = broker.world.dice.token(SALT_BYTES)
+            salt = dice.token(SALT_BYTES)
             hashed = hash_password(plan.passwords[record.name], salt, record.hashing_algorithm)
             record = replace(record, password_hash=hashed)
-        changes.append(user_changes.put(broker, record))
-    changes += [broker.definitions.put(each) for each in plan.parameters]
-    for policy in plan.policies:
-        broker.vhosts[policy.vhost].policies.put(policy)
-        changes.append(broker.definitions.put(policy))
-    for name in dict.fromkeys(policy.vhost for policy in plan.policies):
-        policies_changed(broker.policing, broker.vhosts[name], expect())
-    for exchange in plan.exchanges:
-        changes += broker.vhosts[exchange.vhost].declare_exchange(exchange, False)
-    for definition in plan.queues:
-        queue = broker.vhosts[definition.vhost].declare_queue(definition)
-        if definition.durable:
-            changes.append(broker.definitions.add_queue(queue.id, definition))
-    for binding in plan.bindings:
-        changes += broker.vhosts[binding.vhost].bind(binding)
-    return together(changes) if changes else b""
+        changes.append(PutRecord(record))
+    changes += map(PutRecord, plan.parameters)
+    changes += map(PutRecord, plan.policies)
+    changes += map(DeclareExchange, plan.exchanges)
+    changes += [DeclareQueue(each, is_free=True) for each in plan.queues]
+    changes += map(Bind, plan.bindings)
+    return Together(tuple(changes))
 
 
 def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:

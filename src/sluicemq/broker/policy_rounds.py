@@ -1,7 +1,7 @@
-"""What becomes of queues and exchanges when a policy is set or cleared.
+"""What becomes of queues when a policy is set or cleared.
 
-A change holds for what is declared from then on at once; those that are there are told in turns of
-bounded length, for a virtual host may have many.
+A change holds for what is declared from then on at once, and for exchanges; queues that are there
+are told in turns of bounded length, for a virtual host may have many.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.queue import PolicyChanged
-from sluicemq.errors import Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import POLICY_QUEUES
-from sluicemq.model.policies import OperatorPolicy, Policy
+from sluicemq.model.policies import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -21,32 +20,59 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.services import Services
-    from sluicemq.kernel.world import Log
-    from sluicemq.model.durable import DurableDefinitions
+    from sluicemq.metadata.events import RecordDropped, RecordPut
 
 
 class Round:
-    """Queues of one virtual host that may have another policy now; `done` is called at the end."""
+    """Queues of one virtual host that may have another policy now. `done` are called at the end."""
 
     __slots__ = ("done", "queues", "vhost")
 
-    def __init__(self, vhost: Namespace, done: Callable[[], None]) -> None:
+    def __init__(self, vhost: Namespace) -> None:
         self.vhost = vhost
         self.queues: Iterator[Queue] = iter([*vhost.queues.values()])
-        self.done = done
+        self.done: list[Callable[[], None]] = []
 
 
-class Policing(Actor):
+class PolicyRounds(Actor):
     """One per node: works rounds off, a part a turn, with a pause between for the sockets."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, vhosts: Mapping[str, Namespace]) -> None:
         super().__init__(services.scheduler)
         self.services = services
+        self.vhosts = vhosts
+        self.waiting: dict[str, Round] = {}
+        """Rounds that have not begun, by virtual host."""
+
+    def record_put(self, event: RecordPut) -> None:
+        """It may be a policy."""
+        if isinstance(event.record, Policy):
+            self.look_at(event.record.vhost)
+
+    def record_dropped(self, event: RecordDropped) -> None:
+        """It may have been a policy."""
+        if isinstance(event.record, Policy):
+            self.look_at(event.record.vhost)
+
+    def look_at(self, vhost: str) -> None:
+        """Tell the queues of that virtual host soon; several policies that change at once need one
+        round."""
+        if vhost not in self.waiting:
+            self.waiting[vhost] = Round(self.vhosts[vhost])
+            self.post(self.waiting[vhost])
+
+    def notify(self, vhost: str, done: Callable[[], None]) -> None:
+        """Call `done` when all queues of that virtual host have heard of the policies there are
+        now."""
+        self.look_at(vhost)
+        self.waiting[vhost].done.append(done)
 
     def receive(self, message: object) -> None:
         """The next part of a round."""
         assert isinstance(message, Round)
         vhost = message.vhost
+        if self.waiting.get(vhost.name) is message:
+            del self.waiting[vhost.name]
         share = max(1, POLICY_QUEUES // (1 + len(vhost.policies) // 10))
         part = [*islice(message.queues, share)]
         for queue in part:
@@ -57,7 +83,8 @@ class Policing(Actor):
         for policy in vhost.policies.spent():
             text = f"policy '{policy.name}' in vhost '{vhost.name}': its pattern takes too long"
             self.services.world.log.write("warning", f"{text} to match; it is not tried any more")
-        message.done()
+        for done in message.done:
+            done()
 
 
 def tell(queue: Queue) -> None:
@@ -66,43 +93,3 @@ def tell(queue: Queue) -> None:
     if policy != queue.policy:
         queue.policy = policy
         queue.post(PolicyChanged(policy))
-
-
-def load_policies(
-    definitions: DurableDefinitions, vhosts: Mapping[str, Namespace], log: Log
-) -> None:
-    """What was recovered, into the virtual hosts, before their queues are made."""
-    for kind in (Policy.KIND, OperatorPolicy.KIND):
-        for policy in definitions.records[kind].values():
-            vhost = vhosts[policy.vhost]
-            try:
-                vhost.policies.put(policy)
-            except Refused as refused:  # another version's patterns may be others
-                text = f"policy '{policy.name}' in vhost '{vhost.name}' is not applied: {refused}"
-                log.write("error", text)
-            vhost.topology.policies_changed()
-
-
-def set_policy(
-    policing: Policing, vhost: Namespace, policy: Policy, done: Callable[[], None]
-) -> bytes:
-    """A policy that has been checked, new or changed. `done` is called when all have heard.
-    Returns the change for the journal."""
-    vhost.policies.put(policy)
-    policies_changed(policing, vhost, done)
-    return vhost.services.definitions.put(policy)
-
-
-def clear_policy(
-    policing: Policing, vhost: Namespace, kind: str, name: str, done: Callable[[], None]
-) -> bytes:
-    """A policy that is there. As above."""
-    vhost.policies.drop(kind, name)
-    policies_changed(policing, vhost, done)
-    return vhost.services.definitions.drop(kind, (vhost.name, name))
-
-
-def policies_changed(policing: Policing, vhost: Namespace, done: Callable[[], None]) -> None:
-    """Exchanges hear at once, queues soon."""
-    vhost.topology.policies_changed()
-    policing.post(Round(vhost, done))

@@ -1,31 +1,39 @@
-"""A virtual host: the exchanges, bindings and queues of one name space."""
+"""A virtual host: the queues of one name space, beside the exchanges and bindings that are declared
+in it. It follows what is declared (metadata/agreement.py): it makes its queues, and forgets them at
+their end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.broker.declarations import Declarations
 from sluicemq.chain.queue.classic import empty_index
-from sluicemq.chain.queue.namespace import Queues
+from sluicemq.chain.queue.home import BINDING_WORK, BINDINGS_MAX
+from sluicemq.chain.queue.namespace import Namespace, Queues
 from sluicemq.chain.queue.types import SHELLS
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
-from sluicemq.chain.store.messages import StoreDefinition
-from sluicemq.errors import ChannelViolation, ConnectionViolation
-from sluicemq.model.definitions import QUEUE, Destination, QueueDefinition
-from sluicemq.model.vhosts import MAX_QUEUES, limit_of
+from sluicemq.metadata.changes import (
+    SOURCE,
+    DeclareExchange,
+    DeleteQueue,
+    RenumberQueue,
+    UnbindSome,
+)
+from sluicemq.model.definitions import EXCHANGE, QUEUE, Destination
 from sluicemq.queues.commands import Delete
 from sluicemq.routing.delayed import DELAYED, HOLDING_PREFIX, holding_queue, is_holding
-from sluicemq.routing.topology import Topology
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.chain.queue.faults import Faults
     from sluicemq.chain.queue.home import NamedQueue
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
-    from sluicemq.model.definitions import ExchangeDefinition
+    from sluicemq.metadata.events import DeclaredQueue
+    from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
     from sluicemq.storage.queue_replica import QueueReplica
     from sluicemq.storage.recovery import Recovery
 
@@ -39,14 +47,15 @@ class VhostEmpty:
         self.vhost = vhost
 
 
-class VirtualHost(Declarations):
-    """One of the broker's: it makes its queues, and forgets them at their end."""
+class VirtualHost(Namespace):
+    """One of the broker's. Its topology is that of the declared state, which nothing in here
+    changes."""
 
     def __init__(self, services: Services, store: MessageStore, name: str) -> None:
         self.services = services
         self.store = store
         self.name = name
-        self.topology = Topology(name)
+        self.topology = services.definitions.hosts[name].topology
         self.policies = self.topology.policies
         self.queues = Queues()
         self.exclusive = {}
@@ -54,43 +63,35 @@ class VirtualHost(Declarations):
         self.connections = 0
         """Open in it."""
         self.listener: Actor | None = None
-        """It is being deleted, and that actor hears when its queues are gone."""
+        """Who deletes it, and hears when its queues are gone."""
 
     @property
     def is_open(self) -> bool:
-        return self.listener is None
-
-    @property
-    def farewell(self) -> str:
-        """What its connections hear when it is being deleted."""
-        return f"vhost '{self.name}' is deleted"
-
-    def check_alive(self) -> None:
-        if not self.is_open:
-            raise ConnectionViolation(320, self.farewell)
-
-    def begin_end(self, listener: Actor) -> None:
-        """From now on nothing is declared here."""
-        self.listener = listener
-        for holding in self.queues.holding.values():
-            holding.post(Delete(None, False, False))
-        self.tell_listener()
-
-    def tell_listener(self) -> None:
-        """When the last queue is gone."""
-        if self.listener is not None and not self.queues and not self.queues.holding:
-            self.listener.post(VhostEmpty(self))
-
-    def check_room(self, queue: str) -> None:
-        self.check_alive()
-        limits = self.services.definitions.vhosts[self.name].limits
-        most = limit_of(limits, MAX_QUEUES)
-        if most is not None and len(self.queues) >= most:
-            where = f"queue limit in vhost '{self.name}' ({most})"
-            raise ChannelViolation(406, f"cannot declare queue '{queue}': {where} is reached")
+        return self.services.definitions.is_open(self.name)
 
     def republisher(self, source: Actor, name: str) -> Republisher:
         return Republisher(self, source, name)
+
+    # -- its end
+
+    def wait_until_empty(self, listener: Actor) -> None:
+        """Have `listener` get VhostEmpty when the last queue is gone."""
+        self.listener = listener
+        self.tell_listener()
+
+    def tell_listener(self) -> None:
+        """If the last queue is gone."""
+        if self.listener is not None and not self.queues and not self.queues.holding:
+            self.listener.post(VhostEmpty(self))
+
+    def closed(self) -> None:
+        """It is about to be deleted: its queues have to go."""
+        for holding in self.queues.holding.values():
+            holding.post(Delete(None, False, False))
+        for queue in self.queues.values():
+            queue.post(Delete(None, False, False))
+
+    # -- queues come
 
     def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
         """A durable queue that was there before."""
@@ -99,46 +100,80 @@ class VirtualHost(Declarations):
         else:
             self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
 
-    def declare_queue(self, definition: QueueDefinition) -> Queue:
-        queue_id = self.services.queue_id()
-        queue = SHELLS[definition.type].declare(self, definition, queue_id)
-        self.add(queue)
-        if definition.owner is not None:
-            self.exclusive.setdefault(definition.owner, {})[definition.name] = queue
-        return queue
+    def queue_added(self, declared: DeclaredQueue) -> None:
+        """It was declared."""
+        definition = declared.definition
+        if is_holding(definition.name):
+            index = empty_index(self.services, declared.id, definition.durable)
+            exchange = definition.name.removeprefix(HOLDING_PREFIX)
+            self.add_holding(HoldingQueue(self, definition, declared.id, index, exchange))
+        else:
+            self.add(SHELLS[definition.type].declare(self, definition, declared.id))
 
     def add(self, queue: Queue) -> None:
         """It can be found from now on."""
-        self.topology.add_queue(queue.name)
         self.queues[queue.name] = queue
-        if queue.definition.durable:
+        self.enlist(queue)
+
+    def enlist(self, queue: Queue) -> None:
+        """In the tables besides the one of names."""
+        definition = queue.definition
+        if definition.owner is not None:
+            self.exclusive.setdefault(definition.owner, {})[queue.name] = queue
+        if definition.durable:
             self.store.durable_queues[queue.id] = queue
             self.store.checkpoints.touch(queue)
+
+    # -- queues go
 
     def unbind_some(self, queue: NamedQueue) -> bool:
         if self.queues.get(queue.name) is not queue:
             return False
         return self.unbind_from(Destination(QUEUE, queue.name))
 
+    def unbind_from(self, target: Destination) -> bool:
+        """Take away BINDINGS_MAX bindings to what is about to be deleted; it is forgotten with what
+        binds it for good. Returns True when there are more."""
+        change = UnbindSome(self.name, target.kind, target.name, BINDINGS_MAX)
+        self.services.agreement.propose(change)
+        return target in self.topology.inbound
+
+    def unbind_exchange(self, name: str) -> Iterator[int]:
+        """Take away all bindings of an exchange that is about to be deleted, some at each step;
+        each gives its work."""
+        while (exchange := self.topology.exchanges.get(name)) and not exchange.is_empty:
+            self.services.agreement.propose(UnbindSome(self.name, SOURCE, name, BINDINGS_MAX))
+            yield BINDINGS_MAX * BINDING_WORK
+        while self.unbind_from(Destination(EXCHANGE, name)):
+            yield BINDINGS_MAX * BINDING_WORK
+
     def forget_queue(self, queue: NamedQueue) -> None:
-        name = queue.name
-        if isinstance(queue, HoldingQueue):
-            self.forget_holding(queue)
-            return
-        if self.queues.get(name) is not queue:
-            return
-        del self.queues[name]
-        self.store.durable_queues.pop(queue.id, None)
-        self.services.definitions.delete_queue(queue.id)
-        for change in self.exchanges_gone(self.topology.remove_queue(name)):
-            self.store.post(StoreDefinition(change, None))
-        owner = queue.definition.owner
+        known = self.queues.holding if isinstance(queue, HoldingQueue) else self.queues
+        if known.get(queue.name) is queue or isinstance(queue, HoldingQueue):
+            self.services.agreement.propose(DeleteQueue(self.name, queue.name, queue.id))
+
+    def queue_removed(self, declared: DeclaredQueue) -> None:
+        """It is not declared any more."""
+        name = declared.definition.name
+        self.store.durable_queues.pop(declared.id, None)
+        known = self.queues.holding if is_holding(name) else self.queues
+        queue = known.get(name)
+        if queue is None or queue.id != declared.id:
+            return  # it was one of an earlier exchange of that name
+        del known[name]
+        owner = declared.definition.owner
         if owner is not None:
             owned = self.exclusive.get(owner, {})
             owned.pop(name, None)
             if not owned:
                 self.exclusive.pop(owner, None)
         self.tell_listener()
+
+    def exchange_removed(self, exchange: ExchangeDefinition) -> None:
+        """What it has kept back goes."""
+        queue = self.queues.holding.get(holding_queue(exchange.name))
+        if queue is not None:
+            queue.post(Delete(None, False, False))
 
     # -- queues that have had a fault
 
@@ -147,28 +182,15 @@ class VirtualHost(Declarations):
 
     def replace(self, queue: Queue, fresh: Queue) -> None:
         known = self.queues.holding if isinstance(queue, HoldingQueue) else self.queues
+        if fresh.id != queue.id:
+            change = RenumberQueue(self.name, queue.name, queue.id, fresh.id)
+            self.services.agreement.propose(change)
         known[queue.name] = fresh
         queue.successor = fresh
-        definition = queue.definition
-        if definition.owner is not None:
-            self.exclusive.setdefault(definition.owner, {})[queue.name] = fresh
-        if definition.durable:
-            self.store.durable_queues[fresh.id] = fresh
-            self.store.checkpoints.touch(fresh)
+        self.enlist(fresh)
         self.topology.has_changed()
 
     # -- exchanges that delay messages
-
-    def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
-        services = self.services
-        definition = QueueDefinition(
-            holding_queue(exchange.name), exchange.durable, vhost=self.name
-        )
-        queue_id = services.queue_id()
-        index = empty_index(services, queue_id, definition.durable)
-        queue = HoldingQueue(self, definition, queue_id, index, exchange.name)
-        self.add_holding(queue)
-        return queue
 
     def recover_holding(
         self, queue_id: int, definition: QueueDefinition, found: QueueReplica
@@ -184,28 +206,11 @@ class VirtualHost(Declarations):
     def add_holding(self, queue: HoldingQueue) -> None:
         """Routing finds it from now on."""
         self.queues.holding[queue.name] = queue
-        if queue.definition.durable:
-            self.store.durable_queues[queue.id] = queue
-            self.store.checkpoints.touch(queue)
+        self.enlist(queue)
 
-    def stop_holding(self, exchange: str) -> None:
-        queue = self.queues.holding.get(holding_queue(exchange))
-        if queue is not None:
-            queue.post(Delete(None, False, False))
-
-    def forget_holding(self, queue: HoldingQueue) -> None:
-        """It has been deleted."""
-        self.store.durable_queues.pop(queue.id, None)
-        self.services.definitions.delete_queue(queue.id)
-        if self.queues.holding.get(queue.name) is queue:  # not one of a later exchange
-            del self.queues.holding[queue.name]
-            self.tell_listener()
-
-    def complete(self) -> None:
-        """After a recovery: an exchange whose queue had not become durable gets one now."""
+    def ensure_delay_queues(self) -> None:
+        """After a recovery: an exchange whose queue had not become durable gets one now, as when it
+        is declared again."""
         for exchange in self.topology.list_exchanges():
-            name = holding_queue(exchange.name)
-            if exchange.type == DELAYED and name not in self.queues.holding:
-                queue = self.hold_for(exchange)
-                change = self.services.definitions.add_queue(queue.id, queue.definition)
-                self.store.post(StoreDefinition(change, None))
+            if exchange.type == DELAYED:
+                self.services.agreement.propose(DeclareExchange(exchange))

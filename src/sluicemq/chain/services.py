@@ -24,6 +24,7 @@ from sluicemq.limits import (
     TIGHT_RATIO,
     WRITER_BACKLOG_BYTES,
 )
+from sluicemq.metadata.restoring import restored
 from sluicemq.queues.stream_cache import ChunkCache
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Scheduler
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.kernel.world import World
+    from sluicemq.metadata.agreement import Agreement
     from sluicemq.storage.recovery import Recovery
 
 
@@ -76,6 +78,8 @@ class Counters:
 class Services:
     """What every actor of one node shares. `recovery` says which numbers were given before."""
 
+    agreement: Agreement
+
     def __init__(
         self, world: World, config: Config, scheduler: Scheduler, recovery: Recovery
     ) -> None:
@@ -91,9 +95,9 @@ class Services:
         self.held_methods_max = HELD_METHODS_MAX
         self.writer_backlog_bytes = WRITER_BACKLOG_BYTES
         self.alarms = AlarmBoard()
-        self.definitions = recovery.definitions
+        self.definitions = restored(recovery.definitions, recovery.next_queue_id)
+        """Everything that is declared. Changes are proposed to `agreement`."""
         self.entry_count = recovery.entry_count
-        self.next_queue_id = recovery.next_queue_id
         self.next_message_id = recovery.next_message_id
         self.large_from_bytes = config.storage.queue_index_embed_msgs_below + CONTENT_OVERHEAD_BYTES
         self.counters = Counters()
@@ -151,9 +155,7 @@ class Services:
 
     def queue_id(self) -> int:
         """Return a number that no queue has had."""
-        queue_id = self.next_queue_id
-        self.next_queue_id += 1
-        return queue_id
+        return self.definitions.queue_id()
 
     def message_ids(self, count: int) -> int:
         """Return the first of `count` new ids in the message store."""

@@ -5,20 +5,21 @@ The socket's end (`host/control.py`) calls `start` and is called back once with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluicemq.chain.store.messages import Defined, StoreDefinition
 from sluicemq.errors import ProtocolViolation, Refused
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.command import DATA, SOFTWARE, UNAVAILABLE, CommandRefused, Given
 from sluicemq.manage.views import Row, pieces
+from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.model.definitions import DEFAULT_VHOST
 from sluicemq.text import readable
 
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.broker.vhost import VirtualHost
+    from sluicemq.metadata.changes import Change
     from sluicemq.node import Node
 
 
@@ -77,15 +78,23 @@ class Task(Actor):
             raise CommandRefused(f"Virtual host '{name}' does not exist", DATA)
         return vhost
 
-    def record(self, changes: Sequence[bytes], answer: Sequence[Row] = ()) -> None:
-        """Make changes of the durable definitions, already made in memory, durable: the command
-        succeeds when they are on the disk. May be called more than once in a turn."""
+    def propose(
+        self, change: Change, answer: Sequence[Row] = (), policies_in: Iterable[str] = ()
+    ) -> None:
+        """Ask for a change of what is declared: when it is agreed on and durable, the command has
+        succeeded, with this answer. The queues of the virtual hosts `policies_in` have to have
+        heard of it, too. May be called more than once in a turn."""
         self.rows = answer
-        for change in changes:
-            self.waiting += 1
-            self.broker.store.post(StoreDefinition(change, self))
-        if not self.waiting:
-            self.finish(answer)
+        self.waiting += 1  # it ends no earlier than all that is asked for here
+        agreement = self.broker.agreement
+        try:
+            if not agreement.propose(change, self):
+                self.expect()
+        except NoAgreement as error:
+            raise CommandRefused(str(error), SOFTWARE) from error
+        for vhost in policies_in:
+            self.broker.policy_rounds.notify(vhost, self.expect())
+        self.done()
 
     def expect(self) -> Callable[[], None]:
         """Wait for one thing more before the answer; the function that is returned is called when
@@ -100,8 +109,8 @@ class Task(Actor):
             self.finish(self.rows)
 
     def on_message(self, function: Callable[[object], None]) -> None:
-        """Have `function` called with what is posted to this task, but for the store's answer to
-        `record`."""
+        """Have `function` called with what is posted to this task, but for the answer to
+        `propose`."""
         self.message_handler = function
 
     def finish(self, answer: Sequence[Row] = ()) -> None:
@@ -148,9 +157,11 @@ class Task(Actor):
                 message.action(self, message.given)
             except (Refused, ProtocolViolation) as error:
                 self.fail(error)
-        elif isinstance(message, Defined):
-            if message.failure:
-                self.answer(CommandAnswer((), message.failure, SOFTWARE))
+        elif isinstance(message, Agreed):
+            if isinstance(message.refusal, NoAgreement):
+                self.answer(CommandAnswer((), str(message.refusal), SOFTWARE))
+            elif message.refusal is not None:
+                self.fail(message.refusal)
             self.done()
         elif self.message_handler is not None and self.reply is not None:
             try:

@@ -44,14 +44,28 @@ PREDECLARED: Final[dict[str, str]] = {
 class Topology:
     """Which queues and exchanges are bound to which exchanges in one virtual host."""
 
-    __slots__ = ("epoch", "exchanges", "inbound", "policies", "queues", "vhost")
+    __slots__ = (
+        "durable_bindings",
+        "epoch",
+        "exchanges",
+        "inbound",
+        "policies",
+        "queues",
+        "serial",
+        "vhost",
+    )
 
     def __init__(self, vhost: str = "/") -> None:
         self.vhost = vhost
         self.policies = Policies()
         self.epoch = 0
+        self.serial = 0
+        """Of the last binding: numbers rise over all exchanges, so that they tell the order."""
         self.exchanges: dict[str, Exchange] = {}
-        self.queues: dict[str, None] = {}
+        self.queues: dict[str, bool] = {}
+        """Whether each is durable, by name."""
+        self.durable_bindings: dict[Identity, BindingDefinition] = {}
+        """Those that are there after a restart, because both of their ends are."""
         self.inbound: dict[Destination, dict[Identity, BindingDefinition]] = {}
         for name, kind in PREDECLARED.items():
             self.exchanges[name] = TYPES[kind](ExchangeDefinition(name, kind, durable=True))
@@ -147,15 +161,16 @@ class Topology:
             raise ChannelViolation(404, f"no exchange {self._place(name)}")
         return exchange
 
-    def declare_exchange(self, asked: ExchangeDefinition, passive: bool) -> bool:
+    def check_declared(self, name: str) -> None:
+        """Refuse with 404 when a client asks for an exchange that is not there."""
+        check_not_default(name)
+        self.existing(name)
+
+    def declare_exchange(self, asked: ExchangeDefinition) -> bool:
         """Create the exchange, or check that it is what is asked for. Returns True when it is
         new."""
-        if not passive:
-            check_type(asked.type)
+        check_type(asked.type)
         check_not_default(asked.name)
-        if passive:
-            self.existing(asked.name)
-            return False
         exchange = self.exchanges.get(asked.name)
         if exchange is not None:
             check_equivalent_exchange(exchange.definition, asked, self.vhost)
@@ -167,10 +182,10 @@ class Topology:
         self.epoch += 1
         return True
 
-    def delete_exchange(self, name: str, if_unused: bool) -> tuple[str, ...]:
+    def delete_exchange(self, name: str, if_unused: bool) -> tuple[ExchangeDefinition, ...]:
         """Delete an exchange and its bindings; a missing one is fine.
 
-        Returns the names of all exchanges that are gone, the auto-delete ones included.
+        Returns all exchanges that are gone, the auto-delete ones included.
         """
         self.check_deletion(name)
         exchange = self.exchanges.get(name)
@@ -190,7 +205,7 @@ class Topology:
         self.epoch += 1
         return len(some)
 
-    def take_to(self, target: Destination, most: int) -> tuple[str, ...]:
+    def take_to(self, target: Destination, most: int) -> tuple[ExchangeDefinition, ...]:
         """Take away some bindings to what is about to be deleted. Returns the auto-delete exchanges
         that went with their last one."""
         some = [*islice(self.inbound.get(target, {}).values(), most)]
@@ -213,18 +228,46 @@ class Topology:
         elif target.name not in self.queues:
             raise ChannelViolation(404, f"no queue {self._place(target.name)}")
         source.check_binding(binding)
+        source.serial = self.serial
         if not source.add(binding):
             return False
-        self.inbound.setdefault(target, {})[binding.identity] = binding
+        self.serial = source.serial
+        identity = binding.identity
+        self.inbound.setdefault(target, {})[identity] = binding
+        if self.is_durable(binding):
+            self.durable_bindings[identity] = binding
         self.epoch += 1
         return True
+
+    def withdraw(self, binding: BindingDefinition) -> None:
+        """Take back a binding that is new, as if it had never been: no exchange goes with it."""
+        self._forget(binding)
+        self.exchanges[binding.source].remove(binding)
+        self.epoch += 1
+
+    def all_bindings(self) -> list[BindingDefinition]:
+        """Those of all exchanges, the oldest first."""
+        found: list[tuple[int, BindingDefinition]] = []
+        for exchange in self.exchanges.values():
+            found += zip(exchange.numbers.values(), exchange.bindings.values(), strict=True)
+        return [binding for _, binding in sorted(found, key=lambda each: each[0])]
+
+    def is_durable(self, binding: BindingDefinition) -> bool:
+        """Are both ends of this binding durable? False when one of them is not there."""
+        source = self.exchanges.get(binding.source)
+        if source is None or not source.definition.durable:
+            return False
+        if binding.destination_type == QUEUE:
+            return self.queues.get(binding.destination, False)
+        destination = self.exchanges.get(binding.destination)
+        return destination is not None and destination.definition.durable
 
     def has_binding(self, binding: BindingDefinition) -> bool:
         """Tell whether there is a binding with the same source, destination, key and arguments."""
         source = self.exchanges.get(binding.source)
         return source is not None and binding.identity in source.bindings
 
-    def unbind(self, binding: BindingDefinition) -> tuple[str, ...]:
+    def unbind(self, binding: BindingDefinition) -> tuple[ExchangeDefinition, ...]:
         """Remove a binding, if there is such a one. Returns the auto-delete exchanges that went
         with their last binding."""
         _check_binding_ends(binding)
@@ -232,13 +275,13 @@ class Topology:
             return ()
         return self._drop(self._detach([binding]))
 
-    def add_queue(self, name: str) -> None:
+    def add_queue(self, name: str, durable: bool = False) -> None:
         """Note a new queue; the default exchange reaches it at once."""
         assert name not in self.queues
-        self.queues[name] = None
+        self.queues[name] = durable
         self.epoch += 1
 
-    def remove_queue(self, name: str) -> tuple[str, ...]:
+    def remove_queue(self, name: str) -> tuple[ExchangeDefinition, ...]:
         """Forget a queue and its bindings. Returns the auto-delete exchanges that went with their
         last binding."""
         del self.queues[name]
@@ -266,15 +309,18 @@ class Topology:
             name = policy.definition.get(ALTERNATE_EXCHANGE) if policy is not None else None
             exchange.alternate = name
 
-    def _drop(self, doomed: list[str]) -> tuple[str, ...]:
-        """Delete exchanges; others go with them when that takes their last binding."""
+    def _drop(self, doomed: list[str]) -> tuple[ExchangeDefinition, ...]:
+        """Delete exchanges; others go with them when that takes their last binding. Returns all
+        that are gone."""
+        gone: list[ExchangeDefinition] = []
         for name in doomed:
             exchange = self.exchanges.pop(name)
+            gone.append(exchange.definition)
             for binding in exchange.bindings.values():
                 self._forget(binding)
             doomed.extend(self._detach(self._leading_to(Destination(EXCHANGE, name))))
             self.epoch += 1
-        return tuple(doomed)
+        return tuple(gone)
 
     def _detach(self, bindings: list[BindingDefinition]) -> list[str]:
         """Take bindings from their sources. Returns the auto-delete ones that are left bare."""
@@ -289,7 +335,9 @@ class Topology:
 
     def _forget(self, binding: BindingDefinition) -> None:
         others = self.inbound[binding.target]
-        del others[binding.identity]
+        identity = binding.identity
+        del others[identity]
+        self.durable_bindings.pop(identity, None)
         if not others:
             del self.inbound[binding.target]
 

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.flow.credit import Inflow, Outflow
     from sluicemq.kernel.actor import Actor
-    from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
     from sluicemq.node import Node
     from sluicemq.sim.disk import SimDisk
     from sluicemq.sim.history import History
@@ -228,28 +227,26 @@ class Checkers:
         self.streams: list[StreamShell] = []
         self.in_chain = self.windows = self.window_bytes = self.slack = 0
         vhost = self.broker.vhosts["/"]
-        self._declare = vhost.declare_queue
-        vhost.declare_queue = self.declare_queue  # type: ignore[method-assign]
+        self._add = vhost.add
+        vhost.add = self.add  # type: ignore[method-assign]
         self._replace = vhost.replace
         vhost.replace = self.replace  # type: ignore[method-assign]
-        self._hold_for = vhost.hold_for
-        vhost.hold_for = self.hold_for  # type: ignore[method-assign]
+        self._add_holding = vhost.add_holding
+        vhost.add_holding = self.add_holding  # type: ignore[method-assign]
         for queue in self.broker.all_with_messages():
             if isinstance(queue, ClassicShell):
                 self.watch(queue)
 
-    def declare_queue(self, definition: QueueDefinition) -> Queue:
-        """Declare a queue as the virtual host does, and put a model beside it if it is new."""
-        queue = self._declare(definition)
+    def add(self, queue: Queue) -> None:
+        """Add a queue as the virtual host does, and put a model beside it."""
+        self._add(queue)
         if isinstance(queue, ClassicShell):
             self.watch(queue)
-        return queue
 
-    def hold_for(self, exchange: ExchangeDefinition) -> HoldingQueue:
-        """Make the queue of an exchange that delays messages, and put a model beside it."""
-        queue = self._hold_for(exchange)
+    def add_holding(self, queue: HoldingQueue) -> None:
+        """Add the queue of an exchange that delays messages, and put a model beside it."""
+        self._add_holding(queue)
         self.watch(queue)
-        return queue
 
     def replace(self, queue: Queue, fresh: Queue) -> None:
         """Replace a queue that has had a fault, and put a model beside what replaces it."""

@@ -216,7 +216,7 @@ class Steward:
     def all_have_heard(self, node: Node) -> None:
         """Check that each queue has the policy that is the one for it, unless there is another
         change, if only of a command that has failed."""
-        if self.changing or node.broker.policing.scheduled:
+        if self.changing or node.broker.policy_rounds.scheduled:
             return
         for vhost in node.broker.vhosts.values():
             for queue in vhost.queues.values():

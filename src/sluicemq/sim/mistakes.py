@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.broker.policy_rounds import Policing
+from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.chain.channel.consumer_timeouts import ConsumerTimeouts
 from sluicemq.chain.connection.intake import Intake
 from sluicemq.chain.pacer import Pacer
@@ -42,7 +42,7 @@ QUEUE_PERCENT: Final = 50
 """Of the others: in a queue, whatever was promised of it."""
 
 
-TURNS_ONLY: Final = (Intake, Policing, Pacer, ConsumerTimeouts, Checkpoints)
+TURNS_ONLY: Final = (Intake, PolicyRounds, Pacer, ConsumerTimeouts, Checkpoints)
 """Actors that hear too seldom of anything to wait for that."""
 
 
@@ -176,5 +176,5 @@ def seldom(node: Node) -> list[Actor]:
     """Return the vital actors that have few turns."""
     broker = node.broker
     pacer = broker.pacer
-    idle: list[Actor] = [broker.policing, node.timeouts, broker.store.checkpoints]
+    idle: list[Actor] = [broker.policy_rounds, node.timeouts, broker.store.checkpoints]
     return idle if pacer is None else [*idle, pacer]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sluicemq.errors import Corrupt, DiskFailed, Refused
 from sluicemq.kernel.disk import Files
-from sluicemq.model.durable import DurableDefinitions
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.checkpoint import DIRECTORY as CHECKPOINTS
@@ -193,7 +193,7 @@ class Check:
         self.verdict = Verdict()
         self.queues: dict[int, QueueLook] = {}
         self.deleted: set[int] = set()
-        self.definitions = DurableDefinitions()
+        self.definitions = DurableTables()
         self.entry_count = 0
         self.streams: dict[int, StreamFiles] = {}
         """What is known of the files of streams."""
@@ -300,7 +300,7 @@ class Check:
         """What it says."""
         self.entry_count = checkpoint.segment_entry_count
         try:
-            self.definitions = DurableDefinitions(checkpoint.definitions)
+            self.definitions = DurableTables(checkpoint.definitions)
         except Corrupt as error:
             self.finding(CHECKPOINTS, f"checkpoint {checkpoint.number} has {error}")
         for state in checkpoint.queues:

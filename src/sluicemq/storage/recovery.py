@@ -18,7 +18,7 @@ from typing import Final
 
 from sluicemq.errors import DiskFailed, LossRefused
 from sluicemq.kernel.disk import Files
-from sluicemq.model.durable import DurableDefinitions
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.queue_types import STREAM
 from sluicemq.storage.audit import UNREADABLE, Loss
 from sluicemq.storage.bits import ranges_of
@@ -99,7 +99,7 @@ class Recovery:
         self.given_up = UNREADABLE if accept_loss else ()
         """Errors with which a file that cannot be read counts as lost."""
         self.queues: dict[int, QueueReplica] = {}
-        self.definitions = DurableDefinitions()
+        self.definitions = DurableTables()
         self.clean = True
         self.is_new = True
         self.checkpoint_number = 0
@@ -129,13 +129,13 @@ class Recovery:
         self,
         persistent: MessageFiles,
         transient: MessageFiles,
-        begin: Callable[[DurableDefinitions], None] = lambda _: None,
+        bootstrap: Callable[[DurableTables], None] = lambda _: None,
     ) -> None:
-        """All of it. `begin` adds what is to be there from the beginning. Refused: a newer version
-        wrote this, or something is lost and that was not accepted."""
+        """All of it. `bootstrap` adds what is to be there from the beginning. Refused: a newer
+        version wrote this, or something is lost and that was not accepted."""
         self.look(persistent)
         self.decide()
-        begin(self.definitions)
+        bootstrap(self.definitions)
         self.settle(persistent, transient)
 
     def look(self, persistent: MessageFiles) -> None:
@@ -261,7 +261,7 @@ class Recovery:
         self.is_new = False
         self.checkpoint_number = max(number for number, _ in numbered(self.files.names(CHECKPOINT)))
         self.node_id = checkpoint.node_id
-        self.definitions = DurableDefinitions(checkpoint.definitions)
+        self.definitions = DurableTables(checkpoint.definitions)
         self.next_message_id = checkpoint.next_message_id
         self.next_queue_id = checkpoint.next_queue_id
         if self.entry_count != checkpoint.segment_entry_count:

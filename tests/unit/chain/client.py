@@ -7,6 +7,8 @@ from sluicemq.amqp.connection import CLIENT, AmqpConnection, Deliveries, MethodF
 from sluicemq.amqp.events import ContentMethod, Event
 from sluicemq.amqp.frames import PROTOCOL_HEADER, content_frames
 from sluicemq.amqp.method import Method
+from sluicemq.broker import broker as broker_module
+from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
@@ -14,12 +16,22 @@ from sluicemq.kernel.peer import Peer
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start
+from sluicemq.metadata.changes import DeclareQueue
+from sluicemq.model.definitions import QueueDefinition
 from sluicemq.node import Node
 from support.fakes import FakeNet, FakeWorld
 from support.files import DictFiles
 
 NO_PROPERTIES = b"\0\0"
 PERSISTENT = b"\x10\x00\x02"
+
+
+def declared(broker: broker_module.Broker, name: str) -> Queue:
+    """The durable queue of this name, which is new, in the virtual host "/"; the journal does not
+    hear of it."""
+    change = DeclareQueue(QueueDefinition(name, durable=True))
+    broker.agreement.tell(broker.definitions.apply(change).events)
+    return broker.vhosts["/"].queues[name]
 
 
 class Sockets(FakeNet):

@@ -20,8 +20,11 @@ from sluicemq.chain.channel.methods import METHODS
 from sluicemq.config import AuthConfig, Config
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import PATTERN_STRIKES_MAX, RIGHTS_MAX
-from sluicemq.model.durable import RECORDS
+from sluicemq.metadata.changes import PutRecord
+from sluicemq.metadata.codec import RECORDS
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission
+from sluicemq.model.users import User
 from support.files import DictFiles
 
 from .client import NO_PROPERTIES, Broker, Client
@@ -154,9 +157,7 @@ def test_a_catastrophic_pattern_holds_nobody_up() -> None:
 def test_a_pattern_that_is_none_any_more_allows_nothing() -> None:
     """After an upgrade: what the journal holds was valid once."""
     bench = Bench()
-    access = bench.node.broker.access
-    access.definitions.put(Permission("u", "v", "(", ".*", ".*"))
-    access.changed("v")
+    bench.node.broker.agreement.propose(PutRecord(Permission("u", "v", "(", ".*", ".*")))
     assert "access to queue 'q'" in bench.closed(bench.say(m.QueueDeclare(queue="q")))
     assert "access to exchange 'amq.default'" in bench.closed(bench.publish())
     bench.allow()
@@ -215,7 +216,8 @@ def test_nothing_is_declared_in_a_vhost_that_is_being_deleted() -> None:
     for method in late:
         with pytest.raises((ChannelViolation, ConnectionViolation)):
             METHODS[type(method)](channel, method)
-    assert (definitions.queues, definitions.exchanges, definitions.bindings) == ({}, {}, {})
+    kept = DurableTables(definitions.encode())
+    assert (kept.queues, kept.exchanges, kept.bindings) == ({}, {}, {})
     assert bench.refused("u", "v").reply_text == "NOT_ALLOWED - vhost v not found"
 
 
@@ -364,14 +366,14 @@ grants = st.tuples(pattern, pattern, pattern)
 @settings(max_examples=60)
 @given(st.lists(st.one_of(checks, grants), max_size=30))
 def test_remembered_rights_are_those_there_are(steps: list[tuple[str, ...]]) -> None:
-    access = Broker().node.broker.access
-    rights = Rights(access, "u", "/")
+    broker = Broker().node.broker
+    broker.agreement.propose(PutRecord(User("u")))
+    rights = Rights(broker.access, "u", "/")
     current: Permission | None = None
     for step in steps:
         if len(step) == 3:
             current = Permission("u", "/", *step)
-            access.definitions.put(current)
-            access.changed()
+            broker.agreement.propose(PutRecord(current))
             continue
         permission, name = step
         try:

@@ -21,12 +21,11 @@ from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
 from sluicemq.model.batch import Batch
-from sluicemq.model.definitions import QueueDefinition
 from sluicemq.storage.checkpoint import read_newest
 from sluicemq.storage.journal import GroupWrite, journal_numbers
 from support.files import DictFiles
 
-from .client import PERSISTENT, Broker
+from .client import PERSISTENT, Broker, declared
 
 TINY = replace(Config(), storage=Config.tiny().storage)
 SMALL, LARGE = 50, 300
@@ -317,7 +316,7 @@ def test_recovery_gives_queues_new_ids() -> None:
     highest = max(life.broker.node.broker.store.durable_queues)
     life.client.call(1, m.QueueDelete(queue="r"))
     after = life.crash()
-    queue = after.broker.node.broker.vhosts["/"].declare_queue(QueueDefinition("new", durable=True))
+    queue = declared(after.broker.node.broker, "new")
     assert queue.id > highest - 1
     assert queue.id not in [
         each.id
@@ -552,11 +551,8 @@ def test_no_turn_sees_more_than_it_may() -> None:
     """However many queues there are."""
     life = Life()
     store = life.broker.node.broker.store
-    vhost = life.broker.node.broker.vhosts["/"]
     for number in range(500):
-        definition = QueueDefinition(f"q{number}", durable=True)
-        queue = vhost.declare_queue(definition)
-        life.broker.node.broker.definitions.add_queue(queue.id, definition)
+        queue = declared(life.broker.node.broker, f"q{number}")
         store.journal.mark(queue.id, 1)
     life.broker.run()
     before = life.checkpoints

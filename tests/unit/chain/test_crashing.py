@@ -13,9 +13,10 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Acks, MethodFrame
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.store.messages import Defined, TryAgain
+from sluicemq.chain.store.messages import TryAgain
 from sluicemq.errors import DiskFailed
 from sluicemq.limits import CRASH_WINDOW_NS
+from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.queues.commands import ACK, Settle
 from sluicemq.storage.queue_recovery import QueueRecovery
 
@@ -249,7 +250,7 @@ def test_who_deletes_one_that_cannot_be_read_back_is_answered() -> None:
     bench.publisher.post_bytes(m.QueueDelete(queue="q").frame(1))
     bench.node.run(1000)
     bench.node.broker.store.fail_storage("EIO")
-    bench.queue.post(Defined("EIO"))
+    bench.queue.post(Agreed(NoAgreement("EIO")))
     bench.run()
     told = [e.method for e in bench.publisher.events() if isinstance(e, MethodFrame)]
     assert isinstance(told[-1], m.ChannelClose)

@@ -9,6 +9,7 @@ import pytest
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import MethodFrame
 from sluicemq.amqp.method import Method
+from sluicemq.metadata.tables import DurableTables
 from support.files import DictFiles
 
 from .client import Broker, Client
@@ -45,11 +46,12 @@ class Bench:
 
     def names(self) -> tuple[list[str], list[str], int]:
         broker = self.broker.node.broker
-        exchanges = [name for _, name in broker.definitions.exchanges if name]
+        kept = DurableTables(broker.definitions.encode())
+        exchanges = [name for _, name in kept.exchanges if name]
         return (
             sorted(exchanges),
             sorted(broker.vhosts["/"].queues),
-            len(broker.definitions.bindings),
+            len(kept.bindings),
         )
 
 

@@ -12,8 +12,8 @@ from sluicemq.amqp.events import ContentMethod, Deliveries, Event, MethodFrame
 from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
-from sluicemq.broker.user_changes import delete_vhost, empty_vhost
 from sluicemq.broker.vhost import VhostEmpty
+from sluicemq.metadata.changes import CloseVhost, DropRecord
 from support.fakes import bystander, drain
 
 from .client import Broker, Client
@@ -379,13 +379,15 @@ def test_a_deleted_virtual_host_waits_for_them_to_go() -> None:
     node = broker.node.broker
     vhost = node.vhosts["/"]
     listener = bystander()
-    empty_vhost(node, vhost, listener)
+    node.agreement.propose(CloseVhost("/"))
+    vhost.wait_until_empty(listener)
     broker.wait()
     assert [type(message) for message in drain(listener)] == [VhostEmpty]
     assert not vhost.queues.holding
     assert not node.store.durable_queues
     assert node.accounted_bytes == 0
-    assert delete_vhost(node, vhost)
+    node.agreement.propose(DropRecord("vhost", "/"))
+    assert not node.vhosts
 
 
 def test_no_client_reaches_the_queue_that_keeps_them() -> None:

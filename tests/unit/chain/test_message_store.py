@@ -18,7 +18,6 @@ from sluicemq.chain.store.message_store import MESSAGES_STRAND
 from sluicemq.chain.store.messages import (
     BodiesRead,
     Collect,
-    Defined,
     Forgotten,
     StoreDefinition,
     StorePaged,
@@ -40,14 +39,16 @@ from sluicemq.limits import (
     STORE_GROUP_BYTES,
     UNHURRIED_GROUP_BYTES,
 )
+from sluicemq.metadata.agreement import Agreed
 from sluicemq.model.batch import Batch
-from sluicemq.model.definitions import QueueDefinition
 from sluicemq.node import Node
 from sluicemq.queues.chunk import Chunk
 from sluicemq.queues.effects import Deleted, Receipt
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers
 from support.fakes import FakeWorld, bystander, drain
+
+from .client import declared
 
 
 class Bench:
@@ -63,10 +64,7 @@ class Bench:
         self.broker = self.node.broker
         self.store = self.broker.store
         self.link = Link(bystander())
-        self.queues = [
-            self.broker.vhosts["/"].declare_queue(QueueDefinition(name, durable=True))
-            for name in ("p", "q")
-        ]
+        self.queues = [declared(self.broker, name) for name in ("p", "q")]
         for queue in self.queues:
             queue.scheduled = True
         self.positions = [0, 0]
@@ -389,8 +387,8 @@ def test_definitions_are_answered_when_they_are_durable() -> None:
     assert drain(channel) == []
     bench.finish()
     [answer] = drain(channel)
-    assert isinstance(answer, Defined)
-    assert not answer.failure
+    assert isinstance(answer, Agreed)
+    assert answer.refusal is None
     entries = bench.journalled()
     assert [entry.change for entry in entries if isinstance(entry, Definition)] == [
         b'{"1": 1}',
@@ -476,13 +474,13 @@ def test_broken_disk_confirms_nothing_ever() -> None:
     assert "EIO" in bench.store.storage_failed
     for channel in (first, second, third):
         [answer] = drain(channel)
-        assert isinstance(answer, Defined)
-        assert answer.failure == bench.store.storage_failed
+        assert isinstance(answer, Agreed)
+        assert str(answer.refusal) == bench.store.storage_failed
     bench.write(0, 2)
     bench.define(b"{}", first)
     [answer] = drain(first)
-    assert isinstance(answer, Defined)
-    assert answer.failure
+    assert isinstance(answer, Agreed)
+    assert answer.refusal is not None
     bench.wait(GROUP_WAIT_MS)
     assert bench.heard(0) == []
     assert bench.disk.jobs == []
@@ -498,8 +496,8 @@ def test_what_was_on_its_way_when_another_job_broke_is_answered_once() -> None:
     assert drain(channel) == []
     bench.finish()
     [answer] = drain(channel)
-    assert isinstance(answer, Defined)
-    assert not answer.failure
+    assert isinstance(answer, Agreed)
+    assert answer.refusal is None
     bench.run()
     assert bench.disk.jobs == []
     assert bench.heard(0) == [], "gathered, not on its way"

@@ -298,13 +298,13 @@ def test_an_exchange_goes_with_all_its_bindings(broker: Broker, kind: str) -> No
     for each in range(500):
         client.send(1, m.QueueBind(queue="q", exchange="e", routing_key=f"{each}", nowait=True))
     node = broker.node.broker
-    assert len(node.definitions.bindings) == 500
+    assert len(node.vhosts["/"].topology.durable_bindings) == 500
     topology = node.vhosts["/"].topology
     client.post_bytes(m.ExchangeDelete(exchange="e").frame(1))
     assert most_in_a_turn(broker, lambda: bindings_to(topology, "q")) == BINDINGS_MAX
     broker.wait()
     assert client.call(1) == [m.ExchangeDeleteOk()]
-    assert node.definitions.bindings == {}
+    assert topology.durable_bindings == {}
     assert "e" not in topology.exchanges
     assert topology.inbound == {}
 
@@ -345,7 +345,7 @@ def test_a_queue_goes_with_all_its_bindings(broker: Broker, kind: str, durable: 
     assert most_in_a_turn(broker, lambda: bindings_to(topology, "q")) <= BINDINGS_MAX
     broker.wait()
     assert client.call(1) == other.call(1) == [m.QueueDeleteOk(message_count=0)]
-    assert node.definitions.bindings == {}
+    assert topology.durable_bindings == {}
     assert "q" not in topology.queues
     assert "e" not in topology.exchanges
     assert topology.inbound == {}

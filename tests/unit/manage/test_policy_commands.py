@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from sluicemq.amqp.methods import ExchangeDeclare, QueueDeclare
-from sluicemq.chain.store.messages import StoreDefinition
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.manage.command import UNAVAILABLE
-from sluicemq.model.durable import DurableDefinitions
+from sluicemq.metadata.changes import PutRecord
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.queues.settings import NO_SETTINGS
 
 from .bench import Bench
@@ -140,7 +140,7 @@ def test_parameters_are_kept_and_listed(bench: Bench) -> None:
         {"component": "shovel", "name": "s", "value": '{"a":[1]}'}
     ]
     assert bench.do("list_global_parameters") == [{"name": "g", "value": "5"}]
-    again = DurableDefinitions(bench.node.broker.definitions.encode())
+    again = DurableTables(bench.node.broker.definitions.encode())
     assert again.encode() == bench.node.broker.definitions.encode()
     bench.do("clear_parameter", component="shovel", name="s")
     bench.do("clear_global_parameter", name="g")
@@ -155,8 +155,9 @@ def test_what_is_set_and_cleared_is_in_the_journal(bench: Bench) -> None:
     bench.do("set_policy", name="p", pattern="a", definition='{"max-length": 5}')
     bench.do("set_policy", name="q", pattern="b", definition='{"max-length": 5}')
     bench.do("clear_policy", name="q")
-    again = DurableDefinitions(before)
-    again.put(*definitions.policies.values())
+    again = DurableTables(before)
+    for policy in definitions.policies.values():
+        again.take(PutRecord(policy))
     assert again.encode() == definitions.encode()
     restarted = Bench(bench)
     assert restarted.node.broker.definitions.encode() == definitions.encode()
@@ -185,7 +186,7 @@ def test_a_policy_that_cannot_hold_any_more_does_not_keep_the_broker_from_starti
     bench.do("set_policy", name="p", pattern="^q", definition='{"max-length": 5}')
     definitions = bench.node.broker.definitions
     broken = replace(definitions.policies["/", "p"], pattern="(")
-    bench.node.broker.store.post(StoreDefinition(definitions.put(broken), None))
+    bench.node.broker.agreement.propose(PutRecord(broken))
     bench.do("set_global_parameter", name="g", value="1")
     restarted = Bench(bench)
     assert held(restarted)["orders"] == ("", "", {})

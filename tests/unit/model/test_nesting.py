@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sluicemq.model.durable import DurableDefinitions
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.nesting import KEPT_DEPTH, read_kept, shallow
 
 
@@ -31,10 +31,10 @@ def test_what_is_flat_enough_is_left_as_it_is(depth: int) -> None:
 @pytest.mark.parametrize("depth", [200, 500, 975])
 def test_a_deep_parameter_comes_back_from_journal_and_checkpoint(depth: int) -> None:
     fields = b'"vhost": "/", "component": "c", "name": "n", "value": ' + nested(depth)
-    definitions = DurableDefinitions()
+    definitions = DurableTables()
     definitions.apply(b'{"parameter": {' + fields + b"}}")
     assert definitions.cut_off == 1
-    again = DurableDefinitions(definitions.encode())
+    again = DurableTables(definitions.encode())
     assert (again.cut_off, len(again.parameters)) == (0, 1)
     kept = b'{"parameters": [{' + fields + b'}], "exchanges": [], "queues": [], "bindings": []}'
-    assert len(DurableDefinitions(kept).parameters) == 1
+    assert len(DurableTables(kept).parameters) == 1

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from sluicemq.errors import DiskFailed, Refused
-from sluicemq.model.durable import DurableDefinitions
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.storage.checkpoint import (
     Checkpoint,
     QueueState,
@@ -78,7 +78,7 @@ def directory() -> DictFiles:
     segment += encode_block(FILE_ID, len(segment), 1, [embedded(0, 5)])
     segment += encode_block(FILE_ID, len(segment), 2, [reference(5, 3, 70)])
     definitions = json.dumps({"exchanges": [], "queues": [queue(5)], "bindings": []}).encode()
-    assert DurableDefinitions(definitions).queues
+    assert DurableTables(definitions).queues
     state = QueueState(5, 8, 2, [SegmentState(0, len(segment), FILE_ID, 0b11111110)])
     checkpoint = Checkpoint(4, False, 2, 100, 6, NODE_ID, definitions, [state], 8)
     files.put(checkpoint_path(4), encode_checkpoint(checkpoint))

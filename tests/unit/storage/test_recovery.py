@@ -11,8 +11,10 @@ from itertools import count
 import pytest
 
 from sluicemq.errors import DiskFailed, Refused
+from sluicemq.metadata.changes import Bind, DeclareExchange, DeclareQueue, DeleteExchange, Unbind
+from sluicemq.metadata.codec import encode
+from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
-from sluicemq.model.durable import DurableDefinitions
 from sluicemq.storage.checkpoint import (
     Checkpoint,
     QueueState,
@@ -65,8 +67,8 @@ def run_of(first: int, *contents: bytes) -> Run:
 
 def checkpoint(files: DictFiles, *segments: SegmentState) -> None:
     """Of one queue, whose next position is 2; the journal goes on with file 1."""
-    definitions = DurableDefinitions()
-    definitions.add_queue(1, QUEUE)
+    definitions = DurableTables()
+    definitions.take(DeclareQueue(QUEUE, queue_id=1))
     state = QueueState(1, 2, 0, list(segments), 0)
     encoded = definitions.encode()
     write_manifest(files, NOTHING_MADE)
@@ -166,7 +168,7 @@ def test_what_binds_a_queue_that_the_checkpoint_knows_as_deleted_is_dropped() ->
     checkpoint(files)
     binding = BindingDefinition("amq.direct", "gone", "queue", "key", {})
     parts: list[bytes] = []
-    encode_definition(parts, DurableDefinitions().add_binding(binding))
+    encode_definition(parts, encode(Bind(binding)))
     encode_queue_deleted(parts, 2)
     journal(files, parts)
     recovery, errors = recover(files)
@@ -181,8 +183,8 @@ def test_what_binds_a_queue_that_the_checkpoint_knows_as_deleted_is_dropped() ->
 def group(*encoders: Callable[[list[bytes]], int]) -> list[bytes]:
     """The entries of a group."""
     parts: list[bytes] = []
-    for encode in encoders:
-        encode(parts)
+    for add in encoders:
+        add(parts)
     return parts
 
 
@@ -332,8 +334,8 @@ def test_an_acknowledgement_alone_moves_the_next_position() -> None:
 
 def test_after_a_crash_everything_counts_as_delivered_and_after_a_stop_what_was() -> None:
     files = DictFiles()
-    definitions = DurableDefinitions()
-    definitions.add_queue(1, QUEUE)
+    definitions = DurableTables()
+    definitions.take(DeclareQueue(QUEUE, queue_id=1))
     state = QueueState(1, 5, 3, [], 0)
     for clean, delivered in ((True, 3), (False, 5)):
         saved = Checkpoint(1, clean, 1, 1, 3, bytes(16), definitions.encode(), [state], ENTRIES)
@@ -352,23 +354,22 @@ def test_after_a_crash_everything_counts_as_delivered_and_after_a_stop_what_was(
 def test_definitions_are_replayed_in_order() -> None:
     files = DictFiles()
     checkpoint(files)
-    change = DurableDefinitions()
     exchange = ExchangeDefinition("e", "topic", True, False, False, {"x": 1})
     binding = BindingDefinition("e", "q", "queue", "key", {})
     other = BindingDefinition("e", "q", "queue", "other", {})
     changes = [
-        change.add_exchange(exchange),
-        change.add_queue(2, QueueDefinition("r", True, False, True, {"y": b"z"})),
-        change.add_binding(binding),
-        change.add_binding(other),
-        change.delete_binding(other),
-        change.add_exchange(ExchangeDefinition("f", "fanout", True, False, False, {})),
-        change.delete_exchange("/", "f"),
-        change.add_queue(3, QueueDefinition("s", True, False, False, {})),
+        DeclareExchange(exchange),
+        DeclareQueue(QueueDefinition("r", True, False, True, {"y": b"z"}), queue_id=2),
+        Bind(binding),
+        Bind(other),
+        Unbind(other),
+        DeclareExchange(ExchangeDefinition("f", "fanout", True, False, False, {})),
+        DeleteExchange("/", "f"),
+        DeclareQueue(QueueDefinition("s", True, False, False, {}), queue_id=3),
     ]
     parts: list[bytes] = []
     for each in changes:
-        encode_definition(parts, each)
+        encode_definition(parts, encode(each))
     gone = group(lambda parts: encode_queue_deleted(parts, 3))
     other_queue = Run(3, 0, 1, 1, b"", 1, False, True, [b"x"], [1])
     late = group(lambda parts: encode_run(parts, other_queue))
@@ -587,7 +588,7 @@ def lived() -> DictFiles:
     checkpoint(files, segment(files, 0, b"a", b"b"))
     write_bodies(files, range(70, 72))
     refers = Run(1, 12, 1, 2, b"", 1, True, True, None, [99] * 2, 70)
-    added = DurableDefinitions().add_queue(2, QueueDefinition("r", True, False, False, {}))
+    added = encode(DeclareQueue(QueueDefinition("r", True, False, False, {}), queue_id=2))
     numbers = [b"%d" % n for n in range(2, 12)]
     write_groups(files, group(published(2, *numbers), lambda parts: encode_run(parts, refers)))
     second = Run(2, 0, 1, 1, b"", 1, False, True, [b"x"], [1])

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.steps import Step
+    from sluicemq.queues.commands import Command
 
 
 class ChannelDown:
@@ -303,12 +304,17 @@ class Channel(WholeChannel):
             done = self.publish_some(run)
             yield from self.publishing.spread()
 
-    def ask(self, question: Question) -> None:
-        """Send the question's command to its queue and wait for the answer."""
+    def ask(self, question: Question, queue: Queue, command: Command) -> None:
+        """Send a command to a queue and wait for the answer."""
+        self.wait(question)
+        self.asked = queue
+        queue.post(command)
+
+    def wait(self, question: Question) -> None:
+        """Wait for an answer; what the client sends meanwhile is held."""
         assert self.question is None
         self.question = question
-        self.asked = question.queue
-        question.queue.post(question.command)
+        self.asked = None
 
     def answered(self, answer: object) -> None:
         """The queue has answered: reply, then go on with what was held."""

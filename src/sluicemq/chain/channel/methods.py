@@ -18,9 +18,17 @@ from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
 from sluicemq.chain.channel.stream_rules import check_consume, check_has
 from sluicemq.chain.channel.transactions import Transaction
 from sluicemq.chain.channel.unacked import Undoable
-from sluicemq.chain.store.messages import Defined, StoreDefinition
-from sluicemq.errors import ChannelViolation, ConnectionViolation
+from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, SluiceError
 from sluicemq.flow.prefetch import Prefetch
+from sluicemq.metadata.agreement import Agreed, NoAgreement
+from sluicemq.metadata.changes import (
+    Bind,
+    Change,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    Unbind,
+)
 from sluicemq.model.arguments import type_name
 from sluicemq.model.definitions import (
     EXCHANGE,
@@ -29,9 +37,7 @@ from sluicemq.model.definitions import (
     ExchangeDefinition,
     QueueDefinition,
     check_access,
-    check_equivalent_queue,
     check_name,
-    validate_queue,
 )
 from sluicemq.model.permissions import CONFIGURE, READ
 from sluicemq.model.queue_types import CLASSIC
@@ -60,13 +66,15 @@ from sluicemq.queues.effects import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sluicemq.chain.channel.consuming import Consuming
     from sluicemq.chain.channel.publishing import Publishing
     from sluicemq.chain.channel.transaction_port import TransactionPort
     from sluicemq.chain.queue.queue import Queue
-    from sluicemq.kernel.actor import Actor
 
-ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse, Defined)
+ANSWERS: Final = (Got, Consumed, Cancelled, Inspected, Purged, Deleted, Refuse, Agreed)
+"""What a Question may be answered with."""
 
 TOKEN_BYTES: Final = 16
 """Of generated queue names and consumer tags (RabbitMQ: 128 bits)."""
@@ -82,30 +90,29 @@ def plain(name: str) -> str:
 
 
 class Question:
-    """A command to a queue or to the store, and what to do with its answer."""
+    """What a client waits for: a queue's word on a command, or an agreement."""
 
-    __slots__ = ("answer_with", "class_id", "command", "method_id", "queue")
+    __slots__ = ("answer_with", "class_id", "method_id")
 
-    def __init__(
-        self,
-        method: Method,
-        queue: Actor,
-        command: Command | StoreDefinition,
-        answer_with: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, method: Method, answer_with: Callable[[Any], None]) -> None:
         self.class_id = method.class_id
         self.method_id = method.method_id
-        self.queue = queue
-        self.command = command
         self.answer_with = answer_with
 
     def answer(self, answer: object) -> None:
         """A refusal closes the channel; anything else is what was asked for."""
         if isinstance(answer, Refuse):
             raise ChannelViolation(answer.code, answer.text)
-        if isinstance(answer, Defined) and answer.failure:
-            raise ChannelViolation(406, answer.failure)
+        if isinstance(answer, Agreed) and answer.refusal is not None:
+            raise violation_of(answer.refusal)
         self.answer_with(answer)
+
+
+def violation_of(refusal: SluiceError) -> ProtocolViolation:
+    """What the client is told when its change cannot be."""
+    if isinstance(refusal, ProtocolViolation):
+        return refusal
+    return ChannelViolation(406, str(refusal))
 
 
 class WholeChannel(ChannelPort):
@@ -117,38 +124,37 @@ class WholeChannel(ChannelPort):
     replies: ReplyConsumer | None
     last_queue: str
 
-    def ask(self, question: Question) -> None:
-        """Send the question's command to its queue and wait for the answer."""
+    def ask(self, question: Question, queue: Queue, command: Command) -> None:
+        """Send a command to a queue and wait for the answer."""
+        raise NotImplementedError
+
+    def wait(self, question: Question) -> None:
+        """Wait for an answer; what the client sends meanwhile is held."""
         raise NotImplementedError
 
 
-def when_durable(
-    channel: WholeChannel, method: Any, changes: list[bytes], then: Callable[[], None]
-) -> None:
-    """Go on when these changes of the definitions are on disk; without a reply, nobody waits."""
-    store = channel.vhost.store
-    for change in changes[:-1]:
-        store.post(StoreDefinition(change, None))
-    if not changes:
-        then()
-    elif getattr(method, "nowait", False):
-        store.post(StoreDefinition(changes[-1], None))
+def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[], None]) -> None:
+    """Propose this change, and go on when it is agreed on and durable; without a reply, nobody
+    waits for the disk."""
+    proposer = None if getattr(method, "nowait", False) else channel
+    try:
+        is_done = channel.services.agreement.propose(change, proposer)
+    except NoAgreement as error:
+        raise violation_of(error) from error
+    if is_done:
         then()
     else:
-        command = StoreDefinition(changes[-1], channel)
-        channel.ask(Question(method, store, command, lambda _: then()))
+        channel.wait(Question(method, lambda _: then()))
 
 
-def reply_when_durable(
-    channel: WholeChannel, method: Any, changes: list[bytes], answer: Method
-) -> None:
-    """The answer of a method that has changed definitions, if one is wanted."""
+def reply_when_agreed(channel: WholeChannel, method: Any, change: Change, answer: Method) -> None:
+    """The answer of a method that changes what is declared, if one is wanted."""
 
     def then() -> None:
         if not getattr(method, "nowait", False):
             channel.reply(answer)
 
-    when_durable(channel, method, changes, then)
+    agree(channel, method, change, then)
 
 
 def token(channel: WholeChannel, prefix: str) -> str:
@@ -201,40 +207,56 @@ def exchange_declare(channel: WholeChannel, method: m.ExchangeDeclare) -> None:
         method.arguments,
         channel.vhost.name,
     )
+    topology = channel.vhost.topology
     if method.passive:
         channel.rights.check_any(EXCHANGE, name)
-    else:
-        channel.rights.check_exchange_declaration(channel.vhost.topology, definition)
-    changes = channel.vhost.declare_exchange(definition, method.passive)
-    reply_when_durable(channel, method, changes, m.ExchangeDeclareOk())
+        channel.services.definitions.open_host(channel.vhost.name)
+        topology.check_declared(name)
+        if not method.nowait:
+            channel.reply(m.ExchangeDeclareOk())
+        return
+    channel.rights.check_exchange_declaration(topology, definition)
+    change = DeclareExchange(definition)
+    reply_when_agreed(channel, method, change, m.ExchangeDeclareOk())
 
 
 def exchange_delete(channel: WholeChannel, method: m.ExchangeDelete) -> None:
     name = plain(method.exchange)
     channel.vhost.topology.check_deletion(name)
     channel.rights.check_exchange(CONFIGURE, name)
-
-    def deleted(changes: list[bytes]) -> None:
-        reply_when_durable(channel, method, changes, m.ExchangeDeleteOk())
-
+    change = DeleteExchange(channel.vhost.name, name, method.if_unused)
     if method.if_unused:
-        deleted(channel.vhost.delete_exchange(name, True))
-    else:
-        channel.begin(channel.vhost.delete_in_pieces(name, deleted))
+        reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
+        return
+    try:
+        channel.services.agreement.check_ready(change)
+    except NoAgreement as error:
+        raise violation_of(error) from error
+    channel.begin(delete_in_pieces(channel, method, change))
+
+
+def delete_in_pieces(
+    channel: WholeChannel, method: m.ExchangeDelete, change: DeleteExchange
+) -> Iterator[int]:
+    """An exchange may have very many bindings: they go first, some in each piece."""
+    yield from channel.vhost.unbind_exchange(change.name)
+    try:
+        reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
+    except ChannelViolation as violation:
+        violation.class_id, violation.method_id = method.class_id, method.method_id
+        channel.fail(violation)
 
 
 def exchange_bind(channel: WholeChannel, method: m.ExchangeBind) -> None:
     binding = binding_of_exchange(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    changes = channel.vhost.bind(binding)
-    reply_when_durable(channel, method, changes, m.ExchangeBindOk())
+    reply_when_agreed(channel, method, Bind(binding), m.ExchangeBindOk())
 
 
 def exchange_unbind(channel: WholeChannel, method: m.ExchangeUnbind) -> None:
     binding = binding_of_exchange(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
-    changes = channel.vhost.unbind(binding)
-    reply_when_durable(channel, method, changes, m.ExchangeUnbindOk())
+    reply_when_agreed(channel, method, Unbind(binding), m.ExchangeUnbindOk())
 
 
 def binding_of_exchange(
@@ -256,50 +278,51 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
     if name.startswith(PSEUDO_QUEUE):
         reply_address_declare(channel, name, method.nowait)
         return
-    changes: list[bytes] = []
     if method.passive:
         if name:
             channel.rights.check_any(QUEUE, name)
-        queue = queue_named(channel, name)
-    else:
-        definition = queue_asked_for(channel, method)
-        known = vhost.queues.get(definition.name)
-        if name and known is None:
-            check_name(QUEUE, name)
-        channel.rights.check_queue(CONFIGURE, definition.name)
-        if known is not None:
-            check_access(known.definition, channel.reader.name, vhost.name)
-            check_equivalent_queue(known.definition, definition, vhost.name)
-            queue = known
-        else:
-            vhost.check_room(definition.name)
-            channel.rights.check_dead_lettering(definition)
-            validate_queue(definition, vhost.name)
-            queue = vhost.declare_queue(definition)
-            if definition.durable:
-                changes = [channel.services.definitions.add_queue(queue.id, definition)]
-            if method.exclusive and not channel.reader.is_open():
-                queue.post(Delete(None, False, False))  # its owner has left meanwhile
+        inspect(channel, method, queue_named(channel, name))
+        return
+    definition = queue_asked_for(channel, method)
+    name = definition.name
+    state = channel.services.definitions
+    is_new = name not in vhost.queues
+    if is_new and method.queue:
+        check_name(QUEUE, name)
+    channel.rights.check_queue(CONFIGURE, name)
+    if is_new:
+        state.check_room(vhost.name, name)
+        channel.rights.check_dead_lettering(definition)
+
+    def declared() -> None:
+        inspect(channel, method, queue_named(channel, name))
+
+    change = DeclareQueue(definition, is_free=not method.queue)
+    agree(channel, method, change, declared)
+    if is_new and method.exclusive and not channel.reader.is_open():
+        # its owner has left meanwhile
+        vhost.queues[name].post(Delete(None, False, False))
+
+
+def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None:
+    """The answer to a declaration says what is in the queue."""
     channel.last_queue = queue.name
 
-    def declared(answer: Inspected) -> None:
+    def inspected(answer: Inspected) -> None:
         channel.reply(
             m.QueueDeclareOk(
                 queue=queue.name, message_count=answer.ready, consumer_count=answer.consumers
             )
         )
 
-    def inspect() -> None:
-        if not method.nowait:
-            channel.ask(Question(method, queue, Inspect(channel), declared))
-
-    when_durable(channel, method, changes, inspect)
+    if not method.nowait:
+        channel.ask(Question(method, inspected), queue, Inspect(channel))
 
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
     """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
     vhost = channel.vhost
-    vhost.check_alive()
+    channel.services.definitions.open_host(vhost.name)
     arguments = method.arguments
     default_type = channel.services.definitions.vhosts[vhost.name].default_queue_type
     if default_type is not None and "x-queue-type" not in arguments:
@@ -330,8 +353,7 @@ def queue_bind(channel: WholeChannel, method: m.QueueBind) -> None:
     channel.rights.check_binding(channel.vhost.topology, binding)
     channel.vhost.topology.existing(binding.source)  # RabbitMQ misses it before the queue
     queue_named(channel, binding.destination)
-    changes = channel.vhost.bind(binding)
-    reply_when_durable(channel, method, changes, m.QueueBindOk())
+    reply_when_agreed(channel, method, Bind(binding), m.QueueBindOk())
 
 
 def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
@@ -342,8 +364,7 @@ def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
         channel.reply(m.QueueUnbindOk())
         return
     queue_named(channel, binding.destination)
-    changes = channel.vhost.unbind(binding)
-    reply_when_durable(channel, method, changes, m.QueueUnbindOk())
+    reply_when_agreed(channel, method, Unbind(binding), m.QueueUnbindOk())
 
 
 def binding_of_queue(
@@ -366,7 +387,7 @@ def queue_purge(channel: WholeChannel, method: m.QueuePurge) -> None:
 
     queue = queue_named(channel, method.queue, READ)
     check_has(queue, "queue.purge")
-    channel.ask(Question(method, queue, Purge(channel), purged))
+    channel.ask(Question(method, purged), queue, Purge(channel))
 
 
 def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
@@ -383,7 +404,7 @@ def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
         return
     queue = queue_named(channel, name, CONFIGURE)
     command = Delete(channel, method.if_unused, method.if_empty)
-    channel.ask(Question(method, queue, command, deleted))
+    channel.ask(Question(method, deleted), queue, command)
 
 
 def basic_qos(channel: WholeChannel, method: m.BasicQos) -> None:
@@ -429,7 +450,7 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 
-    channel.ask(Question(method, queue, Consume(consumer), consumed))
+    channel.ask(Question(method, consumed), queue, Consume(consumer))
 
 
 def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:
@@ -474,7 +495,7 @@ def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
         cancelled(None)
         return
     command = Cancel(subscription.consumer)
-    channel.ask(Question(method, subscription.queue, command, cancelled))
+    channel.ask(Question(method, cancelled), subscription.queue, command)
 
 
 def basic_get(channel: WholeChannel, method: m.BasicGet) -> None:
@@ -487,7 +508,7 @@ def basic_get(channel: WholeChannel, method: m.BasicGet) -> None:
         else:
             channel.consuming.got(answer, queue)
 
-    channel.ask(Question(method, queue, Get(channel, method.no_ack), got))
+    channel.ask(Question(method, got), queue, Get(channel, method.no_ack))
 
 
 def basic_ack(channel: WholeChannel, method: m.BasicAck) -> None:

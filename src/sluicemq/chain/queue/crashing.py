@@ -31,19 +31,19 @@ from sluicemq.chain.queue.faults import CRASHED, RECOVERING, Aftermath, Faults
 from sluicemq.chain.queue.poison import suspects
 from sluicemq.chain.queue.queue import FilesGone, Leaving, LinkEnded
 from sluicemq.chain.store.messages import (
-    Defined,
     Flush,
     Flushed,
     Forgotten,
-    StoreDefinition,
     StoreQueueDeleted,
     TryAgain,
+    WhenSafe,
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
 from sluicemq.kernel.containment import traceback_text
 from sluicemq.kernel.steps import Step, take
 from sluicemq.limits import RETRY_FULL_MS
+from sluicemq.metadata.agreement import Agreed
 from sluicemq.model.batch import ADDRESSED, names_of
 from sluicemq.queues import commands as c
 from sluicemq.queues import effects as e
@@ -125,8 +125,7 @@ class Crash(Aftermath, Generic[Q]):
             self.say_unwelcome(batch.address, refused)
         if queue.definition.durable:
             self.store.checkpoints.hold(queue)
-            change = self.services.definitions.add_queue(queue.id, queue.definition)
-            self.store.post(StoreDefinition(change, queue))
+            self.store.post(WhenSafe(queue))
         elif self.state == RECOVERING:
             self.begin_empty()
 
@@ -276,7 +275,7 @@ class Crash(Aftermath, Generic[Q]):
             self.try_again(message.job)
         elif isinstance(message, IndexWrite):
             self.services.has_space(message)  # it may have waited for that; now nobody wants it
-        elif isinstance(message, Defined):
+        elif isinstance(message, Agreed):
             self.read_back(message)
         elif isinstance(message, ReadBack):
             self.was_read(message)
@@ -298,9 +297,9 @@ class Crash(Aftermath, Generic[Q]):
 
     # -- the way back
 
-    def read_back(self, message: Defined) -> None:
+    def read_back(self, message: Agreed) -> None:
         """All that was said of the queue is durable. If it cannot be, a restart has to do."""
-        if message.failure:
+        if message.refusal is not None:
             self.failed()
             return
         self.services.world.disk.submit(self.recovery(), self.queue, self.queue.strand)

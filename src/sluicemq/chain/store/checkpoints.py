@@ -304,7 +304,7 @@ class Checkpoints(Actor):
             self.closing and self.cut == store.journal.number,
             self.cut,
             store.services.next_message_id,
-            store.services.next_queue_id,
+            store.services.definitions.next_queue_id,
             self.node_id,
             self.definitions,
             [],

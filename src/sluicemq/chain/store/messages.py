@@ -1,9 +1,10 @@
 """What queues and channels tell the message store, what it answers, and whom it does that for.
 
 StoreWrite, StorePaged, StoreRemove, StoreRead    of queues, about their messages
-StoreDefinition, StoreQueueDeleted                of channels and commands: what is declared
+StoreDefinition, StoreQueueDeleted                what is declared, and which queues are gone
+WhenSafe                                          of who waits for what it has told before
 StoreStreamFiles                                  of streams: which files there must be
-Written, BodiesRead, Collect, Forgotten, Defined  the answers
+Written, BodiesRead, Collect, Forgotten, Agreed   the answers
 Flush, Flushed                                    for a checkpoint
 """
 
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sluicemq.chain.flow_actor import FlowActor
 from sluicemq.chain.store.group_commit import Append
+from sluicemq.metadata.agreement import Agreed, NoAgreement
 from sluicemq.storage.entries import (
     encode_definition,
     encode_queue_deleted,
@@ -127,29 +129,40 @@ class StoreRead:
         self.tries = 0
 
 
-class StoreDefinition(Append):
-    """A change of the durable definitions; the channel, if any, hears `Defined` when it is durable
-    or never will be."""
+class WhenSafe(Append):
+    """A question: `asker`, if anybody, gets Agreed when all that the message store got before it is
+    durable, or an Agreed that says why it never will be."""
 
-    __slots__ = ("change", "channel")
+    __slots__ = ("asker",)
+
+    def __init__(self, asker: Actor | None) -> None:
+        super().__init__(urgent=asker is not None)
+        self.asker = asker
+
+    def appended(self) -> None:
+        if self.asker is not None:
+            self.asker.post(Agreed())
+
+    def refused(self, reason: str) -> None:
+        if self.asker is not None:
+            self.asker.post(Agreed(NoAgreement(reason)))
+
+
+class StoreDefinition(WhenSafe):
+    """An encoded change of what is declared; empty, if `asker` waits for others that are on their
+    way."""
+
+    __slots__ = ("change",)
 
     is_declaration = True
 
-    def __init__(self, change: bytes, channel: Actor | None) -> None:
-        super().__init__(urgent=channel is not None)
+    def __init__(self, change: bytes, asker: Actor | None) -> None:
+        super().__init__(asker)
         self.change = change
-        self.channel = channel
 
     def entries(self, parts: list[bytes]) -> None:
-        encode_definition(parts, self.change)
-
-    def appended(self) -> None:
-        if self.channel is not None:
-            self.channel.post(Defined())
-
-    def refused(self, reason: str) -> None:
-        if self.channel is not None:
-            self.channel.post(Defined(reason))
+        if self.change:
+            encode_definition(parts, self.change)
 
 
 class StoreQueueDeleted(Append):
@@ -176,7 +189,7 @@ class StoreQueueDeleted(Append):
 
     def refused(self, reason: str) -> None:
         if self.channel is not None:
-            self.channel.post(Defined(reason))
+            self.channel.post(Agreed(NoAgreement(reason)))
 
 
 class StoreStreamFiles(Append):
@@ -198,15 +211,6 @@ class StoreStreamFiles(Append):
 
     def appended(self) -> None:
         self.queue.post(self)
-
-
-class Defined:
-    """To a channel: what it declared is durable. `failure`: it is not, and why."""
-
-    __slots__ = ("failure",)
-
-    def __init__(self, failure: str = "") -> None:
-        self.failure = failure
 
 
 class Written:

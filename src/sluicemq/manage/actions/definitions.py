@@ -7,7 +7,7 @@ from itertools import islice
 from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.broker.definitions_import import Planner, carry_out, differences, left_out
+from sluicemq.broker.definitions_import import Planner, change_of, differences, left_out
 from sluicemq.manage.command import SOFTWARE, CommandRefused
 from sluicemq.manage.exporting import fill
 from sluicemq.model.document import parse_definitions
@@ -65,7 +65,8 @@ def import_definitions(task: Task, given: Given) -> None:
     if broker.store.storage_failed:
         raise CommandRefused(broker.store.storage_failed, SOFTWARE)
     plan.parameters.append(imported)
-    task.record([carry_out(broker, plan, task.expect)], [*left_out(plan)])
+    vhosts = dict.fromkeys(policy.vhost for policy in plan.policies)
+    task.propose(change_of(plan, broker.world.dice), [*left_out(plan)], policies_in=vhosts)
 
 
 ACTIONS: Final[dict[str, Action]] = {

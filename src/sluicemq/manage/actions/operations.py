@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.broker.user_changes import close
+from sluicemq.broker.followers import close
 from sluicemq.chain.channel.stream_rules import check_has
 from sluicemq.errors import ChannelViolation
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused

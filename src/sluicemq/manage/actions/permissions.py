@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.broker import user_changes
 from sluicemq.errors import Refused
 from sluicemq.manage.actions.users import user_of
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
+from sluicemq.metadata.changes import DropRecord, PutRecord
 from sluicemq.model.permissions import Permission, TopicPermission
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def grant(task: Task, permission: Permission | TopicPermission) -> None:
         permission.check()
     except Refused as refused:
         raise CommandRefused(str(refused), UNAVAILABLE) from refused
-    task.record([user_changes.put(task.broker, permission)])
+    task.propose(PutRecord(permission))
 
 
 def set_permissions(task: Task, given: Given) -> None:
@@ -36,7 +36,7 @@ def clear_permissions(task: Task, given: Given) -> None:
     if key not in task.broker.definitions.permissions:
         task.finish()
     else:
-        task.record([user_changes.drop(task.broker, Permission.KIND, key)])
+        task.propose(DropRecord(Permission.KIND, key))
 
 
 def set_topic_permissions(task: Task, given: Given) -> None:
@@ -57,7 +57,10 @@ def clear_topic_permissions(task: Task, given: Given) -> None:
         for key in broker.definitions.topic_permissions
         if key[:2] == (user, vhost) and exchange in (None, key[2])
     ]
-    task.record([user_changes.drop(broker, TopicPermission.KIND, key) for key in keys])
+    for key in keys:
+        task.propose(DropRecord(TopicPermission.KIND, key))
+    if not keys:
+        task.finish()
 
 
 def listing(table: str, of_user: bool) -> Action:

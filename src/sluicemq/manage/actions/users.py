@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.broker import user_changes
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
+from sluicemq.metadata.changes import DropRecord, PutRecord
 from sluicemq.model.document_fields import is_name, json_of
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.model.users import User
@@ -45,16 +45,17 @@ def add_user(task: Task, given: Given) -> None:
         raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
     if not name or not is_name(name):
         raise CommandRefused(f"a user's name must have 1 to {NAME_BYTES_MAX} bytes", DATA)
-    task.record([user_changes.put(task.broker, User(name, hashed(task, given)))])
+    task.propose(PutRecord(User(name, hashed(task, given))))
 
 
 def delete_user(task: Task, given: Given) -> None:
-    task.record([user_changes.delete_user(task.broker, user_of(task, given).name)])
+    """With all it may do; its connections are closed."""
+    task.propose(DropRecord(User.KIND, user_of(task, given).name))
 
 
 def change(task: Task, user: User) -> None:
     """Store the user as it is now."""
-    task.record([user_changes.put(task.broker, user)])
+    task.propose(PutRecord(user))
 
 
 def change_password(task: Task, given: Given) -> None:

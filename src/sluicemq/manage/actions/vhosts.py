@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.broker import user_changes
 from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
 from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
+from sluicemq.metadata.changes import CloseVhost, DropRecord, PutRecord
 from sluicemq.model.document_fields import is_name
 from sluicemq.model.queue_types import TYPES_HERE
 from sluicemq.model.vhosts import (
@@ -38,28 +38,29 @@ def add_vhost(task: Task, given: Given) -> None:
     if not name or not is_name(name):
         raise CommandRefused(f"a virtual host's name must have 1 to {NAME_BYTES_MAX} bytes", DATA)
     there = task.broker.vhosts.get(name)
-    if there is not None and there.listener is not None:
+    if there is not None and not there.is_open:
         raise CommandRefused(f"Virtual host '{name}' is being deleted", LATER)
     if there is not None:
         task.finish()
         return
     tags = tuple(tag for tag in given.text("tags", "").split(",") if tag)
     definition = VhostDefinition(name, given.text("description", ""), tags, kind)
-    task.record([user_changes.put_vhost(task.broker, definition)])
+    task.propose(PutRecord(definition))
 
 
 def delete_vhost(task: Task, given: Given) -> None:
     """Delete a virtual host; answered when that is durable."""
     vhost = task.vhost(given)
-    if vhost.listener is not None:
+    if not vhost.is_open:
         raise CommandRefused(f"Virtual host '{vhost.name}' is being deleted", LATER)
 
     def on_answer(message: object) -> None:
         if isinstance(message, VhostEmpty):
-            task.record([user_changes.delete_vhost(task.broker, vhost)])
+            task.propose(DropRecord(VhostDefinition.KIND, vhost.name))
 
     task.on_message(on_answer)
-    user_changes.empty_vhost(task.broker, vhost, task)
+    task.broker.agreement.propose(CloseVhost(vhost.name))
+    vhost.wait_until_empty(task)
 
 
 def list_vhosts(task: Task, _: Given) -> None:
@@ -81,14 +82,14 @@ def set_vhost_limits(task: Task, given: Given) -> None:
     """Replace a virtual host's limits; those that are not named are removed."""
     definition = definition_of(task, given)
     limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
-    task.record([user_changes.put_vhost(task.broker, replace(definition, limits=limits))])
+    task.propose(PutRecord(replace(definition, limits=limits)))
 
 
 def clear_vhost_limits(task: Task, given: Given) -> None:
     definition = definition_of(task, given)
     if not definition.limits:
         raise CommandRefused("Parameter does not exist", UNAVAILABLE)
-    task.record([user_changes.put_vhost(task.broker, replace(definition, limits={}))])
+    task.propose(PutRecord(replace(definition, limits={})))
 
 
 def list_vhost_limits(task: Task, given: Given) -> None:

@@ -1,0 +1,168 @@
+"""What can be asked of the declared state. Each change is an immutable value.
+
+A change holds all that its verdict and its effect need: whatever is up to chance, to a clock or to
+who asks (salts, generated names, rights) has been settled before it is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from sluicemq.model.definitions import (
+    BindingDefinition,
+    ExchangeDefinition,
+    QueueDefinition,
+)
+from sluicemq.model.record import Key, Record
+
+
+class Life(NamedTuple):
+    """One life of one node: its `incarnation` is higher at each start. What is exclusive or not
+    durable ends with the life in which it was declared."""
+
+    node: int
+    incarnation: int
+
+
+ONLY_LIFE: Final = Life(0, 0)
+"""That of a node that is alone: a restart leaves nothing of what would have to be dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutRecord:
+    """Have a user, a permission, a virtual host, a policy or a parameter as this record says,
+    whether it is new or replaces the one with the same key. Refused when it belongs to a user or a
+    virtual host that there is not."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class DropRecord:
+    """Delete the record of this kind with this key, and what hangs on it; that there is none is
+    fine. Refused for a virtual host that still has queues."""
+
+    kind: str
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class CloseVhost:
+    """Declare nothing more in this virtual host, for it is about to be deleted. That there is none
+    is fine. A restart of the whole broker before it is deleted opens it again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareExchange:
+    """Have this exchange. Refused when there is another one of that name. `life` counts for an
+    exchange that is not durable."""
+
+    definition: ExchangeDefinition
+    life: Life = ONLY_LIFE
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExchange:
+    """Delete an exchange with its bindings; that there is none is fine. With `if_unused` it is
+    refused while something is bound to the exchange."""
+
+    vhost: str
+    name: str
+    if_unused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Have this binding. Refused when one of its ends is missing."""
+
+    binding: BindingDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Unbind:
+    """Delete this binding; that there is none is fine."""
+
+    binding: BindingDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class UnbindSome:
+    """Delete at most `most` of the bindings of something that is about to be deleted, the oldest
+    first. `end` is SOURCE for those that lead away from an exchange; QUEUE or EXCHANGE for those
+    that lead to what is called `name`."""
+
+    vhost: str
+    end: str
+    name: str
+    most: int
+
+
+SOURCE: Final = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareQueue:
+    """Have this queue. Refused when there is another one of that name, or no room. With `is_free`
+    a new name may be in the broker's own part of the name space, because the broker has given it.
+    `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
+    durable."""
+
+    definition: QueueDefinition
+    is_free: bool = False
+    queue_id: int = 0
+    life: Life = ONLY_LIFE
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteQueue:
+    """Delete the queue of this id with its bindings; that there is none is fine."""
+
+    vhost: str
+    name: str
+    queue_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class RenumberQueue:
+    """Give a queue that is not durable another id: it begins anew, with files of its own."""
+
+    vhost: str
+    name: str
+    queue_id: int
+    new_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStarted:
+    """A node begins a life: what its earlier lives have left goes, that is what was exclusive or
+    not durable. Refused when its incarnation is not higher than that of the life before."""
+
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Several changes as one: all of them, or none when one is refused. They only add or replace
+    something."""
+
+    changes: tuple[Change, ...]
+
+
+Change: TypeAlias = (
+    PutRecord
+    | DropRecord
+    | CloseVhost
+    | DeclareExchange
+    | DeleteExchange
+    | Bind
+    | Unbind
+    | UnbindSome
+    | DeclareQueue
+    | DeleteQueue
+    | RenumberQueue
+    | NodeStarted
+    | Together
+)

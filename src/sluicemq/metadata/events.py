@@ -1,0 +1,79 @@
+"""What an applied change has done, for those who have to follow: one object for each thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from sluicemq.metadata.changes import Change, Life
+    from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
+    from sluicemq.model.record import Record
+
+
+@dataclass(slots=True)
+class DeclaredQueue:
+    """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
+    the node that has to be alive for it, and counts only if it is not durable."""
+
+    id: int
+    definition: QueueDefinition
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAdded:
+    """A queue is declared that was not there before."""
+
+    queue: DeclaredQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRemoved:
+    """A queue is gone, with its bindings."""
+
+    queue: DeclaredQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeRemoved:
+    """An exchange is gone, with its bindings: it was deleted, or its last binding was."""
+
+    exchange: ExchangeDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPut:
+    """A record is new, or replaces the one with the same key."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDropped:
+    """A record is gone, with those that belong to it."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class VhostClosed:
+    """Nothing more is declared in this virtual host, for it is about to be deleted."""
+
+    name: str
+
+
+Event: TypeAlias = (
+    QueueAdded | QueueRemoved | ExchangeRemoved | RecordPut | RecordDropped | VhostClosed
+)
+
+
+@dataclass(slots=True)
+class Applied:
+    """What has become of a change. `durable` are the changes that a journal must have so that it is
+    found again; none when nothing has changed that outlasts the process. `lasts` says whether what
+    was asked for is durable, though it may have been there before."""
+
+    events: list[Event] = field(default_factory=list)
+    durable: list[Change] = field(default_factory=list)
+    lasts: bool = False

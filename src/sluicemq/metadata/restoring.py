@@ -1,0 +1,79 @@
+"""The declared state again: from what files say of it, or from another member's snapshot.
+
+Whatever is there is taken as it is. Another version may have had other rules for what can be
+declared, and who reads it back has no one to refuse it to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluicemq.errors import Corrupt
+from sluicemq.metadata.changes import ONLY_LIFE
+from sluicemq.metadata.codec import (
+    BROKEN,
+    RECORDS,
+    binding_of,
+    exchange_of,
+    life_of,
+    queue_of,
+)
+from sluicemq.metadata.events import DeclaredQueue
+from sluicemq.metadata.state import DeclaredState
+from sluicemq.model.nesting import read_kept
+
+if TYPE_CHECKING:
+    from sluicemq.metadata.tables import DurableTables
+
+
+def restored(tables: DurableTables, next_queue_id: int) -> DeclaredState:
+    """The state of a broker that finds these tables at its start. What of them makes no sense to
+    this version and can be done without is in `problems`."""
+    state = DeclaredState()
+    state.next_queue_id = next_queue_id
+    for record in RECORDS:
+        for each in tables.records[record.KIND].values():
+            state.restore_record(each)
+    state.apply_policies()
+    for exchange in tables.exchanges.values():
+        state.hosts[exchange.vhost].topology.declare_exchange(exchange)
+    for queue_id, queue in tables.queues.items():
+        state.restore_queue(DeclaredQueue(queue_id, queue, ONLY_LIFE))
+    for binding in tables.bindings.values():
+        state.hosts[binding.vhost].topology.bind(binding)
+    return state
+
+
+def restored_from_snapshot(data: bytes) -> DeclaredState:
+    """The state of a member that has sent this snapshot. Corrupt when it is none."""
+    try:
+        everything, _ = read_kept(data)
+        return state_of(everything)
+    except BROKEN as error:
+        raise Corrupt(f"a snapshot of the definitions that does not parse: {error}") from error
+
+
+def state_of(everything: dict[str, Any]) -> DeclaredState:
+    """The state that a snapshot describes. Raises one of BROKEN when it describes none."""
+    state = DeclaredState()
+    state.next_queue_id = int(everything["next_queue_id"])
+    state.incarnations = dict(everything["incarnations"])
+    for record in RECORDS:
+        for each in everything[record.TABLE]:
+            state.restore_record(record.of(each))
+    state.apply_policies()
+    for fields in everything["exchanges"]:
+        exchange = exchange_of(fields)
+        host = state.hosts[exchange.vhost]
+        host.topology.declare_exchange(exchange)
+        if not exchange.durable and life_of(fields) != ONLY_LIFE:
+            host.lives[exchange.name] = life_of(fields)
+    for fields in everything["queues"]:
+        queue = DeclaredQueue(int(fields["id"]), queue_of(fields), life_of(fields))
+        state.restore_queue(queue)
+    for fields in everything["bindings"]:
+        binding = binding_of(fields)
+        state.hosts[binding.vhost].topology.bind(binding)
+    for name in everything["closed"]:
+        state.hosts[name].is_closed = True
+    return state

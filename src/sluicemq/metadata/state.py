@@ -1,0 +1,474 @@
+"""The machine: everything that is declared, and what becomes of a change.
+
+`apply` decides by this state and the change alone: no clock, no chance, nothing of this node. So
+each member of a cluster that applies the same changes comes to the same verdicts and the same
+snapshot, byte for byte. A refusal is RabbitMQ's (ProtocolViolation) for what clients declare and
+Refused for what operators do, and leaves everything as it was.
+
+Exchanges and bindings are kept where routing needs them, in the Topology of their virtual host;
+everybody reads these tables and only `apply` changes them. Alternate exchanges that a policy gives
+are worked out from the state: no verdict depends on them, for whether a pattern matches may be up
+to a library and to a time limit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, Refused
+from sluicemq.metadata.changes import (
+    ONLY_LIFE,
+    SOURCE,
+    Bind,
+    Change,
+    CloseVhost,
+    DeclareExchange,
+    DeclareQueue,
+    DeleteExchange,
+    DeleteQueue,
+    DropRecord,
+    Life,
+    NodeStarted,
+    PutRecord,
+    RenumberQueue,
+    Together,
+    Unbind,
+    UnbindSome,
+)
+from sluicemq.metadata.events import (
+    Applied,
+    DeclaredQueue,
+    ExchangeRemoved,
+    QueueAdded,
+    QueueRemoved,
+    RecordDropped,
+    RecordPut,
+    VhostClosed,
+)
+from sluicemq.metadata.hosts import VhostState, find_queue
+from sluicemq.metadata.record_tables import RecordTables
+from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot
+from sluicemq.model.definitions import (
+    QUEUE,
+    Destination,
+    QueueDefinition,
+    check_equivalent_queue,
+    check_name,
+    validate_queue,
+)
+from sluicemq.model.permissions import Permission, TopicPermission
+from sluicemq.model.policies import Policy
+from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition, limit_of
+from sluicemq.routing.delayed import DELAYED, holding_queue, is_holding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from sluicemq.model.definitions import ExchangeDefinition
+    from sluicemq.model.record import Record
+
+ADDS: Final = (PutRecord, DeclareExchange, DeclareQueue, Bind)
+"""What may be made together: to take it back is to delete or to replace it again."""
+
+
+class DeclaredState(RecordTables):
+    """Everything that is declared, of one node or of a cluster."""
+
+    is_vital = True
+    """A fault in here ends the node (kernel/containment.py)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosts: dict[str, VhostState] = {}
+        self.next_queue_id = 1
+        self.incarnations: dict[int, int] = {}
+        """Of the nodes that have started, by node."""
+        self.revision = 1
+        """Rises with what is durable."""
+        self.problems: list[str] = []
+        """Policies that do not hold, though they are there, and why: for the log."""
+        self._encoded = (0, b"")
+        """All that is durable, and the revision that this is of."""
+        self._undo: list[Callable[[], object]] | None = None
+        """How to take back what has been done together so far, the last first."""
+        self._stale: dict[str, None] = {}
+        """Virtual hosts where other policies hold, which exchanges do not know yet."""
+
+    def apply(self, change: Change) -> Applied:
+        """Decide, and do it. ProtocolViolation or Refused: nothing has changed."""
+        outcome = APPLIED[type(change)](self, change)
+        if self._stale:
+            self.apply_policies()
+        if outcome.durable:
+            self.revision += 1
+        return outcome
+
+    def apply_policies(self) -> None:
+        """Tell exchanges of the policies that hold now."""
+        for name in self._stale:
+            self.hosts[name].topology.policies_changed()
+        self._stale.clear()
+
+    def encode(self) -> bytes:
+        """Return what is durable, for a checkpoint; the bytes are kept until that changes."""
+        deque(self.pieces(), 0)
+        return self._encoded[1]
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield what `encode` returns, in parts, as it is when the first one is asked for. Each has
+        at most PIECE_RECORDS records."""
+        revision, encoded = self._encoded
+        if revision == self.revision:
+            yield encoded
+            return
+        revision = self.revision
+        found: list[bytes] = []
+        for piece in checkpoint_pieces(self, [*self.hosts.values()]):
+            found.append(piece)
+            yield piece
+        if self.revision == revision:
+            self._encoded = (revision, b"".join(found))
+
+    def snapshot(self) -> bytes:
+        """Everything, for another member: `restored_from_snapshot` makes the same state of it."""
+        return snapshot(self, self.hosts, self.next_queue_id, self.incarnations)
+
+    def queue_id(self) -> int:
+        """Return a number that no queue has had."""
+        queue_id = self.next_queue_id
+        self.next_queue_id += 1
+        return queue_id
+
+    def is_open(self, vhost: str) -> bool:
+        """Tell whether anything may be declared in that virtual host."""
+        host = self.hosts.get(vhost)
+        return host is not None and not host.is_closed
+
+    def open_host(self, vhost: str) -> VhostState:
+        """That virtual host; 320 when it is being deleted, or is gone."""
+        host = self.hosts.get(vhost)
+        if host is None or host.is_closed:
+            raise ConnectionViolation(320, close_reason(vhost))
+        return host
+
+    def check_room(self, vhost: str, queue: str) -> None:
+        """Refuse with 406 when there are as many queues as there may be; `queue` is the one more
+        that was to be declared."""
+        most = limit_of(self.vhosts[vhost].limits, MAX_QUEUES)
+        if most is not None and len(self.hosts[vhost].queues) >= most:
+            where = f"queue limit in vhost '{vhost}' ({most})"
+            raise ChannelViolation(406, f"cannot declare queue '{queue}': {where} is reached")
+
+    # -- records
+
+    def put_record(self, change: PutRecord) -> Applied:
+        record = change.record
+        self._check_owners(record)
+        table = self.records[record.KIND]
+        before: Record | None = table.get(record.key)
+        table[record.key] = record
+        if isinstance(record, VhostDefinition) and before is None:
+            self.hosts[record.name] = VhostState(record.name)
+        if isinstance(record, Policy):
+            self._hold(record)
+        if self._undo is not None:
+            self._undo.append(partial(self._put_back, record, before))
+        return Applied([RecordPut(record)], [change], lasts=True)
+
+    def _check_owners(self, record: Record) -> None:
+        """Refuse what belongs to nobody."""
+        vhost = getattr(record, "vhost", None)
+        if vhost is not None and vhost not in self.vhosts:
+            raise Refused(f"virtual host '{vhost}' does not exist")
+        if isinstance(record, Permission | TopicPermission) and record.user not in self.users:
+            raise Refused(f"user '{record.user}' does not exist")
+
+    def _hold(self, policy: Policy) -> None:
+        """Have it hold from now on, unless its pattern is none here: another version may have taken
+        it."""
+        try:
+            self.hosts[policy.vhost].topology.policies.put(policy)
+        except Refused as refused:
+            self.hosts[policy.vhost].topology.policies.drop(policy.KIND, policy.name)
+            text = f"policy '{policy.name}' in vhost '{policy.vhost}' is not applied: {refused}"
+            self.problems.append(text)
+        self._stale[policy.vhost] = None
+
+    def _put_back(self, record: Record, before: Record | None) -> None:
+        """Make the record what it was before; None: there was none."""
+        table = self.records[record.KIND]
+        if before is not None:
+            table[record.key] = before
+        else:
+            del table[record.key]
+        if isinstance(before, Policy):
+            self._hold(before)
+        elif isinstance(record, Policy):
+            self._let_go(record)
+        elif isinstance(record, VhostDefinition) and before is None:
+            self._stale.pop(record.name, None)
+            del self.hosts[record.name]
+
+    def _let_go(self, policy: Policy) -> None:
+        """Have the policy hold no more."""
+        self.hosts[policy.vhost].topology.policies.drop(policy.KIND, policy.name)
+        self._stale[policy.vhost] = None
+
+    def drop_record_of(self, change: DropRecord) -> Applied:
+        record: Record | None = self.records[change.kind].get(change.key)
+        if record is None:
+            return Applied(lasts=True)
+        if isinstance(record, VhostDefinition):
+            host = self.hosts[record.name]
+            if host.queues or host.holding:
+                raise Refused(f"virtual host '{record.name}' still has queues")
+            del self.hosts[record.name]
+        self.drop_record(change.kind, change.key)
+        if isinstance(record, Policy):
+            self._let_go(record)
+        return Applied([RecordDropped(record)], [change], lasts=True)
+
+    def close_vhost(self, change: CloseVhost) -> Applied:
+        host = self.hosts.get(change.name)
+        if host is None or host.is_closed:
+            return Applied()
+        host.is_closed = True
+        return Applied([VhostClosed(change.name)])
+
+    # -- what was there before
+
+    def restore_record(self, record: Record) -> None:
+        """A record that was there before, whatever it belongs to."""
+        self.records[record.KIND][record.key] = record
+        if isinstance(record, VhostDefinition):
+            self.hosts[record.name] = VhostState(record.name)
+        elif isinstance(record, Policy):
+            self._hold(record)
+
+    def restore_queue(self, queue: DeclaredQueue) -> None:
+        """A queue that was there before, with its id."""
+        self._add_queue(self.hosts[queue.definition.vhost], queue, Applied())
+        self.next_queue_id = max(self.next_queue_id, queue.id + 1)
+
+    # -- exchanges and bindings
+
+    def declare_exchange(self, change: DeclareExchange) -> Applied:
+        """With the queue that keeps messages back for it, if it is one that delays them."""
+        asked = change.definition
+        host = self.open_host(asked.vhost)
+        is_new = host.topology.declare_exchange(asked)
+        outcome = Applied(lasts=asked.durable)
+        if is_new:
+            if not asked.durable and change.life != ONLY_LIFE:
+                host.lives[asked.name] = change.life
+            if asked.durable:
+                outcome.durable.append(change)
+            if self._undo is not None:
+                self._undo.append(partial(self._take_back_exchange, host, asked.name))
+        if asked.type == DELAYED and host.held_for(asked.name) is None:
+            name = holding_queue(asked.name)
+            queue = QueueDefinition(name, asked.durable, vhost=asked.vhost)
+            self._add_queue(host, DeclaredQueue(self.queue_id(), queue, change.life), outcome)
+        return outcome
+
+    def _take_back_exchange(self, host: VhostState, name: str) -> None:
+        host.topology.delete_exchange(name, if_unused=False)
+        host.lives.pop(name, None)
+
+    def delete_exchange(self, change: DeleteExchange) -> Applied:
+        host = self.hosts.get(change.vhost)
+        if host is None:
+            return Applied()
+        return self._gone(host, host.topology.delete_exchange(change.name, change.if_unused))
+
+    def bind(self, change: Bind) -> Applied:
+        binding = change.binding
+        topology = self.open_host(binding.vhost).topology
+        is_new = topology.bind(binding)
+        lasts = topology.is_durable(binding)
+        if is_new and self._undo is not None:
+            self._undo.append(partial(topology.withdraw, binding))
+        return Applied(durable=[change] if is_new and lasts else [], lasts=lasts)
+
+    def unbind(self, change: Unbind) -> Applied:
+        host = self.hosts.get(change.binding.vhost)
+        if host is None:
+            return Applied()
+        topology = host.topology
+        lasted = change.binding.identity in topology.durable_bindings
+        lasts = topology.is_durable(change.binding)
+        outcome = self._gone(host, topology.unbind(change.binding))
+        if lasted:
+            outcome.durable.insert(0, change)
+        outcome.lasts |= lasts
+        return outcome
+
+    def unbind_some(self, change: UnbindSome) -> Applied:
+        """Journals are not told of each: the end of what they belong to says it."""
+        host = self.hosts.get(change.vhost)
+        if host is None:
+            return Applied()
+        self.revision += 1
+        if change.end == SOURCE:
+            host.topology.take_from(change.name, change.most)
+            return Applied()
+        target = Destination(change.end, change.name)
+        return self._gone(host, host.topology.take_to(target, change.most))
+
+    def _gone(self, host: VhostState, exchanges: Iterable[ExchangeDefinition]) -> Applied:
+        """These went with their last bindings, or were deleted."""
+        outcome = Applied()
+        for exchange in exchanges:
+            host.lives.pop(exchange.name, None)
+            outcome.events.append(ExchangeRemoved(exchange))
+            if exchange.durable:
+                outcome.durable.append(DeleteExchange(host.topology.vhost, exchange.name))
+                outcome.lasts = True
+        return outcome
+
+    # -- queues
+
+    def declare_queue(self, change: DeclareQueue) -> Applied:
+        asked = change.definition
+        host = self.open_host(asked.vhost)
+        known = host.queues.get(asked.name)
+        if known is not None:
+            check_equivalent_queue(known.definition, asked, asked.vhost)
+            return Applied(lasts=asked.durable)
+        if is_holding(asked.name) or not change.is_free:
+            check_name(QUEUE, asked.name)
+        self.check_room(asked.vhost, asked.name)
+        validate_queue(asked, asked.vhost)
+        outcome = Applied(lasts=asked.durable)
+        queue_id = change.queue_id or self.queue_id()
+        self._add_queue(host, DeclaredQueue(queue_id, asked, change.life), outcome)
+        return outcome
+
+    def _add_queue(self, host: VhostState, queue: DeclaredQueue, outcome: Applied) -> None:
+        """It can be found from now on; one that holds messages back for an exchange by nobody but
+        that."""
+        definition = queue.definition
+        if is_holding(definition.name):
+            host.holding[queue.id] = queue
+        else:
+            host.topology.add_queue(definition.name, definition.durable)
+            host.queues[definition.name] = queue
+        outcome.events.append(QueueAdded(queue))
+        if definition.durable:
+            outcome.durable.append(DeclareQueue(definition, queue_id=queue.id))
+        if self._undo is not None:
+            self._undo.append(partial(self._take_back_queue, host, queue, queue.id))
+
+    def _take_back_queue(self, host: VhostState, queue: DeclaredQueue, next_id: int) -> None:
+        """Its id may be given again, for nobody has heard of it."""
+        self._remove_queue(host, queue)
+        self.next_queue_id = next_id
+
+    def _remove_queue(
+        self, host: VhostState, queue: DeclaredQueue
+    ) -> tuple[ExchangeDefinition, ...]:
+        """Returns the auto-delete exchanges that went with it."""
+        if host.holding.pop(queue.id, None) is not None:
+            return ()
+        del host.queues[queue.definition.name]
+        return host.topology.remove_queue(queue.definition.name)
+
+    def delete_queue(self, change: DeleteQueue) -> Applied:
+        """The journal hears of it from the queue itself, which has more to say there."""
+        host = self.hosts.get(change.vhost)
+        queue = None if host is None else find_queue(host, change.name, change.queue_id)
+        if host is None or queue is None:
+            return Applied()
+        self.revision += queue.definition.durable
+        outcome = self._gone(host, self._remove_queue(host, queue))
+        outcome.events.append(QueueRemoved(queue))
+        return outcome
+
+    def renumber_queue(self, change: RenumberQueue) -> Applied:
+        host = self.hosts.get(change.vhost)
+        queue = None if host is None else find_queue(host, change.name, change.queue_id)
+        if host is None or queue is None or queue.definition.durable:
+            return Applied()
+        queue.id = change.new_id
+        if host.holding.pop(change.queue_id, None) is not None:
+            host.holding[queue.id] = queue
+        self.next_queue_id = max(self.next_queue_id, change.new_id + 1)
+        return Applied()
+
+    # -- several at once
+
+    def node_started(self, change: NodeStarted) -> Applied:
+        life = change.life
+        known = self.incarnations.get(life.node)
+        if known is not None and life.incarnation <= known:
+            raise Refused(
+                f"node {life.node} has started with incarnation {life.incarnation}, but was known"
+                f" with {known}: its disk was rolled back"
+            )
+        self.incarnations[life.node] = life.incarnation
+        outcome = Applied()
+        for host in self.hosts.values():
+            for queue in [*host.queues.values(), *host.holding.values()]:
+                if not queue.definition.durable and is_over(queue.life, life):
+                    merge(outcome, self._gone(host, self._remove_queue(host, queue)))
+                    outcome.events.append(QueueRemoved(queue))
+            for name in [name for name, each in host.lives.items() if is_over(each, life)]:
+                gone = host.topology.delete_exchange(name, if_unused=False)
+                merge(outcome, self._gone(host, gone))
+        return outcome
+
+    def apply_together(self, change: Together) -> Applied:
+        """All or none: when one is refused, those before it are taken back."""
+        assert self._undo is None, "changes that are made together are not nested"
+        outcome = Applied()
+        undo: list[Callable[[], object]] = []
+        self._undo = undo
+        try:
+            for each in change.changes:
+                if not isinstance(each, ADDS):
+                    raise Refused(f"{type(each).__name__} cannot be made together with others")
+                merge(outcome, APPLIED[type(each)](self, each))
+        except (ProtocolViolation, Refused):
+            for take_back in reversed(undo):
+                take_back()
+            raise
+        finally:
+            self._undo = None
+        return outcome
+
+
+def close_reason(vhost: str) -> str:
+    """What the connections of a virtual host hear when it is being deleted."""
+    return f"vhost '{vhost}' is deleted"
+
+
+def is_over(life: Life, now: Life) -> bool:
+    """Tell whether that is an earlier life of the node that begins this one."""
+    return life.node == now.node and life.incarnation < now.incarnation
+
+
+def merge(outcome: Applied, more: Applied) -> None:
+    """Add what else has become of it."""
+    outcome.events += more.events
+    outcome.durable += more.durable
+    outcome.lasts |= more.lasts
+
+
+APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
+    PutRecord: DeclaredState.put_record,
+    DropRecord: DeclaredState.drop_record_of,
+    CloseVhost: DeclaredState.close_vhost,
+    DeclareExchange: DeclaredState.declare_exchange,
+    DeleteExchange: DeclaredState.delete_exchange,
+    Bind: DeclaredState.bind,
+    Unbind: DeclaredState.unbind,
+    UnbindSome: DeclaredState.unbind_some,
+    DeclareQueue: DeclaredState.declare_queue,
+    DeleteQueue: DeclaredState.delete_queue,
+    RenumberQueue: DeclaredState.renumber_queue,
+    NodeStarted: DeclaredState.node_started,
+    Together: DeclaredState.apply_together,
+}
