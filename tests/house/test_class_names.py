@@ -28,7 +28,6 @@ NOT_YET = frozenset(
         "Route",
         "Run",
         "Search",
-        "Session",
         "Span",
         "StreamReader",
         "Subscription",

@@ -205,7 +205,7 @@ def test_a_fault_in_a_shared_actor_ends_the_node(part: str) -> None:
     bench.witness.post_bytes(b"anything")
     assert not node.run(100)
     assert not node.scheduler.is_busy
-    assert "ending at once" in bench.said[-1]
+    assert "exiting now" in bench.said[-1]
 
 
 def test_a_fault_in_a_command_is_its_answer() -> None:
