@@ -212,7 +212,7 @@ def test_a_loop_that_stands_still_ends_the_process(tmp_path: Path) -> None:
     assert late.returncode == 69
     assert "it takes connections, but did not answer within 1 s" in late.stderr
     assert bench.ends() == 70
-    assert "ending at once" in bench.said()
+    assert "exiting now" in bench.said()
     assert "in spin" in bench.said()
     again = Bench(tmp_path)
     assert again.ctl("list_queues", "-s", "messages").split() == ["1"]
@@ -226,7 +226,7 @@ def test_a_process_that_is_stopped_is_no_reason(tmp_path: Path) -> None:
         bench.process.wait(3)
     os.kill(bench.process.pid, signal.SIGCONT)
     bench.work()
-    assert "ending at once" not in bench.said()
+    assert "exiting now" not in bench.said()
     assert stop(bench.process) == 0
 
 

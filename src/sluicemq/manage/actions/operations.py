@@ -1,4 +1,4 @@
-"""Queues and connections."""
+"""Commands for queues and connections: purge, delete, close."""
 
 from __future__ import annotations
 
