@@ -34,8 +34,8 @@ from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.messages import BasicProperties, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
+from sluicemq.spark.consumer_groups import Place
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.lane_groups import Place
 from sluicemq.spark.links import Link
 from sluicemq.spark.remote_groups import RemoteGroup
 from sluicemq.spark.session import start_session
@@ -195,10 +195,10 @@ def cluster() -> Any:
 class Talker(threading.Thread):
     """The other side of a `RemoteGroup`: it gathers a chunk of TASK_ROWS every `step_s`."""
 
-    def __init__(self, link: Link, lanes: list[str], step_s: float) -> None:
+    def __init__(self, link: Link, consumers: list[str], step_s: float) -> None:
         super().__init__(daemon=True)
         self.link = link
-        self.lanes = lanes
+        self.consumers = consumers
         self.step_s = step_s
         self.heard = 0
         self.waiting = 0
@@ -207,7 +207,7 @@ class Talker(threading.Thread):
     def say(self, **more: Any) -> None:
         rows = self.waiting
         state = [rows, rows * 1024, min(rows, TASK_ROWS), False, True, False, 0, 0, 0, None, None]
-        self.link.send({"n": self.heard, "state": dict.fromkeys(self.lanes, state), **more})
+        self.link.send({"n": self.heard, "state": dict.fromkeys(self.consumers, state), **more})
 
     def run(self) -> None:
         while True:
@@ -222,8 +222,10 @@ class Talker(threading.Thread):
             if words["ask"] == "take":
                 chunks, self.waiting = self.waiting // TASK_ROWS, 0
                 size = TASK_ROWS, TASK_ROWS * 1024
-                lane = self.lanes[0]
-                answer = [(lane, lane, n * TASK_ROWS, *size, n, None, 0) for n in range(chunks)]
+                consumer = self.consumers[0]
+                answer = [
+                    (consumer, consumer, n * TASK_ROWS, *size, n, None, 0) for n in range(chunks)
+                ]
             self.heard = words["n"]
             self.say(answer=answer)
 
@@ -234,7 +236,7 @@ def planner_cost(processes: int, step_s: float, seconds: float) -> None:
     pairs = [socket.socketpair() for _ in range(processes)]
     child = os.fork()
     if not child:
-        talkers = [Talker(Link(theirs), ["lane"], step_s) for _, theirs in pairs]
+        talkers = [Talker(Link(theirs), ["consumer"], step_s) for _, theirs in pairs]
         for talker in talkers:
             talker.start()
         time.sleep(seconds + 30)
@@ -243,13 +245,13 @@ def planner_cost(processes: int, step_s: float, seconds: float) -> None:
     groups = [RemoteGroup(Link(ours), Endpoint("", 0, "", ""), news) for ours, _ in pairs]
     for group in groups:
         threading.Thread(target=group.listen, daemon=True).start()
-        group.open([Place("lane", "lane")], 2**30)
+        group.open([Place("consumer", "consumer")], 2**30)
     began, cpu, rows, plans, waits = time.perf_counter(), time.process_time(), 0, 0, 0.0
     while time.perf_counter() - began < seconds:
         at = time.perf_counter()
         for group in groups:
-            rows += sum(taken.rows for taken in group.take(["lane"], 2**40, 2**40))
-            group.acknowledge({"lane": rows})
+            rows += sum(taken.rows for taken in group.take(["consumer"], 2**40, 2**40))
+            group.acknowledge({"consumer": rows})
         waits += time.perf_counter() - at
         plans += 1
         time.sleep(0.3)

@@ -1,4 +1,4 @@
-"""Goal: lanes in processes of their own lose nothing when one of these dies, and do not outlive
+"""Goal: consumers in processes of their own lose nothing when one of these dies, and do not outlive
 their planner.
 
 Method: the streaming reader on a real broker, driven as Spark drives it, without Spark.
@@ -99,7 +99,7 @@ def test_a_process_that_is_killed_loses_nothing(amqp: Broker, name: str) -> None
     try:
         query.read(query.plan())
         children = list(query.crew._children.values())
-        assert 2 <= len(children) <= len(query.crew.lanes) == 5
+        assert 2 <= len(children) <= len(query.crew.consumers) == 5
         assert all(isinstance(group, RemoteGroup) for group in query.crew.groups)
         end = query.plan()
         children[0].kill()
@@ -204,7 +204,7 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
 
 
 class Mute(threading.Thread):
-    """A process that gathers, which says that it has its lanes, and that they have nothing; but
+    """A process that gathers, which says that it has its consumers, and that they have nothing; but
     nothing by itself, nor that it lives."""
 
     def __init__(self, call: Call) -> None:
@@ -213,13 +213,13 @@ class Mute(threading.Thread):
         self.link.send({"token": call.planner.token, "join": Endpoint("127.0.0.1", 1, "", "")})
 
     def run(self) -> None:
-        lanes: list[str] = []
+        consumers: list[str] = []
         nothing = [0, 0, 0, True, True, False, 0, 0, 0, 0, None, None, False]
         while (asked := self.link.receive()) is not None:
             if asked["ask"] == "open":
-                lanes += [lane for _, lane in asked["places"]]
+                consumers += [consumer for _, consumer in asked["places"]]
             if asked["ask"] != "beat":
-                self.link.send({"n": asked["n"], "state": dict.fromkeys(lanes, nothing)})
+                self.link.send({"n": asked["n"], "state": dict.fromkeys(consumers, nothing)})
 
 
 def test_what_was_counted_is_waited_for_until_who_says_nothing_is_lost(
@@ -263,7 +263,7 @@ def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:
         query.read(end)
         query.read_all(600)
         (group,) = query.crew.groups
-        assert sorted(lane.queue for lane in group.lanes) == queues
+        assert sorted(consumer.queue for consumer in group.consumers) == queues
         assert query.crew._children == {}
         assert query.unflagged_twice() == []
         pattern = f"gather-{call.session[:16]}-*"

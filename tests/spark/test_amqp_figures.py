@@ -9,8 +9,8 @@ import time
 from typing import Any
 
 from sluicemq.spark.commits import Offset
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.figures import LOOK_S
-from sluicemq.spark.lanes import Lane
 from sluicemq.spark.options import Options
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, numbered
@@ -72,10 +72,10 @@ def test_what_comes_again_and_lost_connections_are_counted(amqp: Broker, name: s
     session = StreamPlanner(options(amqp, name, retryBackoff=1))
     try:
         end = plan(session, dict(START))
-        (lane,) = session._lanes
-        assert isinstance(lane, Lane)
-        assert lane._subscription is not None
-        lane._subscription.wire.sever()
+        (consumer,) = session._consumers
+        assert isinstance(consumer, ConsumerThread)
+        assert consumer._subscription is not None
+        consumer._subscription.wire.sever()
         assert figures_when(session, name, reconnects=1)["reconnects"] == 1
         end = plan(session, end)
         assert figures_when(session, name)["redelivered"] == 10

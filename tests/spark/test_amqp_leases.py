@@ -21,10 +21,10 @@ import pytest
 from sluicemq.spark import crew as crews
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.lane_groups import Place
+from sluicemq.spark.consumer_groups import Place
 from sluicemq.spark.links import LEASE_S, Link, Words
 from sluicemq.spark.options import Options
-from sluicemq.spark.remote_groups import LaneView, RemoteGroup
+from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
 from sluicemq.spark.stream_planner import PAUSE_S, StreamPlanner
 from sluicemq.spark.transfer import PATIENCE_S, ChunkServer, Endpoint
 
@@ -160,7 +160,7 @@ class StuckGroup:
         self.link: Any = Stuck()
         self.news = threading.Condition()
         self.group = RemoteGroup(self.link, Endpoint("", 1, TOKEN, ""), self.news)
-        self.group.lanes.append(LaneView(self.group, Place("orders", "orders")))
+        self.group.consumers.append(ConsumerView(self.group, Place("orders", "orders")))
         self.thread = threading.Thread(target=self.group.acknowledge, args=({"orders": 7},))
         self.thread.start()
         assert self.link.is_sending.wait(WAIT_S)

@@ -17,7 +17,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.spark.available import Available
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
@@ -40,7 +40,7 @@ class Process(threading.Thread):
         self._link = Link(theirs)
         self._chunks = chunks
         self._dies_at = dies_at
-        self._lanes: dict[str, int] = {}
+        self._consumers: dict[str, int] = {}
         """Positions of what is acknowledged."""
         self.taken = 0
         self.lost = 0
@@ -65,22 +65,22 @@ class Process(threading.Thread):
             self._link.send({"n": asked["n"], "state": self._state(), "answer": answer})
 
     def open(self, asked: dict[str, Any]) -> None:
-        self._lanes |= {lane: 0 for _, lane in asked["places"]}
+        self._consumers |= {consumer: 0 for _, consumer in asked["places"]}
 
     def take(self, asked: dict[str, Any]) -> list[Any]:
         if not self._chunks:
             return []
         self._chunks -= 1
         self.taken += CHUNK
-        return [[asked["lanes"][0], QUEUE, self.taken, CHUNK, CHUNK, self._chunks, None, 0]]
+        return [[asked["consumers"][0], QUEUE, self.taken, CHUNK, CHUNK, self._chunks, None, 0]]
 
     def acknowledge(self, asked: dict[str, Any]) -> None:
-        self._lanes |= asked["positions"]
+        self._consumers |= asked["positions"]
 
     def lose_connection(self) -> None:
         """To the broker: all that is not acknowledged comes again."""
         self.lost = self.taken
-        self._lanes = dict.fromkeys(self._lanes, self.taken)
+        self._consumers = dict.fromkeys(self._consumers, self.taken)
         self._link.send({"n": 0, "state": self._state()})
 
     def die(self) -> None:
@@ -94,7 +94,7 @@ class Process(threading.Thread):
         first = CHUNK if rows else 0
         before = [rows, rows, first, not rows, True, False, 0, self.lost, 0]
         return {
-            name: [*before, settled, None, None, False] for name, settled in self._lanes.items()
+            name: [*before, settled, None, None, False] for name, settled in self._consumers.items()
         }
 
 
@@ -176,17 +176,17 @@ class Cut:
 
 def test_acknowledgements_that_cannot_be_written_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Their messages come again, and are among those that are told to do so."""
-    monkeypatch.setattr(Lane, "_run", lambda _: None)
+    monkeypatch.setattr(ConsumerThread, "_run", lambda _: None)
     options = Options.parse({"queue": QUEUE}, "source")
-    lane = Lane(options, QUEUE, QUEUE, threading.Condition(), 2**40)
+    consumer = ConsumerThread(options, QUEUE, QUEUE, threading.Condition(), 2**40)
     chunk = Chunk(QUEUE, 0)
     chunk._extend(Run("", QUEUE, False, 1, CHUNK))
-    lane._waiting.append(chunk)
-    lane.take(ROWS_UNLIMITED, 2**40)
-    lane.acknowledge(CHUNK)
-    lane._subscription = cut = Cut()  # type: ignore[assignment]
+    consumer._waiting.append(chunk)
+    consumer.take(ROWS_UNLIMITED, 2**40)
+    consumer.acknowledge(CHUNK)
+    consumer._subscription = cut = Cut()  # type: ignore[assignment]
     with pytest.raises(BrokerError):
-        lane._write_acks(cut)  # type: ignore[arg-type]
-    assert lane.settled == 0
-    lane._on_lost()
-    assert (lane.lost_rows, lane.settled) == (CHUNK, CHUNK)
+        consumer._write_acks(cut)  # type: ignore[arg-type]
+    assert consumer.settled == 0
+    consumer._on_lost()
+    assert (consumer.lost_rows, consumer.settled) == (CHUNK, CHUNK)

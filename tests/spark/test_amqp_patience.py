@@ -18,10 +18,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sluicemq.client.session import BrokerError, ClosedByBrokerError
-from sluicemq.spark import lanes
+from sluicemq.spark import consumer_threads
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError, Outage, is_overdue, is_transient
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
 from sluicemq.spark.stream_planner import START, Planned, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
@@ -89,11 +89,11 @@ def test_what_waits_for_a_far_trigger_goes_back_and_comes_then(
     assert impatient.ready(name, 0) == 0
 
 
-def test_a_full_lane_does_not_hold_what_nobody_takes(
+def test_a_full_consumer_does_not_hold_what_nobody_takes(
     amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not read its socket, and so would not see that the broker has closed the channel."""
-    monkeypatch.setattr(lanes, "FULL_S", 0.5)
+    monkeypatch.setattr(consumer_threads, "FULL_S", 0.5)
     amqp.declare(name)
     amqp.publish(name, numbered(100, size=1000))
     reader = session(amqp.url, name, maxBytesPerBatch=10_000, prefetch=50)
@@ -137,41 +137,41 @@ def test_the_first_trigger_waits_for_the_connection(amqp: Broker, name: str) -> 
 
 
 class Stumble:
-    """Has the only lane of a session stumble once, while rows are waited for."""
+    """Has the only consumer of a session stumble once, while rows are waited for."""
 
     def __init__(
         self,
         reader: StreamPlanner,
         monkeypatch: pytest.MonkeyPatch,
-        stumble: Callable[[Lane], None],
+        stumble: Callable[[ConsumerThread], None],
     ) -> None:
         self.stumbled = threading.Event()
         waiting = threading.Event()
-        serve, wait = Lane._serve, StreamPlanner._wait_for_rows
+        serve, wait = ConsumerThread._serve, StreamPlanner._wait_for_rows
 
-        def serve_or_stumble(lane: Lane) -> None:
+        def serve_or_stumble(consumer: ConsumerThread) -> None:
             waiting.wait(WAIT_S)
             if not self.stumbled.is_set():
                 self.stumbled.set()
-                stumble(lane)
-            serve(lane)
+                stumble(consumer)
+            serve(consumer)
 
         def tell_and_wait(session: StreamPlanner) -> bool:
             waiting.set()
             assert self.stumbled.wait(WAIT_S)
             return wait(session)
 
-        monkeypatch.setattr(Lane, "_serve", serve_or_stumble)
+        monkeypatch.setattr(ConsumerThread, "_serve", serve_or_stumble)
         monkeypatch.setattr(StreamPlanner, "_wait_for_rows", tell_and_wait)
         reader.limit_to_available()
 
 
-def test_a_lane_that_is_parked_while_it_is_waited_for_goes_on(
+def test_a_consumer_that_is_parked_while_it_is_waited_for_goes_on(
     amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With Trigger.AvailableNow there is no next trigger before what was counted has come."""
 
-    def overdue(_lane: Lane) -> None:
+    def overdue(_consumer: ConsumerThread) -> None:
         raise ClosedByBrokerError(1, 406, OVERDUE)
 
     amqp.declare(name)
@@ -184,12 +184,12 @@ def test_a_lane_that_is_parked_while_it_is_waited_for_goes_on(
         reader.close()
 
 
-def test_a_lane_that_ends_says_why(
+def test_a_consumer_that_ends_says_why(
     amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever it is: nobody waits for it."""
 
-    def fail(_lane: Lane) -> None:
+    def fail(_consumer: ConsumerThread) -> None:
         raise ZeroDivisionError("a fault of ours")
 
     amqp.declare(name)
@@ -216,12 +216,12 @@ def test_what_goes_back_as_it_is_taken_is_waited_for(
     def lose_and_take(self: StreamPlanner, rows_max: int) -> list[Planned]:
         calls.append(rows_max)
         if len(calls) == 1:
-            (lane,) = self._crew.lanes
-            assert isinstance(lane, Lane)
-            assert lane._subscription is not None
-            lane._subscription.wire.sever()
+            (consumer,) = self._crew.consumers
+            assert isinstance(consumer, ConsumerThread)
+            assert consumer._subscription is not None
+            consumer._subscription.wire.sever()
             deadline = time.monotonic() + WAIT_S
-            while lane.waiting_rows():
+            while consumer.waiting_rows():
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
         return take(self, rows_max)

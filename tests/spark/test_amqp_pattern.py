@@ -181,7 +181,7 @@ def test_a_query_reads_queues_that_come_and_outlives_those_that_go(
 def test_a_queue_that_goes_between_triggers_is_read_when_it_is_made_again(
     listing: Listing, consumers: int
 ) -> None:
-    """The trigger after finds its lanes gone, all of whose messages are committed, at once. No
+    """The trigger after finds its consumers gone, all of whose messages are committed, at once. No
     Spark; one consumer is in the planner's process, three are in others."""
     given = listing.options(consumersPerQueue=str(consumers))
     listing.make("a", *numbered(10))
@@ -189,7 +189,10 @@ def test_a_queue_that_goes_between_triggers_is_read_when_it_is_made_again(
     try:
         end = planned(session, START, 10)
         listing.delete("a")
-        until(lambda: all(lane.is_gone for lane in session._lanes), "lanes do not notice")
+        until(
+            lambda: all(each.is_gone for each in session._consumers),
+            "consumers do not notice",
+        )
         assert session.plan(end, 100) == end
         listing.make("a", *numbered(20))
         planned(session, end, 20)

@@ -135,8 +135,8 @@ def check_pace(options: OptionValues, given: Mapping[str, Any]) -> None:
 def consumers_of(options: OptionValues) -> int:
     """With a prefetch each: each process on an executor has one at least. A pattern may stand for
     one queue."""
-    lanes = max(len(options.queues), 1) * options.consumers_per_queue
-    return lanes if options.gather == "driver" else max(lanes, options.gatherers)
+    consumers = max(len(options.queues), 1) * options.consumers_per_queue
+    return consumers if options.gather == "driver" else max(consumers, options.gatherers)
 
 
 def check_streaming(options: OptionValues) -> None:

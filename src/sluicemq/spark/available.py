@@ -5,7 +5,7 @@ broker has none for it any more: others may have taken them. What was handed out
 waited for once more.
 
 Waiting ends `timeout` after the last sign that something goes on: messages wait, a connection is
-being made, lanes came or went. And it does not end on old news: a process that gathers and says
+being made, consumers came or went. And it does not end on old news: a process that gathers and says
 nothing either speaks again, or is lost at last, and then others are sent what it had.
 """
 
@@ -15,10 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.crew import AnyLane, Group
+from sluicemq.spark.crew import AnyConsumer, Group
 from sluicemq.spark.options import Options
 
-LANES_TOLD_MAX: Final = 10
+TOLD_MAX: Final = 10
 """In an error."""
 
 
@@ -30,7 +30,7 @@ class Available:
         self._left = dict(counted)
         """Below 0 when more has come than was counted."""
         self._deadline = 0.0
-        self._lanes: set[str] = set()
+        self._consumers: set[str] = set()
         """Those that could give something the last time."""
 
     def taken(self, queue: str, rows: int) -> None:
@@ -49,9 +49,9 @@ class Available:
         """How many are waited for, of which queues."""
         return {queue: count for queue, count in self._left.items() if count > 0}
 
-    def wanted(self, lanes: Iterable[AnyLane]) -> list[AnyLane]:
-        """The lanes that may still give something."""
-        return [lane for lane in lanes if self._left[lane.queue] > 0]
+    def wanted(self, consumers: Iterable[AnyConsumer]) -> list[AnyConsumer]:
+        """The consumers that may still give something."""
+        return [consumer for consumer in consumers if self._left[consumer.queue] > 0]
 
     def begin(self, now: float) -> None:
         """To wait."""
@@ -59,12 +59,12 @@ class Available:
 
     def is_over(self, groups: Sequence[Group], now: float) -> bool:
         """Has nothing happened for too long, as far as all know who gather?"""
-        wanted = self.wanted(lane for group in groups for lane in group.lanes)
-        names = {lane.name for lane in wanted}
-        if names != self._lanes or any(is_busy(lane) for lane in wanted):
-            self._lanes = names
+        wanted = self.wanted(consumer for group in groups for consumer in group.consumers)
+        names = {consumer.name for consumer in wanted}
+        if names != self._consumers or any(is_busy(consumer) for consumer in wanted):
+            self._consumers = names
             self.begin(now)
-        heard_at = min(group.heard_at for group in groups if self.wanted(group.lanes))
+        heard_at = min(group.heard_at for group in groups if self.wanted(group.consumers))
         return min(now, heard_at) > self._deadline
 
     def give_up(self, groups: Sequence[Group], ready: Mapping[str, int]) -> None:
@@ -78,19 +78,19 @@ class Available:
             f"{count} of queue {queue!r}, of which the broker has {ready.get(queue, 0)}"
             for queue, count in left.items()
         )
-        lanes = [
-            f"{lane.name} at {group.endpoint.host} ({lane.taken} handed out)"
+        consumers = [
+            f"{consumer.name} at {group.endpoint.host} ({consumer.taken} handed out)"
             for group in groups
-            for lane in self.wanted(group.lanes)
+            for consumer in self.wanted(group.consumers)
         ]
-        more = f" and {len(lanes) - LANES_TOLD_MAX} more" if len(lanes) > LANES_TOLD_MAX else ""
+        more = f" and {len(consumers) - TOLD_MAX} more" if len(consumers) > TOLD_MAX else ""
         raise AmqpError(
             f"messages that were counted do not come in {self._options.timeout_ms / 1000:g} s:"
-            f" {queues}; asked for by {', '.join(lanes[:LANES_TOLD_MAX])}{more}"
+            f" {queues}; asked for by {', '.join(consumers[:TOLD_MAX])}{more}"
             " (failOnDataLoss = true)"
         )
 
 
-def is_busy(lane: AnyLane) -> bool:
+def is_busy(consumer: AnyConsumer) -> bool:
     """Has it messages, or does it make a connection?"""
-    return bool(lane.waiting_rows() or lane.outage.attempts or not lane.tried.is_set())
+    return bool(consumer.waiting_rows() or consumer.outage.attempts or not consumer.tried.is_set())

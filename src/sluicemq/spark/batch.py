@@ -22,10 +22,10 @@ from sluicemq.client.session import BrokerError, ClosedByBrokerError
 from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
+from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.declared import ACK_ON_READ
 from sluicemq.spark.discovery import count_ready, find_queues, none_matches
 from sluicemq.spark.kinds import check_delivery, refuse_stream
-from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.worker import attempt_number

@@ -31,10 +31,10 @@ LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Chunk:
-    """Messages of one lane, in order.
+    """Messages of one consumer, in order.
 
-    `generation` numbers the lane's connections: delivery tags mean something on their own one only.
-    """
+    `generation` numbers the consumer's connections: delivery tags mean something on their own one
+    only."""
 
     __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rejected", "rows", "runs")
 

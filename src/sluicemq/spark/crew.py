@@ -1,16 +1,16 @@
-"""Who gathers for a query: groups of lanes, here or in other processes, and which lane is where.
+"""Who gathers for a query: groups of consumers, here or elsewhere, and which of them is where.
 
-    one lane                    in the planner's own process
+    one consumer                in the planner's own process
     gather = driver             processes beside the planner, one a core at most
     gather = executors          a process on each executor that a task of the query has run on, of
-                                which `gatherers` have lanes; the others stand by
+                                which `gatherers` have consumers; the others stand by
 
-A lane belongs to its process and dies with it. Its queue is then given to another process, or to a
-new one, as a lane of another name: a name stands for one life of one lane, so that a position in an
-offset never means something else than it did.
+A consumer belongs to its process and dies with it. Its queue is then given to another process, or
+to a new one, as a consumer of another name: a name stands for one life of one consumer, so that a
+position in an offset never means something else than it did.
 
 Queues may come and go while a query runs (`discovery.py`): a new one is given to whoever has the
-fewest, and the lanes of one that is gone are dropped when nothing of them is out any more.
+fewest, and the consumers of one that is gone are dropped when nothing of them is out any more.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from typing import Any, Final
 
 from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.lane_groups import LaneGroup, Place
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_groups import ConsumerGroup, Place
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
-from sluicemq.spark.remote_groups import LaneView, RemoteGroup
+from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
 from sluicemq.spark.transfer import ChunkServer, Endpoint, Peer
 
-Group = LaneGroup | RemoteGroup
-AnyLane = Lane | LaneView
+Group = ConsumerGroup | RemoteGroup
+AnyConsumer = ConsumerThread | ConsumerView
 
 DEATH_S: Final = 2.0
 """How long the end of a process may take to be known here, if its machine tells it."""
@@ -65,19 +65,19 @@ class Crew:
         self._server = server
         self._call = Call(session, options, server.endpoint)
         self._arrived: list[RemoteGroup] = []
-        """Processes on executors that have no lanes yet, or are more than shall gather."""
+        """Processes on executors that have no consumers yet, or are more than shall gather."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         """By the port that was given to them, or a negative number."""
         self._calls = 0
         self._is_open = False
-        self.lane_bytes = -(-options.max_bytes_per_batch // max(len(self._slots()), 1))
-        """Where each lane stops reading."""
+        self.consumer_bytes = -(-options.max_bytes_per_batch // max(len(self._slots()), 1))
+        """Where each consumer stops reading."""
         server.answer = self.answer
 
     @property
-    def lanes(self) -> list[AnyLane]:
+    def consumers(self) -> list[AnyConsumer]:
         """Of all groups."""
-        return [lane for group in self.groups for lane in group.lanes]
+        return [consumer for group in self.groups for consumer in group.consumers]
 
     @property
     def is_on_executors(self) -> bool:
@@ -96,29 +96,29 @@ class Crew:
         if self.is_on_executors:
             return
         if self._processes() == 1:
-            group = LaneGroup(self._options, self._news, self._server)
-            group.open(self._slots(), self.lane_bytes)
+            group = ConsumerGroup(self._options, self._news, self._server)
+            group.open(self._slots(), self.consumer_bytes)
             self.groups.append(group)
         else:
             self._start(self._processes())
 
     def grow(self) -> None:
-        """There are queues that had no lanes before. On executors `tend` gives them some."""
+        """There are queues that had no consumers before. On executors `tend` gives them some."""
         if not self._is_open or self.is_on_executors:
             return
         self._start(self._processes() - len(self.groups))
         self._assign()
 
-    def drop(self, lanes: Collection[str]) -> None:
+    def drop(self, consumers: Collection[str]) -> None:
         """Whose queues are gone, and of which nothing is out."""
-        for group in self.groups if lanes else ():
-            group.drop(lanes)
+        for group in self.groups if consumers else ():
+            group.drop(consumers)
 
-    def tend(self) -> list[LaneView]:
-        """See that each queue has its lanes; those of the groups lost since the last time."""
+    def tend(self) -> list[ConsumerView]:
+        """See that each queue has its consumers; those of the groups lost since the last time."""
         lost = [each for each in self.groups if isinstance(each, RemoteGroup) and each.is_lost]
         self.groups = [group for group in self.groups if group not in lost]
-        gone = [lane for group in lost for lane in group.lanes]
+        gone = [consumer for group in lost for consumer in group.consumers]
         if not self.is_on_executors:
             if lost:
                 self._start(len(lost))
@@ -145,12 +145,13 @@ class Crew:
 
     @contextmanager
     def gathering_somewhere(self) -> Iterator[None]:
-        """While nobody on an executor gathers, lanes here. What they got goes back in the end."""
+        """While nobody on an executor gathers, consumers here. What they got goes back in the
+        end."""
         if self.groups:
             yield
             return
-        group = LaneGroup(self._options, self._news, self._server)
-        group.open(self._slots(), self.lane_bytes)
+        group = ConsumerGroup(self._options, self._news, self._server)
+        group.open(self._slots(), self.consumer_bytes)
         self.groups.append(group)
         try:
             yield
@@ -226,7 +227,7 @@ class Crew:
         return True
 
     def _slots(self) -> list[Place]:
-        """The lanes there are at least."""
+        """The consumers there are at least."""
         return [
             Place(queue, f"{queue}#{number + 1}" if number else queue)
             for queue in self._queues
@@ -238,7 +239,7 @@ class Crew:
         return min(len(self._slots()), os.cpu_count() or 1)
 
     def _start(self, processes: int) -> None:
-        """Processes beside this one, with the lanes that are missing."""
+        """Processes beside this one, with the consumers that are missing."""
         if processes <= 0:
             return
         for _ in range(STARTS_MAX):
@@ -274,11 +275,11 @@ class Crew:
         return group
 
     def _assign(self) -> None:
-        """Give lanes that are missing to those who have the fewest; an executor that has none then
-        gets some of the queues with the fewest."""
-        have = Counter(lane.queue for lane in self.lanes if not lane.is_gone)
+        """Give consumers that are missing to those who have the fewest; an executor that has none
+        then gets some of the queues with the fewest."""
+        have = Counter(consumer.queue for consumer in self.consumers if not consumer.is_gone)
         new: list[list[str]] = [[] for _ in self.groups]
-        load = [sum(not lane.is_gone for lane in group.lanes) for group in self.groups]
+        load = [sum(not consumer.is_gone for consumer in group.consumers) for group in self.groups]
 
         def give(whom: int, queue: str) -> None:
             new[whom].append(queue)
@@ -289,16 +290,16 @@ class Crew:
         for queue in (slots - have).elements():
             give(load.index(min(load)), queue)
         share = -(-slots.total() // len(self.groups)) if self.is_on_executors else 0
-        for whom, lanes in enumerate(load):
-            for _ in range(0 if lanes else share):
+        for whom, consumers in enumerate(load):
+            for _ in range(0 if consumers else share):
                 give(whom, min(slots, key=lambda queue: have[queue]))
         if not any(new):
             return
-        self.lane_bytes = -(-self._options.max_bytes_per_batch // sum(load))
+        self.consumer_bytes = -(-self._options.max_bytes_per_batch // sum(load))
         for group, queues in zip(self.groups, new, strict=True):
-            group.open([Place(queue, new_name(queue)) for queue in queues], self.lane_bytes)
+            group.open([Place(queue, new_name(queue)) for queue in queues], self.consumer_bytes)
 
 
 def new_name(queue: str) -> str:
-    """For one life of a lane."""
+    """For one life of a consumer."""
     return f"{queue}@{uuid.uuid4().hex[:8]}"

@@ -23,14 +23,14 @@ from sluicemq.client.blocking import counts_of
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.spark.connecting import connect
-from sluicemq.spark.lane_groups import Taken
+from sluicemq.spark.consumer_groups import Taken
 from sluicemq.spark.options import Options
 
 LOOK_S: Final = 1.0
 
 
 class Gathering(Protocol):
-    """What is asked of a lane."""
+    """What is asked of a consumer."""
 
     queue: str
     reconnects: int
@@ -57,15 +57,15 @@ class Figures:
             self._redelivered[each.queue] += each.redelivered
 
     def report(
-        self, lanes: Iterable[Gathering], planned: Iterable[Taken]
+        self, consumers: Iterable[Gathering], planned: Iterable[Taken]
     ) -> dict[str, dict[str, int]]:
         """By queue; `planned` are in batches not known to be committed."""
         self._look()
         waiting: Counter[str] = Counter()
         reconnects: Counter[str] = Counter()
-        for lane in lanes:
-            waiting[lane.queue] += lane.waiting_rows()
-            reconnects[lane.queue] += lane.reconnects
+        for consumer in consumers:
+            waiting[consumer.queue] += consumer.waiting_rows()
+            reconnects[consumer.queue] += consumer.reconnects
         out = waiting.copy()
         for each in planned:
             out[each.queue] += each.rows
@@ -104,7 +104,7 @@ class Figures:
             self._depths = {
                 queue: counts_of(wire, queue).messages_ready for queue in list(self._queues)
             }
-        except BrokerError:  # the lanes tell it, and try again
+        except BrokerError:  # the consumers tell it, and try again
             self._attempts += 1
             self._depths = {}
             if self._wire is not None:

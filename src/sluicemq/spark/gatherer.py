@@ -1,4 +1,4 @@
-"""A process that gathers for a planner: lanes, and the server that executors fetch chunks from.
+"""A process that gathers for a planner: consumers, and the server that executors fetch chunks from.
 
     python -m sluicemq.spark.gatherer < CALL
 
@@ -22,8 +22,8 @@ from typing import Any, Final
 
 from sluicemq.spark.callups import Call, connect_to_planner
 from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.lane_groups import LaneGroup, Place, in_parts
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_groups import ConsumerGroup, Place, in_parts
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.links import Words
 from sluicemq.spark.transfer import ChunkServer
 
@@ -64,14 +64,14 @@ class Gatherer:
         has_tls = call.options.transfer_tls
         server = ChunkServer(host, bind, call.port, has_tls=has_tls)
         self._server = server
-        self._group = LaneGroup(call.options, self._news, server)
+        self._group = ConsumerGroup(call.options, self._news, server)
         self._found: list[Chunk] = []
         """Copies that the planner fetches, for a batch that runs again."""
         self._heard = 0
         """The number of what was asked last."""
         self._reported: tuple[int, dict[str, Any]] = 0, {}
         self._speaking = threading.Lock()
-        """Between the look at the lanes and what is said of them."""
+        """Between the look at the consumers and what is said of them."""
 
     def run(self) -> None:
         """Until the planner says so, or is gone."""
@@ -86,14 +86,14 @@ class Gatherer:
         self._group.abandon()
 
     def on_open(self, words: Words) -> None:
-        """More lanes."""
+        """More consumers."""
         places = [Place(*each) for each in words["places"]]
         self._group.open(places, words["bytes"])
 
     def on_take(self, words: Words) -> list[Any]:
         """Chunks."""
         limits = words["rows"], words["bytes"]
-        return [tuple(each) for each in self._group.take(words["lanes"], *limits, words["ids"])]
+        return [tuple(each) for each in self._group.take(words["consumers"], *limits, words["ids"])]
 
     def on_acknowledge(self, words: Words) -> None:
         """Answered when it is written."""
@@ -105,14 +105,14 @@ class Gatherer:
         self._group.reject(words["number"], words["rows"])
 
     def on_drop(self, words: Words) -> None:
-        """Lanes whose queues are gone."""
-        self._group.drop(words["lanes"])
+        """Consumers whose queues are gone."""
+        self._group.drop(words["consumers"])
 
     def on_resume(self, words: Words) -> None:
-        """One lane."""
-        for lane in self._group.lanes:
-            if lane.name == words["lane"]:
-                lane.resume(words["rows"])
+        """One consumer."""
+        for consumer in self._group.consumers:
+            if consumer.name == words["consumer"]:
+                consumer.resume(words["rows"])
 
     def on_bound(self, words: Words) -> None:
         self._group.bound(words["bytes"])
@@ -153,7 +153,7 @@ class Gatherer:
     def _say(self, more: dict[str, Any]) -> None:
         with self._speaking:
             heard = self._heard
-            state = {lane.name: state_of(lane) for lane in self._group.lanes}
+            state = {consumer.name: state_of(consumer) for consumer in self._group.consumers}
             if not more and (heard, state) == self._reported:
                 return
             self._reported = heard, state
@@ -171,24 +171,24 @@ class Gatherer:
         self.end()
 
 
-def state_of(lane: Lane) -> list[Any]:
-    """What the planner knows of a lane; `LaneView.update` reads it."""
-    failure = lane.failure
-    settled = lane.settled  # before what is lost, for what is lost meanwhile is settled
+def state_of(consumer: ConsumerThread) -> list[Any]:
+    """What the planner knows of a consumer; `ConsumerView.update` reads it."""
+    failure = consumer.failure
+    settled = consumer.settled  # before what is lost, for what is lost meanwhile is settled
     return [
-        lane.waiting_rows(),
-        lane.waiting_bytes(),
-        lane.first_rows(),
-        lane.quiet.is_set(),
-        lane.tried.is_set() and not lane.is_parked,
-        lane.is_parked,
-        lane.overdue_rows,
-        lane.lost_rows,
-        lane.reconnects,
+        consumer.waiting_rows(),
+        consumer.waiting_bytes(),
+        consumer.first_rows(),
+        consumer.quiet.is_set(),
+        consumer.tried.is_set() and not consumer.is_parked,
+        consumer.is_parked,
+        consumer.overdue_rows,
+        consumer.lost_rows,
+        consumer.reconnects,
         settled,
-        round(lane.outage.seconds, 1) if lane.outage.attempts else None,
+        round(consumer.outage.seconds, 1) if consumer.outage.attempts else None,
         None if failure is None else str(failure),
-        lane.is_gone,
+        consumer.is_gone,
     ]
 
 

@@ -4,8 +4,8 @@ The planner numbers what it asks, from 1 on, and each answer says to which numbe
 
     planner                                       process
     {"n": 7, "ask": "take", ..}   ------------>
-                                  <------------   {"n": 7, "state": {lane: ..}, "answer": ..}
-                                  <------------   {"n": 7, "state": {lane: ..}}      as things come
+                                  <------------   {"n": 7, "state": {consumer: ..}, "answer": ..}
+                                  <------------   {"n": 7, "state": {consumer: ..}}      as it comes
 
 What is asked for is done in order, so a state with number n knows of everything up to n. The link
 is the lease: a process whose planner is gone, or says nothing for LEASE_S, closes its connections

@@ -1,9 +1,8 @@
-"""Lanes in another process, as the planner sees them (`lane_groups.py` has them nearby).
+"""Consumers in another process, as the planner sees them (`consumer_groups.py` has them nearby).
 
-What is known of a lane is what its process reported last. When the process is gone, or says nothing
-for `LEASE_S`, the group is lost, for good: nothing of it is acknowledged any more, whatever becomes
-of the process, and its messages come again by other lanes.
-"""
+What is known of a consumer is what its process reported last. When the process is gone, or says
+nothing for `LEASE_S`, the group is lost, for good: nothing of it is acknowledged any more, whatever
+becomes of the process, and its messages come again by other consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from sluicemq.spark.chunks import Message
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.lane_groups import MessageKey, Place, Taken
+from sluicemq.spark.consumer_groups import MessageKey, Place, Taken
 from sluicemq.spark.links import BEAT_S, LEASE_S, Link, Words
 from sluicemq.spark.transfer import Endpoint, fetch
 
@@ -31,12 +30,12 @@ class Away:
         self.seconds = 0.0
 
 
-class LaneView:
-    """A lane of another process; attributes and methods as `Lane` has them."""
+class ConsumerView:
+    """A consumer of another process; attributes and methods as `ConsumerThread` has them."""
 
     def __init__(self, group: RemoteGroup, place: Place) -> None:
         self.queue = place.queue
-        self.name = place.lane
+        self.name = place.consumer
         self.taken = 0
         self.failure: AmqpError | None = None
         self.is_gone = False
@@ -77,7 +76,7 @@ class LaneView:
             if self._is_parked:
                 self.tried.clear()
                 self._is_parked = False
-            self._group.ask("resume", lane=self.name, rows=rows_max)
+            self._group.ask("resume", consumer=self.name, rows=rows_max)
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
         """What the process says. `is_current`: it knows of all that it was asked for."""
@@ -110,7 +109,7 @@ class RemoteGroup:
     them share, `news`, nobody holds while a process is told something: it may stand still."""
 
     def __init__(self, link: Link, endpoint: Endpoint, news: threading.Condition) -> None:
-        self.lanes: list[LaneView] = []
+        self.consumers: list[ConsumerView] = []
         self.endpoint = endpoint
         self.is_lost = False
         self._link = link
@@ -136,34 +135,36 @@ class RemoteGroup:
             self.lose()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """More lanes; `bytes_max` is each one's, also of those there are."""
+        """More consumers; `bytes_max` is each one's, also of those there are."""
         places = list(places)
         self.bound(bytes_max)
-        self.lanes += [LaneView(self, place) for place in places]
+        self.consumers += [ConsumerView(self, place) for place in places]
         self.ask("open", places=places, bytes=bytes_max)
 
     def take(
-        self, lanes: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
+        self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
     ) -> list[Taken]:
-        """Chunks within the limits, of these lanes in turn; none when the process is lost."""
-        if not any(view.waiting_rows() for view in self.lanes if view.name in lanes):
+        """Chunks within the limits, of these consumers in turn; none when the process is lost."""
+        if not any(view.waiting_rows() for view in self.consumers if view.name in consumers):
             return []
-        words = {"lanes": lanes, "rows": rows_max, "bytes": bytes_max, "ids": has_ids}
+        words = {"consumers": consumers, "rows": rows_max, "bytes": bytes_max, "ids": has_ids}
         answer = self._answer(self.ask("take", **words, is_awaited=True))
         found = [Taken(*each) for each in answer or ()]
-        named = {view.name: view for view in self.lanes}
+        named = {view.name: view for view in self.consumers}
         for each in found:
-            named[each.lane].taken = each.position
+            named[each.consumer].taken = each.position
         return found
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
         """All up to there is safe; nobody needs those chunks any more."""
-        mine = {view.name: positions[view.name] for view in self.lanes if view.name in positions}
+        mine = {
+            view.name: positions[view.name] for view in self.consumers if view.name in positions
+        }
         if mine:
             with self._asking:
                 with self._news:  # lest a report comes between
                     number = self._acknowledged = self._next()
-                    for view in self.lanes:
+                    for view in self.consumers:
                         view.quiet.clear()
                 self._say(number, "acknowledge", {"positions": mine})
 
@@ -179,8 +180,8 @@ class RemoteGroup:
                     return
 
     def bound(self, bytes_max: int) -> None:
-        """Have each lane stop reading there from now on."""
-        if self.lanes:
+        """Have each consumer stop reading there from now on."""
+        if self.consumers:
             self.ask("bound", bytes=bytes_max)
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
@@ -202,11 +203,11 @@ class RemoteGroup:
         return found
 
     def drop(self, names: Collection[str]) -> None:
-        """Lanes whose queues are gone, and of which nothing is out."""
-        mine = [view.name for view in self.lanes if view.name in names]
+        """Consumers whose queues are gone, and of which nothing is out."""
+        mine = [view.name for view in self.consumers if view.name in names]
         if mine:
-            self.lanes = [view for view in self.lanes if view.name not in names]
-            self.ask("drop", lanes=mine)
+            self.consumers = [view for view in self.consumers if view.name not in names]
+            self.ask("drop", consumers=mine)
 
     def start_over(self, bytes_max: int) -> None:
         """Give back what waits, and consume anew."""
@@ -238,7 +239,7 @@ class RemoteGroup:
         self._link.close()
         with self._news:
             self.is_lost = True
-            for view in self.lanes:
+            for view in self.consumers:
                 view.forget()
             self._news.notify_all()
 
@@ -282,6 +283,6 @@ class RemoteGroup:
         if self._heard in self._wanted and "answer" in words:
             self._answers[self._heard] = words["answer"]
         is_current = self._heard == self._asked
-        for view in self.lanes:
+        for view in self.consumers:
             if view.name in words["state"]:
                 view.update(words["state"][view.name], is_current)

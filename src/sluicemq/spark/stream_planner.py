@@ -1,10 +1,10 @@
-"""The planner of a streaming query over queues: lanes, positions, what Spark has safe.
+"""The planner of a streaming query over queues: consumers, positions, what Spark has safe.
 
 It lives as long as the planner process, which is a session. An offset is
 
-    {"session": id, "pos": {lane: position of its last message}, "serial": number of the batch}
+    {"session": id, "pos": {consumer: position of its last message}, "serial": number of the batch}
 
-A lane's name stands for one life of it, in one process (`crew.py`); its positions count from 1.
+A consumer's name stands for one life of it, in one process (`crew.py`); its positions count from 1.
 
 A batch of another session cannot be read again: nothing of it was acknowledged, so the broker has
 taken it back and it comes anew, flagged redelivered. It reads as empty, unless a ledger says what
@@ -30,12 +30,12 @@ from sluicemq.spark.callups import Call
 from sluicemq.spark.chunks import Chunk, Message
 from sluicemq.spark.commits import LAST_WORD_S, Offset, Signs
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.crew import AnyLane, Crew, Group
+from sluicemq.spark.consumer_groups import BYTES_UNLIMITED, ConsumerGroup, MessageKey, Taken
+from sluicemq.spark.crew import AnyConsumer, Crew, Group
 from sluicemq.spark.declared import DEAD_LETTER, FAIL
 from sluicemq.spark.discovery import Search, count_ready
 from sluicemq.spark.figures import Figures
 from sluicemq.spark.kinds import refuse_stream
-from sluicemq.spark.lane_groups import BYTES_UNLIMITED, LaneGroup, MessageKey, Taken
 from sluicemq.spark.ledger import Ledger, Part
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
@@ -127,7 +127,7 @@ class StreamPlanner:
         self._ended = False
         self._crew = Crew(self.id, options, self._search.queues, self._news, self._server)
         self._gone: set[str] = set()
-        """Lanes whose queues are gone, and of which something may be out."""
+        """Consumers whose queues are gone, and of which something may be out."""
         self._called = 0
         """How often executors were called."""
         self._watching: threading.Thread | None = None
@@ -199,7 +199,7 @@ class StreamPlanner:
         self.confirm(start)
         self._look_around()
         self._tend()
-        if not self._search.queues and not self._lanes:
+        if not self._search.queues and not self._consumers:
             self._closing.wait(self._options.poll_timeout_ms / 1000)
             return start
         if not self._crew.groups:
@@ -224,7 +224,7 @@ class StreamPlanner:
 
     def _end(self) -> Offset:
         """Of the batch that was planned."""
-        pos = {lane.name: lane.taken for lane in self._lanes}
+        pos = {consumer.name: consumer.taken for consumer in self._consumers}
         end = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
         return end if self._ledger is None else end | {"ledger": self._ledger.id}
 
@@ -236,25 +236,25 @@ class StreamPlanner:
         return self._end() | {"called": self._called}
 
     def _look_around(self) -> None:
-        """Queues that have come into being, and lanes of those that are gone. Who reads what was
-        there when the query began, takes in no others."""
+        """Queues that have come into being, and consumers of those that are gone. Who reads what
+        was there when the query began, takes in no others."""
         self._let_go()
         with self._books:
-            done = self._gone - {each.taken.lane for each in self._planned}
+            done = self._gone - {each.taken.consumer for each in self._planned}
         self._crew.drop(done)
         self._gone -= done
         if self._available is None and self._search.take_in():
             self._crew.grow()
 
     def _let_go(self) -> set[str]:
-        """The queues of lanes that say that they are gone. Each lane says it once: there may be
-        another queue of that name by now, with other lanes."""
-        gone = [lane for lane in self._lanes if lane.is_gone]
-        for lane in gone:
-            if lane.name not in self._gone:
-                self._gone.add(lane.name)
-                self._search.drop(lane.queue)
-        return {lane.queue for lane in gone}
+        """The queues of consumers that say that they are gone. Each consumer says it once: there
+        may be another queue of that name by now, with other consumers."""
+        gone = [consumer for consumer in self._consumers if consumer.is_gone]
+        for consumer in gone:
+            if consumer.name not in self._gone:
+                self._gone.add(consumer.name)
+                self._search.drop(consumer.queue)
+        return {consumer.queue for consumer in gone}
 
     def _tend(self) -> None:
         """What was lost comes again; who waits for what was there, waits for more of it, but not
@@ -267,9 +267,9 @@ class StreamPlanner:
             for view in lost:
                 # Not what is planned: a batch may be committed, and nobody acknowledges it.
                 self._available.again(view.queue, view.unsettled_rows())
-            for lane in (*lost, *self._lanes):
-                self._available.again(lane.queue, lane.lost_rows)
-                lane.lost_rows = 0
+            for consumer in (*lost, *self._consumers):
+                self._available.again(consumer.queue, consumer.lost_rows)
+                consumer.lost_rows = 0
             self._available.forget(gone)
 
     def confirm(self, offset: Offset) -> None:
@@ -284,7 +284,7 @@ class StreamPlanner:
             for group in groups:
                 group.acknowledge(gone)
             self._planned = [
-                p for p in self._planned if p.taken.position > gone.get(p.taken.lane, 0)
+                p for p in self._planned if p.taken.position > gone.get(p.taken.consumer, 0)
             ]
             self._server.withdraw(self._replayed)
             self._replayed.clear()
@@ -300,8 +300,8 @@ class StreamPlanner:
         first = start["pos"] if start["session"] == self.id else {}
         found: list[tuple[Piece, int]] = []
         for group, taken, skip in ((p.group, p.taken, p.skip) for p in self._planned):
-            if first.get(taken.lane, 0) < taken.position <= end["pos"].get(taken.lane, 0):
-                is_here = isinstance(group, LaneGroup)
+            if first.get(taken.consumer, 0) < taken.position <= end["pos"].get(taken.consumer, 0):
+                is_here = isinstance(group, ConsumerGroup)
                 piece = Piece(group.endpoint, taken.number, skip, is_here)
                 found.append((piece, taken.rows))
         return found
@@ -318,12 +318,18 @@ class StreamPlanner:
     def gathered(self) -> Offset:
         """Where a batch could end now, figures of each queue, and which brokers are away since how
         many seconds."""
-        pos = {lane.name: lane.taken + lane.waiting_rows() for lane in self._lanes}
+        pos = {
+            consumer.name: consumer.taken + consumer.waiting_rows() for consumer in self._consumers
+        }
         found = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
         with self._books:
             planned = [each.taken for each in self._planned]
-        found["queues"] = self._figures.report(self._lanes, planned)
-        away = {lane.name: lane.outage.seconds for lane in self._lanes if lane.outage.attempts}
+        found["queues"] = self._figures.report(self._consumers, planned)
+        away = {
+            consumer.name: consumer.outage.seconds
+            for consumer in self._consumers
+            if consumer.outage.attempts
+        }
         return (
             found | {"away_s": {name: round(s, 1) for name, s in away.items()}} if away else found
         )
@@ -334,8 +340,8 @@ class StreamPlanner:
         return self._server.endpoint
 
     @property
-    def _lanes(self) -> list[AnyLane]:
-        return self._crew.lanes
+    def _consumers(self) -> list[AnyConsumer]:
+        return self._crew.consumers
 
     # Gathering
 
@@ -350,19 +356,19 @@ class StreamPlanner:
         return []
 
     def _resume(self, rows_max: int) -> int:
-        """Have all lanes fetch; how many rows the batch may have. One that took longer than the
+        """Have all consumers fetch; how many rows the batch may have. One that took longer than the
         broker waits for its acknowledgement comes again for ever, unless it becomes smaller."""
-        if any(lane.overdue_rows for lane in self._lanes):
+        if any(consumer.overdue_rows for consumer in self._consumers):
             self._rows_bound = max(1, min(self._rows_bound, self._rows_planned) // 2)
         rows_max = min(rows_max, self._rows_bound)
         # The next trigger may be far: connections are waited for as long as one try may take.
         deadline = time.monotonic() + self._options.timeout_ms / 1000
         self._piece_rows = min(rows_max, self._pace.chunk_rows)
-        for lane in self._lanes:
-            lane.overdue_rows = 0
-            lane.resume(self._piece_rows)
-        for lane in self._lanes:
-            lane.tried.wait(deadline - time.monotonic())
+        for consumer in self._consumers:
+            consumer.overdue_rows = 0
+            consumer.resume(self._piece_rows)
+        for consumer in self._consumers:
+            consumer.tried.wait(deadline - time.monotonic())
         return rows_max
 
     def _wait_for_rows(self) -> bool:
@@ -390,13 +396,13 @@ class StreamPlanner:
     def _is_due(self) -> bool:
         """Do rows wait that are a batch?"""
         now = time.monotonic()
-        lanes = self._wanted()
-        rows = sum(lane.waiting_rows() for lane in lanes)
+        consumers = self._wanted()
+        rows = sum(consumer.waiting_rows() for consumer in consumers)
         if not rows or not self._pace.room(now):
             return False
         if self._available is not None or self._pace.enough(rows, now):
             return True
-        return any(lane.waiting_bytes() >= self._crew.lane_bytes for lane in lanes)
+        return any(consumer.waiting_bytes() >= self._crew.consumer_bytes for consumer in consumers)
 
     def _wait_for_more(self, rows_max: int) -> None:
         """While they come fast, a batch that is not full. What a batch costs besides its rows is
@@ -406,18 +412,23 @@ class StreamPlanner:
         deadline = time.monotonic() + options.poll_timeout_ms / 1000
         looked_at, rows = time.monotonic(), 0
         while (now := time.monotonic()) < deadline:
-            lanes = self._wanted()
-            before, rows = rows, sum(lane.waiting_rows() for lane in lanes)
+            consumers = self._wanted()
+            before, rows = rows, sum(consumer.waiting_rows() for consumer in consumers)
             if rows - before <= FLOW_PER_S * (now - looked_at) or rows >= rows_max:
                 return
-            if sum(lane.waiting_bytes() for lane in lanes) >= options.max_bytes_per_batch:
+            if (
+                sum(consumer.waiting_bytes() for consumer in consumers)
+                >= options.max_bytes_per_batch
+            ):
                 return
             looked_at = now
             time.sleep(GATHER_STEP_S)
 
-    def _wanted(self) -> list[AnyLane]:
-        """The lanes that may still give something."""
-        return self._lanes if self._available is None else self._available.wanted(self._lanes)
+    def _wanted(self) -> list[AnyConsumer]:
+        """The consumers that may still give something."""
+        return (
+            self._consumers if self._available is None else self._available.wanted(self._consumers)
+        )
 
     def _is_more_to_come(self) -> bool:
         """Nothing could be taken, and yet there is something: what waited a moment ago has gone
@@ -428,15 +439,17 @@ class StreamPlanner:
 
     def _await_counted(self, available: Available) -> bool:
         """Look after what was counted and does not come now; False: there is nothing left."""
-        lanes = self._wanted()
-        if not lanes:
+        consumers = self._wanted()
+        if not consumers:
             return False
-        for lane in lanes:
-            lane.resume(self._piece_rows)  # nobody else has those fetch that were parked meanwhile
+        for consumer in consumers:
+            consumer.resume(
+                self._piece_rows
+            )  # nobody else has those fetch that were parked meanwhile
         if available.is_over(self._crew.groups, time.monotonic()):
             ready = count_ready(self._options, self._search.queues)
             available.give_up(self._crew.groups, ready)
-        elif all(lane.quiet.is_set() for lane in lanes):
+        elif all(consumer.quiet.is_set() for consumer in consumers):
             self._forget_gone(available)
         return True
 
@@ -446,7 +459,7 @@ class StreamPlanner:
         with self._news:
             # What was on its way to us was not ready any more.
             self._news.wait(self._options.poll_timeout_ms / 1000)
-        coming = {lane.queue for lane in self._lanes if lane.waiting_rows()}
+        coming = {consumer.queue for consumer in self._consumers if consumer.waiting_rows()}
         for queue, count in ready.items():
             if queue in coming:
                 continue
@@ -459,21 +472,25 @@ class StreamPlanner:
     def _raise_failure(self) -> None:
         if self._is_orphan:
             raise AmqpError("the program whose query this is has ended")
-        for lane in self._lanes:
-            if lane.failure is not None:
-                raise lane.failure
+        for consumer in self._consumers:
+            if consumer.failure is not None:
+                raise consumer.failure
 
     def _take(self, rows_max: int) -> list[Planned]:
-        """Chunks within the limits, the lanes in turn."""
+        """Chunks within the limits, the consumers in turn."""
         bytes_left = self._options.max_bytes_per_batch
-        lanes = self._wanted()
+        consumers = self._wanted()
         # A chunk may be from before batches were halved.
-        least = min(filter(None, (lane.first_rows() for lane in lanes)), default=0)
+        least = min(filter(None, (consumer.first_rows() for consumer in consumers)), default=0)
         rows_max = max(rows_max, least)
         self._turn += 1
         planned: list[Planned] = []
         for group in turned(self._crew.groups, self._turn):
-            names = [lane.name for lane in turned(group.lanes, self._turn) if lane in lanes]
+            names = [
+                consumer.name
+                for consumer in turned(group.consumers, self._turn)
+                if consumer in consumers
+            ]
             with self._books:
                 found = group.take(names, rows_max, bytes_left, self._ledger is not None)
                 fresh = [Planned(group, taken) for taken in found]
@@ -554,7 +571,7 @@ class StreamPlanner:
         }
         with self._crew.gathering_somewhere():
             found = self._find(wanted, serial)
-        self._bound(self._crew.lane_bytes)
+        self._bound(self._crew.consumer_bytes)
         pieces: list[tuple[Piece, int]] = []
         for part in parts:
             keys = [(part.queue, name) for name in part.ids]
@@ -581,7 +598,7 @@ class StreamPlanner:
                 break
             self._raise_failure()
             now = time.monotonic()
-            if len(found) > before or any(lane.outage.attempts for lane in self._lanes):
+            if len(found) > before or any(consumer.outage.attempts for consumer in self._consumers):
                 deadline = now + self._options.timeout_ms / 1000
                 start_over_at = now + START_OVER_S
             elif now > start_over_at:

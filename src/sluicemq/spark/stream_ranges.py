@@ -20,8 +20,8 @@ from sluicemq.client.messages import FieldValue, Timestamp
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
+from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.declared import FIRST, LAST, NEXT
-from sluicemq.spark.lanes import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.options import Options
 from sluicemq.spark.raw_contents import offset_of
 

@@ -1,7 +1,7 @@
-"""Goal: what bounds a lane holds, whatever comes, and nothing is lost or stands in the wrong order
-because of it.
+"""Goal: what bounds a consumer holds, whatever comes, and nothing is lost or stands in the wrong
+order because of it.
 
-Method: lanes on a real broker, with no Spark around them.
+Method: consumers on a real broker, with no Spark around them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.consuming import Subscription
 from sluicemq.client.messages import BasicProperties, body_of
-from sluicemq.spark import lanes
+from sluicemq.spark import consumer_threads
 from sluicemq.spark.chunks import Chunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import split, without_rows
 from sluicemq.spark.schema import Decoder
@@ -52,32 +52,32 @@ def bodies_of(chunks: list[Chunk]) -> list[bytes]:
     return [body_of(each) for chunk in chunks for _, each in chunk.messages()]
 
 
-def take_all(lane: Lane, count: int) -> list[bytes]:
+def take_all(consumer: ConsumerThread, count: int) -> list[bytes]:
     """Take and acknowledge until there are so many."""
     found: list[bytes] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
-        taken = lane.take(2**40, 2**40)
+        taken = consumer.take(2**40, 2**40)
         found += bodies_of(taken)
-        lane.acknowledge(lane.taken)
+        consumer.acknowledge(consumer.taken)
         time.sleep(0.001 if taken else 0.01)
     return found
 
 
-def test_a_lane_reads_no_more_than_its_bytes(amqp: Broker, name: str) -> None:
+def test_a_consumer_reads_no_more_than_its_bytes(amqp: Broker, name: str) -> None:
     amqp.declare(name)
     sent = numbered(400, size=10 * KIB)
     amqp.publish(name, sent)
-    lane = Lane(options(amqp, name), name, name, threading.Condition(), 500 * KIB)
+    consumer = ConsumerThread(options(amqp, name), name, name, threading.Condition(), 500 * KIB)
     try:
-        assert until(lambda: lane.waiting_bytes() >= 500 * KIB)
-        held = lane.waiting_bytes()
+        assert until(lambda: consumer.waiting_bytes() >= 500 * KIB)
+        held = consumer.waiting_bytes()
         assert held <= 500 * KIB + A_READ
         time.sleep(0.7)  # longer than it sleeps by itself
-        assert lane.waiting_bytes() == held
-        assert take_all(lane, len(sent)) == sent
+        assert consumer.waiting_bytes() == held
+        assert take_all(consumer, len(sent)) == sent
     finally:
-        lane.stop()
+        consumer.stop()
     assert amqp.ready(name, 0) == 0
 
 
@@ -85,11 +85,11 @@ def test_a_body_above_the_bound_comes_all_the_same(amqp: Broker, name: str) -> N
     amqp.declare(name)
     sent = numbered(5, size=700 * KIB)
     amqp.publish(name, sent)
-    lane = Lane(options(amqp, name), name, name, threading.Condition(), 100 * KIB)
+    consumer = ConsumerThread(options(amqp, name), name, name, threading.Condition(), 100 * KIB)
     try:
-        assert take_all(lane, len(sent)) == sent
+        assert take_all(consumer, len(sent)) == sent
     finally:
-        lane.stop()
+        consumer.stop()
 
 
 @pytest.mark.parametrize("prefetch", [65_535, 65_536, 70_001])
@@ -98,42 +98,44 @@ def test_a_prefetch_of_any_size_is_never_exceeded(amqp: Broker, name: str, prefe
     amqp.declare(name)
     sent = numbered(prefetch + 500)
     amqp.publish(name, sent)
-    lane = Lane(options(amqp, name, prefetch=prefetch), name, name, threading.Condition(), 2**40)
+    consumer = ConsumerThread(
+        options(amqp, name, prefetch=prefetch), name, name, threading.Condition(), 2**40
+    )
     try:
-        assert until(lambda: lane.waiting_rows() >= prefetch)
+        assert until(lambda: consumer.waiting_rows() >= prefetch)
         assert amqp.ready(name, 500) == 500
-        assert lane.waiting_rows() == prefetch
-        got = take_all(lane, len(sent))
+        assert consumer.waiting_rows() == prefetch
+        got = take_all(consumer, len(sent))
     finally:
-        lane.stop()
+        consumer.stop()
     assert sorted(got) == sorted(sent)
     assert got[:prefetch] == sent[:prefetch]
     assert amqp.ready(name, 0) == 0
 
 
-def test_a_lane_that_stops_has_written_what_was_acknowledged(
+def test_a_consumer_that_stops_has_written_what_was_acknowledged(
     amqp: Broker, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process ends next, so the end waits for that, on a slow machine longer than else."""
-    monkeypatch.setattr(lanes, "STOP_S", 0.01)
+    monkeypatch.setattr(consumer_threads, "STOP_S", 0.01)
     amqp.declare(name)
     amqp.publish(name, numbered(10))
-    lane = Lane(options(amqp, name), name, name, threading.Condition(), 2**40)
-    assert until(lambda: lane.waiting_rows() == 10)
-    lane.take(2**40, 2**40)
+    consumer = ConsumerThread(options(amqp, name), name, name, threading.Condition(), 2**40)
+    assert until(lambda: consumer.waiting_rows() == 10)
+    consumer.take(2**40, 2**40)
     gate = threading.Event()
-    write = Lane._write_acks
+    write = ConsumerThread._write_acks
 
-    def write_late(self: Lane, subscription: Subscription) -> None:
+    def write_late(self: ConsumerThread, subscription: Subscription) -> None:
         assert gate.wait(WAIT_S)
         write(self, subscription)
 
-    monkeypatch.setattr(Lane, "_write_acks", write_late)
-    lane.acknowledge(lane.taken)
+    monkeypatch.setattr(ConsumerThread, "_write_acks", write_late)
+    consumer.acknowledge(consumer.taken)
     threading.Timer(1.0, gate.set).start()
-    lane.stop()
+    consumer.stop()
     assert gate.is_set()
-    assert not lane._unwritten
+    assert not consumer._unwritten
     assert amqp.ready(name, 0) == 0
 
 

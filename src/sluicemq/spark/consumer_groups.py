@@ -1,9 +1,8 @@
-"""The lanes of one process, with the server that hands out what they gathered.
+"""The consumers of one process, with the server that hands out what they gathered.
 
-A planner with one lane has it in its own process. With more they are in processes of their own
-(`gatherer.py`), for one interpreter cuts no faster with two lanes than with one; the planner then
-has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket.
-"""
+A planner with one consumer has it in its own process. With more they are in processes of their own
+(`gatherer.py`), for one interpreter cuts no faster with two consumers than with one; the planner
+then has a `RemoteGroup` (`remote_groups.py`), which does the same over a socket."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sluicemq.spark.chunks import Chunk, Message, Scratch
-from sluicemq.spark.lanes import Lane
+from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
 from sluicemq.spark.transfer import ChunkServer, Endpoint
 
@@ -24,10 +23,10 @@ BYTES_UNLIMITED: Final = 2**62
 
 
 class Place(NamedTuple):
-    """A lane that shall be."""
+    """A consumer that shall be."""
 
     queue: str
-    lane: str
+    consumer: str
 
 
 class Taken(NamedTuple):
@@ -35,7 +34,7 @@ class Taken(NamedTuple):
     server knows it by. `ids` are the messages' if they were asked for, else None. So many of them
     the broker had sent before, `redelivered`."""
 
-    lane: str
+    consumer: str
     queue: str
     position: int
     rows: int
@@ -45,11 +44,11 @@ class Taken(NamedTuple):
     redelivered: int
 
 
-class LaneGroup:
+class ConsumerGroup:
     """See above; for one thread, but for `abandon`."""
 
     def __init__(self, options: Options, news: threading.Condition, server: ChunkServer) -> None:
-        self.lanes: list[Lane] = []
+        self.consumers: list[ConsumerThread] = []
         self.is_lost = False
         """Never: it lives as long as this process."""
         self._options = options
@@ -68,22 +67,24 @@ class LaneGroup:
         return time.monotonic()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """More lanes; `bytes_max` is each one's (`Lane`), also of those there are."""
+        """More consumers; `bytes_max` is each one's (`ConsumerThread`), also of those there are."""
         self.bound(bytes_max)
         for place in places:
-            lane = Lane(self._options, place.queue, place.lane, self._news, bytes_max)
-            self.lanes.append(lane)
+            consumer = ConsumerThread(
+                self._options, place.queue, place.consumer, self._news, bytes_max
+            )
+            self.consumers.append(consumer)
 
     def take(
-        self, lanes: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
+        self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
     ) -> list[Taken]:
-        """Chunks within the limits, of these lanes in turn."""
-        named = {lane.name: lane for lane in self.lanes}
+        """Chunks within the limits, of these consumers in turn."""
+        named = {consumer.name: consumer for consumer in self.consumers}
         found: list[Taken] = []
-        for name in lanes:
-            lane = named[name]
-            position = lane.taken
-            for chunk in lane.take(rows_max, bytes_max):
+        for name in consumers:
+            consumer = named[name]
+            position = consumer.taken
+            for chunk in consumer.take(rows_max, bytes_max):
                 rows_max -= chunk.rows
                 bytes_max -= chunk.bytes
                 position += chunk.rows
@@ -96,8 +97,8 @@ class LaneGroup:
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
         """All up to there is safe; nobody needs those chunks any more."""
-        for lane in self.lanes:
-            self._server.withdraw(lane.acknowledge(positions.get(lane.name, 0)))
+        for consumer in self.consumers:
+            self._server.withdraw(consumer.acknowledge(positions.get(consumer.name, 0)))
 
     def reject(self, number: int, rows: Sequence[int]) -> None:
         """Have these rows of a chunk, from 0, become dead letters when it is acknowledged."""
@@ -105,19 +106,19 @@ class LaneGroup:
 
     def await_written(self, deadline: float) -> None:
         """Until the acknowledgements are on their way."""
-        for lane in self.lanes:
-            lane.await_written(deadline)
+        for consumer in self.consumers:
+            consumer.await_written(deadline)
 
     def bound(self, bytes_max: int) -> None:
-        """Have each lane stop reading there from now on."""
-        for lane in self.lanes:
-            lane.bound(bytes_max)
+        """Have each consumer stop reading there from now on."""
+        for consumer in self.consumers:
+            consumer.bound(bytes_max)
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
         """Those of them that wait, the first of each id."""
         found: dict[MessageKey, Message] = {}
-        for lane in self.lanes:
-            for chunk in lane.peek():
+        for consumer in self.consumers:
+            for chunk in consumer.peek():
                 keys = [(chunk.queue, each) for each in chunk.ids(self._scratch)]
                 if wanted.isdisjoint(keys):
                     continue
@@ -129,33 +130,33 @@ class LaneGroup:
     def start_over(self, bytes_max: int) -> None:
         """Give back all that waits, of which nothing has been taken yet, and consume anew: from the
         heads of the queues, wherever what was given back since has its place there."""
-        gone = [lane for lane in self.lanes if lane.is_gone]
-        self.lanes = [lane for lane in self.lanes if not lane.is_gone]
-        places = [Place(lane.queue, lane.name) for lane in self.lanes]
+        gone = [consumer for consumer in self.consumers if consumer.is_gone]
+        self.consumers = [consumer for consumer in self.consumers if not consumer.is_gone]
+        places = [Place(consumer.queue, consumer.name) for consumer in self.consumers]
         self.stop()
         self.open(places, bytes_max)
-        self.lanes += gone
+        self.consumers += gone
 
     def drop(self, names: Collection[str]) -> None:
-        """Lanes whose queues are gone, and of which nothing is out."""
-        for lane in self.lanes:
-            if lane.name in names:
-                lane.stop()
-        self.lanes = [lane for lane in self.lanes if lane.name not in names]
+        """Consumers whose queues are gone, and of which nothing is out."""
+        for consumer in self.consumers:
+            if consumer.name in names:
+                consumer.stop()
+        self.consumers = [consumer for consumer in self.consumers if consumer.name not in names]
 
     def keep_alive(self) -> None:
         """Nothing has to be done for it."""
 
     def stop(self) -> None:
         """Acknowledge what is safe, close the connections; the broker takes back the rest."""
-        for lane in self.lanes:
-            lane.stop()
-        self.lanes = []
+        for consumer in self.consumers:
+            consumer.stop()
+        self.consumers = []
 
     def abandon(self) -> None:
         """Close the sockets at once, from any thread."""
-        for lane in self.lanes:
-            lane.abandon()
+        for consumer in self.consumers:
+            consumer.abandon()
 
 
 def in_parts(found: Mapping[MessageKey, Message]) -> list[tuple[list[str | None], Chunk]]:

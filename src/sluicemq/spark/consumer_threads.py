@@ -1,19 +1,19 @@
-"""A lane: one consumer with a thread of its own, gathering what comes into chunks.
+"""A consumer with a thread of its own, which gathers what comes into chunks.
 
-    READER (planner)                                LANE (thread)
+    READER (planner)                                CONSUMER (thread)
       take(limit)       <------- chunks ----------    reads the socket
       acknowledge(upto) ----- wakes it ---------->    writes the acks
 
-Positions count the messages of a lane in the order they came, from 1. What was handed out keeps its
-position when the connection is lost; what was not is forgotten then, for it comes again. Two things
-bound what a lane holds: without acknowledgements the broker sends no more than the prefetch, and
-when a batch of octets waits to be taken the lane reads no more of its socket.
+Positions count the messages of a consumer in the order they came, from 1. What was handed out keeps
+its position when the connection is lost; what was not is forgotten then, for it comes again. Two
+things bound what a consumer holds: without acknowledgements the broker sends no more than the
+prefetch, and when a batch of octets waits to be taken the consumer reads no more of its socket.
 
 A broker closes a channel on which something is out for too long (`consumer_timeout`), as it is
-between triggers that are far apart. The lane is parked then: what waited goes back to the queue,
-and is fetched again when somebody asks.
+between triggers that are far apart. The consumer is parked then: what waited goes back to the
+queue, and is fetched again when somebody asks.
 
-The queue of a pattern may be deleted: its lane is then gone, and what it handed out stays good.
+The queue of a pattern may be deleted: its consumer is then gone, and what it handed out stays good.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ WRITTEN_S: Final = 15.0
 nothing more, or a machine that stands still, has that take any time."""
 
 FULL_S: Final = 600.0
-"""How long a lane that is full holds what nobody takes: it does not read its socket, and would not
-know that the broker has taken it back."""
+"""How long a consumer that is full holds what nobody takes: it does not read its socket, and would
+not know that the broker has taken it back."""
 
 
-class Lane:
-    """See above. Methods are for the planner's thread; `_run` and below are the lane's own.
+class ConsumerThread:
+    """See above. Methods are for the planner's thread; `_run` and below are the consumer's own.
 
     `bytes_max` is where it stops reading; one read more may be held, and one message in any case.
     """
@@ -104,7 +104,7 @@ class Lane:
         """Its first delivery was seen to be a queue's."""
         self._stopping = False
         self._poller = Poller()
-        """Of the lane's thread: it waits here for the broker and for `_waker`."""
+        """Of the consumer's thread: it waits here for the broker and for `_waker`."""
         self._waker = Waker(self._poller)
         self._thread = threading.Thread(target=self._run, name=f"amqp {name}", daemon=True)
         self._thread.start()
@@ -209,7 +209,7 @@ class Lane:
             self._fail(error)
         except Exception as error:
             # A thread that ended and said nothing would be waited for.
-            log.exception("queue %r: lane %s", self.queue, self.name)
+            log.exception("queue %r: consumer %s", self.queue, self.name)
             self._on_lost()
             self._fail(AmqpError(f"queue {self.queue!r}: cannot be gathered: {error!r}"))
         else:
