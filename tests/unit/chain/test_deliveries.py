@@ -1,5 +1,5 @@
-"""Goal: what a consumer reads is what was published. Method: the frames an Outlet makes are read
-by the codec's client side, which knows nothing of outlets.
+"""Goal: what a consumer reads is what was published. Method: the frames that a DeliveryEncoder
+makes are read by the codec's client side, which knows nothing of it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import CLIENT, AmqpConnection, ContentMethod, Deliveries
 from sluicemq.amqp.frames import content_body, content_frames, frame_end
-from sluicemq.chain.channel.deliveries import Outlet, got_frames, short_string
+from sluicemq.chain.channel.deliveries import DeliveryEncoder, got_frames, short_string
 from sluicemq.flow.credit import LinkSpec, Outflow
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.prefetch import Limiter, Prefetch
@@ -84,11 +84,11 @@ def test_client_reads_what_was_published(
     first_tag: int,
     refit: bool,
 ) -> None:
-    outlet = Outlet(number, tag, SMALL_FRAMES if refit else LARGE_FRAMES, refit)
+    encoder = DeliveryEncoder(number, tag, SMALL_FRAMES if refit else LARGE_FRAMES, refit)
     contents = contents_of(some, published_on, PERSISTENT)
     address = short_string(exchange) + short_string(key)
     deliver = Deliver(consumer(tag), 1, contents, address, published_on, redelivered, 1)
-    data = outlet.frames(deliver, first_tag)
+    data = encoder.frames(deliver, first_tag)
     events = read(data)
     for event in events:
         assert isinstance(event, Deliveries)
@@ -106,10 +106,10 @@ def test_client_reads_what_was_published(
 
 def test_contents_are_left_alone_when_nothing_must_change() -> None:
     """The same octets go out that came in."""
-    outlet = Outlet(5, "c", LARGE_FRAMES, False)
+    encoder = DeliveryEncoder(5, "c", LARGE_FRAMES, False)
     contents = contents_of([b"one", b"two"], 5)
     deliver = Deliver(consumer("c"), 1, contents, b"\0\x01q", 5, False, 2)
-    data = outlet.frames(deliver, 1)
+    data = encoder.frames(deliver, 1)
     assert data.endswith(contents[1])
     assert data.count(contents[0]) == data.count(contents[1]) == 1
     assert deliver.contents == contents
@@ -136,7 +136,7 @@ def test_got_message_is_read_as_it_was_published(redelivered: bool) -> None:
 
 def test_outlet_remembers_only_so_many_addresses() -> None:
     """Producers may use a new key for each message."""
-    outlet = Outlet(1, "c", LARGE_FRAMES, False)
+    encoder = DeliveryEncoder(1, "c", LARGE_FRAMES, False)
     for number in range(ADDRESSES_MAX + 10):
-        outlet.ends(short_string("") + short_string(f"key {number}"))
-    assert len(outlet.known) <= ADDRESSES_MAX
+        encoder.ends(short_string("") + short_string(f"key {number}"))
+    assert len(encoder.known) <= ADDRESSES_MAX

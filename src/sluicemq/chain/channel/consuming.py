@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from sluicemq.chain.channel.consumer_timeouts import LookAtOldest, Marks, overdue
-from sluicemq.chain.channel.deliveries import Outlet, got_frames
+from sluicemq.chain.channel.deliveries import DeliveryEncoder, got_frames
 from sluicemq.chain.channel.stream_rules import check_settle
 from sluicemq.chain.channel.unacked import Settlement, Source, Unacked, Undoable
 from sluicemq.errors import ChannelViolation
@@ -40,15 +40,20 @@ TAG_WORK: Final = 2
 class Subscription:
     """A consumer as its channel sees it."""
 
-    __slots__ = ("consumer", "inflow", "outlet", "queue", "source")
+    __slots__ = ("consumer", "encoder", "inflow", "queue", "source")
 
     def __init__(
-        self, consumer: Consumer, queue: Queue, source: Source, outlet: Outlet, inflow: Inflow
+        self,
+        consumer: Consumer,
+        queue: Queue,
+        source: Source,
+        encoder: DeliveryEncoder,
+        inflow: Inflow,
     ) -> None:
         self.consumer = consumer
         self.queue = queue
         self.source = source
-        self.outlet = outlet
+        self.encoder = encoder
         self.inflow = inflow
 
 
@@ -112,7 +117,7 @@ class Consuming:
             self.unacked.add(first, count, subscription.source, deliver.lot)
         channel = self.channel
         channel.services.counters.delivered += count
-        channel.out.append(subscription.outlet.frames(deliver, first))
+        channel.out.append(subscription.encoder.frames(deliver, first))
         channel.out_cost += deliver.cost
         self.unwritten.append((subscription.inflow, deliver.cost))
 

@@ -37,7 +37,7 @@ class Reply:
         self.redelivered = False
 
 
-class Outlet:
+class DeliveryEncoder:
     """The frames of one consumer: the heads and tails for each address it gets messages from."""
 
     __slots__ = ("frame_max", "known", "number", "refit", "tag")

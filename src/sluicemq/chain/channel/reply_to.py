@@ -17,7 +17,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.channel.deliveries import Outlet, Reply
+from sluicemq.chain.channel.deliveries import DeliveryEncoder, Reply
 from sluicemq.limits import REPLY_BACKLOG_BYTES
 from sluicemq.model.reply_address import ADDRESS
 
@@ -43,7 +43,7 @@ class ReplyConsumer:
         token = place + channel.services.world.dice.token(RANDOM_BYTES)
         self.at = ADDRESS + urlsafe_b64encode(token).decode().rstrip("=")
         reader = channel.reader
-        self.outlet = Outlet(channel.number, tag, reader.frame_max, reader.refits)
+        self.encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
 
     def deliver(self, reply: Reply) -> None:
         """Write the frames, unless the client has too much to read already."""
@@ -56,7 +56,7 @@ class ReplyConsumer:
         first = consuming.next_tag
         consuming.next_tag = first + count
         channel.services.counters.delivered += count
-        channel.out.append(self.outlet.frames(reply, first))
+        channel.out.append(self.encoder.frames(reply, first))
 
 
 def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
