@@ -35,12 +35,12 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.manage.task import Task
 from sluicemq.queues.classic import ClassicQueue
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
+from sluicemq.queues.delivery_counts import DeliveryCounts, Stretch
 from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.limits import Limits
 from sluicemq.queues.lots import Lot
 from sluicemq.queues.paging import PlainBacking
 from sluicemq.queues.priorities import PriorityBacking
-from sluicemq.queues.returns import Returns, Stretch
 from sluicemq.queues.stream import Stream
 from sluicemq.queues.stream_reader import StreamReader
 from sluicemq.storage.checkpoint import QueueState
@@ -331,12 +331,12 @@ def a_message_comes_back_once_too_often(patch: pytest.MonkeyPatch) -> None:
     def spare(original: Any, *arguments: Any) -> list[Stretch]:
         return [(start, end, False) for start, end, _ in original(*arguments)]
 
-    rarely(patch, Returns, "come_back", 2, spare)
+    rarely(patch, DeliveryCounts, "come_back", 2, spare)
 
 
 @canary
 def a_return_is_remembered_for_ever(patch: pytest.MonkeyPatch) -> None:
-    rarely(patch, Returns, "forget", 3, skip)
+    rarely(patch, DeliveryCounts, "forget", 3, skip)
 
 
 @canary

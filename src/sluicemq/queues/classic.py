@@ -31,6 +31,7 @@ from sluicemq.queues.commands import (
     Settle,
 )
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of, shares
+from sluicemq.queues.delivery_counts import DeliveryCounts
 from sluicemq.queues.effects import (
     Cancelled,
     Confirm,
@@ -63,7 +64,6 @@ from sluicemq.queues.pieces import (
     work_of,
 )
 from sluicemq.queues.priorities import backing_queue
-from sluicemq.queues.returns import Returns
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.deleted = False
         self.settings = settings
         self.limits = Limits(self)
-        self.returns: Returns | None = None
+        self.delivery_counts: DeliveryCounts | None = None
         self.deduplication = deduplication
         """What has been published before; None: it takes everything."""
         self.configure(settings)
@@ -168,13 +168,13 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.limits.configure(settings)
         self.backing.become(settings.lazy)
         limit = settings.delivery_limit
-        if self.returns is not None and limit is None:
-            self.begin(self.returns.end(self.depth))
-            self.returns = None
-        elif self.returns is not None and limit is not None:
-            self.returns.limit = limit
+        if self.delivery_counts is not None and limit is None:
+            self.begin(self.delivery_counts.end(self.depth))
+            self.delivery_counts = None
+        elif self.delivery_counts is not None and limit is not None:
+            self.delivery_counts.limit = limit
         elif limit is not None:
-            self.returns = Returns(limit)
+            self.delivery_counts = DeliveryCounts(limit)
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
         """Store at the tail; confirm now what needs no write. A deleted queue accepts and drops:
@@ -286,7 +286,9 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             positions = range(
                 chunk.position + places.start, chunk.position + places.stop, places.step
             )
-            returned = None if self.returns is None else self.returns.of(chunk, positions)
+            returned = (
+                None if self.delivery_counts is None else self.delivery_counts.of(chunk, positions)
+            )
             if consumer.no_ack:
                 self.release_chunk(chunk, contents, positions, effects)
             else:
@@ -330,8 +332,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             indexed = index.acknowledge(positions)
         if durable or ids is not None:
             effects.append(Remove(positions, durable, indexed, ids))
-        if self.returns is not None:
-            self.returns.forget(positions, self.depth)
+        if self.delivery_counts is not None:
+            self.delivery_counts.forget(positions, self.depth)
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
         """Acknowledge (or requeue) parts of lots. A lot that is gone with its channel is over; one
@@ -388,10 +390,10 @@ class ClassicQueue(ClassicCalls, StoredClassic):
     def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> int:
         """Messages are not wanted where they were delivered; some have come back too often. Returns
         the units of work it was."""
-        if self.returns is None:
+        if self.delivery_counts is None:
             return self.give_back(lot, start, end)
         work = (end - start) // RETURNS_A_UNIT
-        for first, last, too_often in self.returns.come_back(lot, start, end, self.depth):
+        for first, last, too_often in self.delivery_counts.come_back(lot, start, end, self.depth):
             if too_often:
                 self.limits.reject(lot, first, last, DELIVERY_LIMIT, effects)
                 work += PART_WORK
@@ -437,7 +439,9 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         contents = [chunk.contents[chunk.start]]
         position = chunk.position + chunk.start
         positions = range(position, position + 1)
-        returned = None if self.returns is None else self.returns.of(chunk, positions)
+        returned = (
+            None if self.delivery_counts is None else self.delivery_counts.of(chunk, positions)
+        )
         size = len(contents[0])
         self.depth.ready -= 1
         self.depth.ready_bytes -= size
@@ -532,13 +536,13 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                 ids = range(positions.start + base, positions.stop + base)
             depth.footprint -= chunk.footprint()
             self.remove(positions, chunk.persistent, ids, effects)
-            counted = 0 if self.returns is None else len(positions) // RETURNS_A_UNIT
+            counted = 0 if self.delivery_counts is None else len(positions) // RETURNS_A_UNIT
             yield work_of(len(positions)) + counted
         if self.durable:
             effects.extend(Remove(positions, True, True, None) for positions in on_disk)
-        if self.returns is not None:
+        if self.delivery_counts is not None:
             for positions in on_disk:
-                yield from self.returns.forget_in_pieces(positions, depth)
+                yield from self.delivery_counts.forget_in_pieces(positions, depth)
         persistent = 0
         for lots in batched(self.lots.values(), self.piece_max):
             persistent += sum(lot.left for lot in lots if lot.chunk.persistent)

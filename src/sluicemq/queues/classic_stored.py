@@ -99,8 +99,8 @@ class StoredClassic(Head, Stored):
         for positions in lost:
             self.depth.ready -= len(positions)
             self.backing.index.acknowledge(positions)
-            if self.returns is not None:
-                self.returns.forget(positions, self.depth)
+            if self.delivery_counts is not None:
+                self.delivery_counts.forget(positions, self.depth)
         return lost
 
     # -- checkpoints, restarts

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from sluicemq.queues.backing import Backing
     from sluicemq.queues.chunk import Chunk
     from sluicemq.queues.commands import LinkId, Publish
+    from sluicemq.queues.delivery_counts import DeliveryCounts
     from sluicemq.queues.effects import Effect
     from sluicemq.queues.lots import Lot
     from sluicemq.queues.memory_target import Rates
-    from sluicemq.queues.returns import Returns
 
 
 class Head(QueueMachine):
@@ -30,7 +30,7 @@ class Head(QueueMachine):
     next_lot: int
     ram_acks: int
     work: int
-    returns: Returns | None
+    delivery_counts: DeliveryCounts | None
 
     # -- what comes in and goes out
 

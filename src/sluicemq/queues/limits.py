@@ -467,8 +467,8 @@ class Limits:
             depth.persistent -= count
         for positions in lost:
             queue.backing.index.acknowledge(positions)
-            if queue.returns is not None:
-                queue.returns.forget(positions, depth)
+            if queue.delivery_counts is not None:
+                queue.delivery_counts.forget(positions, depth)
         return lost
 
     def bodies_are_back(self, lot: Lot, number: int) -> None:

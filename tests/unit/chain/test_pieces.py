@@ -200,7 +200,7 @@ def test_what_was_counted_is_forgotten_some_in_a_turn(broker: Broker, ends: bool
     client.send(1, m.BasicConsume(queue="q", consumer_tag="c"))
     client.events()
     client.lose()
-    returns = machine_of(broker).returns
+    returns = machine_of(broker).delivery_counts
     assert returns is not None
     assert len(returns.counts) == 2 * LOT
     if ends:

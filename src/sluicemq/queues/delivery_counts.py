@@ -28,7 +28,7 @@ FORGET_MAX: Final = 400
 """Messages that are forgotten in a piece."""
 
 
-class Returns:
+class DeliveryCounts:
     """`limit`: what has come back more often is not delivered again."""
 
     __slots__ = ("counts", "limit")
