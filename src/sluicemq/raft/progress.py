@@ -110,15 +110,13 @@ class FollowerProgress:
             self.stream()
         return is_news
 
-    def refused(self, previous: int, following: int) -> bool:
-        """The entry at `previous` did not match; the logs may match before `following`. False when
-        that was an answer to something older."""
+    def refused(self, previous: int, following: int) -> None:
+        """The entry at `previous` did not match; the logs may match before `following`. Answers to
+        something older are of no interest."""
         if self.state == SNAPSHOT or previous <= self.match:
-            return False
-        if self.state == PROBE and previous != self.next - 1:
-            return False
-        self.probe(following)
-        return True
+            return
+        if self.state == STREAM or previous == self.next - 1:
+            self.probe(following)
 
     def probe(self, following: int) -> None:
         """Find out where the logs match, from the entry before `following` on backwards."""

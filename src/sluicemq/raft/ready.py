@@ -42,8 +42,3 @@ class RaftReady:
     """To be applied, after what was committed before."""
     reads: list[Read]
     """To be answered when their index is applied."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not (self.number or self.messages or self.committed or self.reads)
