@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 MEMBERS_MAX = 6
 """In a group with those that were added."""
 
+QUICK: list[tuple[float, float]] = [(0.2, 1), (0.5, 4)]
+MIXED: list[tuple[float, float]] = [*QUICK, (2, 15), (20, 200)]
+SLOW: list[tuple[float, float]] = [(2, 15), (20, 80), (40, 200)]
+"""How many milliseconds syncs take: with slow ones an index is overwritten before it is durable."""
+
 
 class Nemesis:
     """Acts every so often until it is called off."""
@@ -33,6 +38,7 @@ class Nemesis:
         self.every_ms = events.between(8, 40)
         self.done: dict[str, int] = {}
         random = events.random
+        self.paces = random.choice([QUICK, MIXED, SLOW])
         deeds: list[tuple[Callable[[], None], int]] = [
             (self.crash, 3),
             (self.blink, 3),
@@ -70,7 +76,7 @@ class Nemesis:
     def _temper(self, host: SimMember) -> None:
         random = self.events.random
         host.snapshot_every = random.choice([6, 12, 30])
-        host.sync_ms = random.choice([(0.2, 1), (0.5, 4), (2, 15), (20, 200)])
+        host.sync_ms = random.choice(self.paces)
 
     def _act_later(self) -> None:
         self.events.after(self.events.random.expovariate(1 / self.every_ms), self._act)
