@@ -283,11 +283,12 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
             channel.rights.check_any(QUEUE, name)
         inspect(channel, method, queue_named(channel, name))
         return
+    is_named = bool(name)
     definition = queue_asked_for(channel, method)
     name = definition.name
     state = channel.services.definitions
     is_new = name not in vhost.queues
-    if is_new and method.queue:
+    if is_new and is_named:
         check_name(QUEUE, name)
     channel.rights.check_queue(CONFIGURE, name)
     if is_new:
@@ -297,7 +298,7 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
     def declared() -> None:
         inspect(channel, method, queue_named(channel, name))
 
-    change = DeclareQueue(definition, is_free=not method.queue)
+    change = DeclareQueue(definition, is_free=not is_named)
     agree(channel, method, change, declared)
     if is_new and method.exclusive and not channel.reader.is_open():
         # its owner has left meanwhile
