@@ -33,16 +33,16 @@ from sluicemq.flow.link import Link
 from sluicemq.flow.throttle import BLOCKING
 from sluicemq.kernel.actor import Actor
 from sluicemq.manage.task import Task
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.delivery_counts import DeliveryCounts, Stretch
+from sluicemq.queues.classic.limits import Limits
+from sluicemq.queues.classic.lots import Lot
+from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.classic.paging import PlainBacking
+from sluicemq.queues.classic.priorities import PriorityBacking
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
-from sluicemq.queues.delivery_counts import DeliveryCounts, Stretch
 from sluicemq.queues.effects import Confirm, Deliver
-from sluicemq.queues.limits import Limits
-from sluicemq.queues.lots import Lot
-from sluicemq.queues.paging import PlainBacking
-from sluicemq.queues.priorities import PriorityBacking
-from sluicemq.queues.stream import Stream
-from sluicemq.queues.stream_reader import StreamReader
+from sluicemq.queues.stream.machine import Stream
+from sluicemq.queues.stream.reader import StreamReader
 from sluicemq.storage.checkpoint import QueueState
 from sluicemq.storage.queue_recovery import OneQueue
 from sluicemq.storage.queue_replica import QueueReplica

@@ -1,7 +1,8 @@
 """How much queues may keep in RAM: found out and told at regular times, and soon in a flood.
 
-They hear of it as a duration (`queues/memory_target.py`); how many messages that is depends on how
-fast each one moves. There may be very many queues, so they are looked at and told some at a time.
+They hear of it as a duration (`queues/classic/memory_target.py`); how many messages that is depends
+on how fast each one moves. There may be very many queues, so they are looked at and told some at a
+time.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sluicemq.chain.queue.queue import SetTarget
 from sluicemq.flow.alarm import DISK, STORAGE
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import RETARGET_NS, RETARGET_QUEUE_NS
-from sluicemq.queues.memory_target import QueueLoad, desired_duration
+from sluicemq.queues.classic.memory_target import QueueLoad, desired_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.config import MemoryConfig
     from sluicemq.flow.alarm import MemoryAlarm
-    from sluicemq.queues.backing import Backing
+    from sluicemq.queues.classic.backing import Backing
 
 LOOKED_AT_MAX: Final = 50
 """Queues that are looked at in a piece."""

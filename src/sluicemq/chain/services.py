@@ -25,7 +25,7 @@ from sluicemq.limits import (
     WRITER_BACKLOG_BYTES,
 )
 from sluicemq.metadata.restoring import restored
-from sluicemq.queues.stream_cache import ChunkCache
+from sluicemq.queues.stream.cache import ChunkCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable

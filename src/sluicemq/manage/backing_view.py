@@ -12,7 +12,7 @@ from sluicemq.broker.retargeting import leaving
 from sluicemq.model.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
-    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.machine import Depth
 
 

@@ -25,8 +25,8 @@ from sluicemq.manage.backing_view import (
     ram_bytes,
 )
 from sluicemq.model.definitions import EXCHANGE, QUEUE, BindingDefinition, ExchangeDefinition
-from sluicemq.queues.classic import ClassicQueue
-from sluicemq.queues.stream import Stream
+from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.stream.machine import Stream
 
 if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker

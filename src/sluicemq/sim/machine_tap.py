@@ -11,7 +11,7 @@ from sluicemq.queues.commands import Publish
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.commands import Command
     from sluicemq.queues.effects import Effect, Receipt
 

@@ -20,6 +20,9 @@ from sluicemq.chain.republish.delayer import Delayer
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.limits import RETURN_BYTES
 from sluicemq.model.batch import ADDRESSED, separate
+from sluicemq.queues.classic.limits import EXPIRED
+from sluicemq.queues.classic.paging import PlainBacking
+from sluicemq.queues.classic.priorities import PriorityBacking
 from sluicemq.queues.commands import (
     ACK,
     REJECT,
@@ -52,9 +55,6 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.queues.limits import EXPIRED
-from sluicemq.queues.paging import PlainBacking
-from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.sim.history import History, promise
 from sluicemq.sim.machine_tap import ENFORCE, SERVE, Tap
 from sluicemq.sim.messages import MessageId, id_of_content

@@ -42,7 +42,7 @@ from sluicemq.limits import (
 from sluicemq.metadata.agreement import Agreed
 from sluicemq.model.batch import Batch
 from sluicemq.node import Node
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.queues.effects import Deleted, Receipt
 from sluicemq.storage.entries import Ack, Definition, Entry, QueueDeleted, Run
 from sluicemq.storage.journal import GroupWrite, Replay, journal_numbers

@@ -24,8 +24,8 @@ from sluicemq.flow.alarm import DISK, MEMORY, STORAGE, AlarmBoard
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.kernel.disk import Files
 from sluicemq.kernel.world import Log, Memory
-from sluicemq.queues.memory_target import Rates, target_count
-from sluicemq.queues.stream_cache import ChunkCache
+from sluicemq.queues.classic.memory_target import Rates, target_count
+from sluicemq.queues.stream.cache import ChunkCache
 from support.fakes import FakeClock
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from sluicemq.chain.queue.queue import TARGETS_MAX
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.routing import fanout, headers
 from sluicemq.routing.exchange import PIECE, VAST
 from sluicemq.routing.topology import Topology

@@ -21,7 +21,7 @@ from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
 from sluicemq.flow.alarm import DISK
 from sluicemq.limits import TIGHT_RATIO
-from sluicemq.queues import loading
+from sluicemq.queues.classic import loading
 
 from .client import PERSISTENT, Broker, Client
 

@@ -16,7 +16,7 @@ from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.limits import STREAM_BACKLOG_BYTES
 from sluicemq.model.policies import EffectivePolicy
-from sluicemq.queues.stream import Stream
+from sluicemq.queues.stream.machine import Stream
 from sluicemq.storage.journal import GroupWrite
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_reads import StreamRead

@@ -22,9 +22,9 @@ from sluicemq.chain.queue.unwelcome import SUSPECTS_KEPT, Unwelcome, digests
 from sluicemq.chain.republish import delayer
 from sluicemq.limits import RETRY_REFUSED_MS, UNWELCOME_MAX
 from sluicemq.model.batch import ADDRESSED, Batch
+from sluicemq.queues.classic.deduplication import Deduplication
 from sluicemq.queues.commands import Publish
-from sluicemq.queues.deduplication import Deduplication
-from sluicemq.queues.stream import Stream
+from sluicemq.queues.stream.machine import Stream
 
 from .client import PERSISTENT, Client
 from .test_poison import POISON, Bench, declare_delaying, raising

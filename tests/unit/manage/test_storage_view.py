@@ -11,9 +11,9 @@ from sluicemq.broker.monitor import Monitor
 from sluicemq.flow.alarm import DiskAlarm
 from sluicemq.manage import backing_view, storage_view
 from sluicemq.model.batch import OVERHEAD_BYTES
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.classic.memory_target import Rates
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.memory_target import Rates
 
 PERSISTENT, TRANSIENT, UNACKED = 60, 30, 10
 SIZE = 1000

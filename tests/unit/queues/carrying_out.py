@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sluicemq.queues.commands import LinkId, Settle
 
 if TYPE_CHECKING:
-    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.commands import Command
     from sluicemq.queues.effects import Effect
 

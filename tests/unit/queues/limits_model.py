@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from unittest.mock import patch
 
-from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import ACK, REJECT, Command, Configure, Publish, Settle
 from sluicemq.queues.effects import DeadLetter, Effect, Got, Remove
-from sluicemq.queues.limits import EXPIRED, MAX_LENGTH, REJECTED, Limits
 from sluicemq.queues.settings import QueueSettings
 from sluicemq.storage.positions import priority_at
 
@@ -28,8 +28,8 @@ def tiny_limits() -> Iterator[None]:
     """Few dead letters at a time, little work in a turn."""
     with (
         tiny(),
-        patch("sluicemq.queues.limits.DEAD_LETTERS_MAX", DYING),
-        patch("sluicemq.queues.limits.LIMIT_WORK", 8),
+        patch("sluicemq.queues.classic.limits.DEAD_LETTERS_MAX", DYING),
+        patch("sluicemq.queues.classic.limits.LIMIT_WORK", 8),
     ):
         yield
 

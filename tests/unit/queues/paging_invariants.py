@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from sluicemq.model.batch import footprint
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic.chunk import Chunk
 from sluicemq.storage.positions import priority_at
 
 from .paging_model import Bench, Message, WatchedBacking

@@ -17,8 +17,11 @@ from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.model.batch import Batch
-from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.machine import ClassicQueue
+from sluicemq.queues.classic.paging import PlainBacking
+from sluicemq.queues.classic.priorities import PriorityBacking
+from sluicemq.queues.classic.subqueues import MOVES, OUT, PUBLISH, REQUEUE
 from sluicemq.queues.commands import (
     Cancel,
     Command,
@@ -32,9 +35,6 @@ from sluicemq.queues.commands import (
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Deliver, Effect, Got, Purged, Remove, Write
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.paging import PlainBacking
-from sluicemq.queues.priorities import PriorityBacking
-from sluicemq.queues.subqueues import MOVES, OUT, PUBLISH, REQUEUE
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 from support.fakes import FakeClock, bystander
@@ -58,8 +58,8 @@ SIZES = ((8,), (8,), (8, 20), (LARGE,), (LARGE, 60), (90,))
 def tiny() -> Iterator[None]:
     """Loads, writes and blocks of a few messages."""
     with (
-        patch("sluicemq.queues.loading.LOAD_BYTES", LOAD),
-        patch("sluicemq.queues.loading.PAGE_OUT_BYTES", PAGE_OUT),
+        patch("sluicemq.queues.classic.loading.LOAD_BYTES", LOAD),
+        patch("sluicemq.queues.classic.loading.PAGE_OUT_BYTES", PAGE_OUT),
         patch("sluicemq.storage.queue_index.BLOCK_BYTES", BLOCK),
     ):
         yield

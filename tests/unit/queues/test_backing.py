@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sluicemq.kernel.actor import Actor
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES, TRIM_MESSAGES
 from sluicemq.model.batch import Batch, footprint
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.lots import Lot
+from sluicemq.queues.classic.paging import PlainBacking
 from sluicemq.queues.commands import LinkId
-from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.paging import PlainBacking
 from support.fakes import bystander
 
 from .indices import new_index

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sluicemq.flow.link import Link
 from sluicemq.model.batch import Batch
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import ACK, Publish
 from sluicemq.queues.effects import Deliver, Effect
 from sluicemq.queues.settings import QueueSettings

@@ -13,7 +13,7 @@ from sluicemq.flow.link import Link
 from sluicemq.flow.prefetch import Limiter, Prefetch
 from sluicemq.kernel.actor import Actor
 from sluicemq.model.batch import Batch
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     ACK,
     REJECT,
@@ -26,8 +26,8 @@ from sluicemq.queues.commands import (
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Consumed, Deliver, Effect, Got
-from sluicemq.queues.stream import Stream
-from sluicemq.queues.stream_cache import ChunkCache
+from sluicemq.queues.stream.cache import ChunkCache
+from sluicemq.queues.stream.machine import Stream
 from sluicemq.storage.stream_log import StreamLog
 from support.fakes import FakeClock, bystander
 from support.files import DictFiles

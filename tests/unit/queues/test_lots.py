@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.lots import Lot
 from sluicemq.queues.commands import LinkId
-from sluicemq.queues.lots import Lot
 from support.fakes import bystander
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.queues.memory_target import (
+from sluicemq.queues.classic.memory_target import (
     HALF_LIFE_NS,
     QueueLoad,
     Rates,

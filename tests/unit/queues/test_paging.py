@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sluicemq.queues.backing import Delta
-from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.paging import PlainBacking
-from sluicemq.queues.subqueues import MOVES
+from sluicemq.queues.classic.backing import Delta
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.paging import PlainBacking
+from sluicemq.queues.classic.subqueues import MOVES
 from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex
 

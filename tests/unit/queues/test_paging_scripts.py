@@ -1,8 +1,8 @@
 """Goal: a queue pages as the transcripts in tests/scripts/paging say.
 
 They show where messages are, oldest on the right, and which moves brought them there; the moves and
-their reasons are those of the table in `queues/subqueues.py`. Messages are called 1, 2, 3 ... as
-they are published, 10 bytes each, or 40 with `large`, whose bodies are in the message store.
+their reasons are those of the table in `queues/classic/subqueues.py`. Messages are called 1, 2, 3
+... as they are published, 10 bytes each, or 40 with `large`, whose bodies are in the message store.
 Everything is tiny: 8 messages a segment of the index, 100 bytes a write or a load of the disk.
 Commands:
 
@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicemq.queues.subqueues import MOVES
+from sluicemq.queues.classic.subqueues import MOVES
 from support.transcripts import check, spans
 
 from .paging_invariants import check as check_invariants

@@ -5,8 +5,8 @@ what is shown is the sum. (What a queue with priorities does: test_paging, test_
 from __future__ import annotations
 
 from sluicemq.model.batch import Batch
+from sluicemq.queues.classic.priorities import PriorityBacking
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.priorities import PriorityBacking
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 
 from .indices import new_index

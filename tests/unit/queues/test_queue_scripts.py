@@ -30,7 +30,7 @@ from sluicemq.flow.prefetch import Limiter, Prefetch, Resume
 from sluicemq.kernel.actor import Actor, Scheduler
 from sluicemq.limits import DELIVERY_WINDOW
 from sluicemq.model.batch import Batch
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     Cancel,
     Command,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES
-from sluicemq.queues.chunk import Chunk
-from sluicemq.queues.requeued import Requeued
+from sluicemq.queues.classic.chunk import Chunk
+from sluicemq.queues.classic.requeued import Requeued
 
 ROW = 4
 
@@ -33,7 +33,7 @@ def positions(there: Requeued) -> list[int]:
 
 @pytest.fixture(autouse=True)
 def short_rows() -> Iterator[None]:
-    with patch("sluicemq.queues.requeued.ROW_MAX", ROW):
+    with patch("sluicemq.queues.classic.requeued.ROW_MAX", ROW):
         yield
 
 

@@ -31,8 +31,8 @@ from sluicemq.queues.commands import (
 )
 from sluicemq.queues.consumers import Consumer
 from sluicemq.queues.effects import Confirm, Deliver, Effect
-from sluicemq.queues.stream import Stream
-from sluicemq.queues.stream_cache import ChunkCache
+from sluicemq.queues.stream.cache import ChunkCache
+from sluicemq.queues.stream.machine import Stream
 from sluicemq.sim.disk import SimFiles, run
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead

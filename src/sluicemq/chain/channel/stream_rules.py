@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.model.queue_types import STREAM
-from sluicemq.queues.stream_start import ARGUMENT, complaint, start_of
+from sluicemq.queues.stream.start import ARGUMENT, complaint, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

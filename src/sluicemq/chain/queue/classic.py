@@ -15,7 +15,8 @@ from sluicemq.chain.store.messages import (
 )
 from sluicemq.flow.credit import Grant
 from sluicemq.flow.prefetch import Limiter, Resume
-from sluicemq.queues.classic import ClassicQueue
+from sluicemq.queues.classic.deduplication import deduplication_of
+from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.commands import (
     COMMANDS,
     FIRST_TERM,
@@ -26,7 +27,6 @@ from sluicemq.queues.commands import (
     Down,
     Publish,
 )
-from sluicemq.queues.deduplication import deduplication_of
 from sluicemq.queues.effects import (
     DeadLetter,
     Deleted,

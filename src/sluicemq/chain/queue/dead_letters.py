@@ -22,7 +22,7 @@ from sluicemq.amqp.properties import (
 )
 from sluicemq.chain.queue.republish_messages import Letter
 from sluicemq.model.content import properties_of, with_properties
-from sluicemq.queues.limits import REJECTED
+from sluicemq.queues.classic.limits import REJECTED
 from sluicemq.text import octets, text_of
 
 if TYPE_CHECKING:

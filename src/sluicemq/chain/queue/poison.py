@@ -23,8 +23,8 @@ from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.effects import Effect
-    from sluicemq.queues.lots import Lot
 
 T = TypeVar("T")
 

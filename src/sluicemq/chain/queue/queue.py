@@ -98,7 +98,7 @@ class Leaving:
 
 class SetTarget:
     """To a queue: how many seconds' worth of messages to keep in RAM; infinity: as many as come.
-    The count follows from the queue's rates (`queues/memory_target.py`)."""
+    The count follows from the queue's rates (`queues/classic/memory_target.py`)."""
 
     __slots__ = ("duration_s",)
 

@@ -38,8 +38,8 @@ from sluicemq.storage.queue_index import READ_TRIES, IndexRead, IndexWrite
 if TYPE_CHECKING:
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.kernel.disk import DiskJob
+    from sluicemq.queues.classic.stored import Stored
     from sluicemq.queues.effects import Deleted, Remove, Write
-    from sluicemq.queues.stored import Stored
     from sluicemq.storage.entries import Run
 
 

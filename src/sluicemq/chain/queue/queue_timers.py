@@ -1,7 +1,8 @@
 """What a classic queue does for itself, with nobody asking: age, length, dead letters, its own end.
 
-The machine has the rules (queues/limits.py); from here come the time, the timers, and the publisher
-for its dead letters. A queue without limits has none of this but one attribute that says so.
+The machine has the rules (queues/classic/limits.py); from here come the time, the timers, and the
+publisher for its dead letters. A queue without limits has none of this but one attribute that says
+so.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sluicemq.queues.commands import ACK, Delete, Settle
 
 if TYPE_CHECKING:
     from sluicemq.chain.queue.republish_messages import RepublisherPort
-    from sluicemq.queues.classic import ClassicQueue
+    from sluicemq.queues.classic.machine import ClassicQueue
     from sluicemq.queues.effects import DeadLetter
     from sluicemq.queues.settings import QueueSettings
 

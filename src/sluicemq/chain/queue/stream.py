@@ -33,7 +33,7 @@ from sluicemq.limits import (
 from sluicemq.queues.commands import COMMANDS, FIRST_TERM, Down, Publish
 from sluicemq.queues.effects import Deleted, Deliver
 from sluicemq.queues.settings import settings_of
-from sluicemq.queues.stream import Stream
+from sluicemq.queues.stream.machine import Stream
 from sluicemq.storage.entries import StreamFiles
 from sluicemq.storage.records import FILE_HEADER_SIZE
 from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.queues.effects import Deleted, Receipt
     from sluicemq.storage.entries import StreamFiles
 

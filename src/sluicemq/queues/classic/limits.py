@@ -20,17 +20,17 @@ from sluicemq.limits import (
     DEAD_LETTERS_MAX,
 )
 from sluicemq.model.batch import ADDRESSED, part_of, separate, size_of
+from sluicemq.queues.classic.lots import PAGED, Lot
+from sluicemq.queues.classic.pieces import LIMIT_WORK, work_of
 from sluicemq.queues.effects import DeadLetter, Rejected
-from sluicemq.queues.lots import PAGED, Lot
-from sluicemq.queues.pieces import LIMIT_WORK, work_of
 from sluicemq.queues.settings import DROP_HEAD, NO_SETTINGS, REJECT_PUBLISH_DLX, QueueSettings
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.head import Head
     from sluicemq.queues.commands import Publish
     from sluicemq.queues.effects import Effect
-    from sluicemq.queues.head import Head
 
 EXPIRED: Final = "expired"
 REJECTED: Final = "rejected"

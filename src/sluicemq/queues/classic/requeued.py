@@ -10,12 +10,12 @@ from bisect import bisect_left
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.queues.chunk import end_of, position_of
+from sluicemq.queues.classic.chunk import end_of, position_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic.chunk import Chunk
 
 ROW_MAX: Final = 512
 

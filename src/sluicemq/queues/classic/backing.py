@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.entries import Run
     from sluicemq.storage.positions import Mark

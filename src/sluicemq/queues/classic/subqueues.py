@@ -9,16 +9,16 @@ from bisect import bisect_left
 from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
-from sluicemq.queues.backing import Backing, Delta
-from sluicemq.queues.chunk import end_of, position_of
-from sluicemq.queues.requeued import Requeued
+from sluicemq.queues.classic.backing import Backing, Delta
+from sluicemq.queues.classic.chunk import end_of, position_of
+from sluicemq.queues.classic.requeued import Requeued
 from sluicemq.storage.positions import Mark, first_of_priority
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.queue_index import QueueIndex
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk
+from sluicemq.queues.classic.chunk import Chunk
 
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor

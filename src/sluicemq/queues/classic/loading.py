@@ -11,14 +11,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import LOAD_BYTES, PAGE_OUT_BYTES
-from sluicemq.queues.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
-from sluicemq.queues.subqueues import DELTA, Q2, Q3, SubQueue, SubQueues
+from sluicemq.queues.classic.chunk import Chunk, copy_of, cut_at, divided, first_of, position_of
+from sluicemq.queues.classic.subqueues import DELTA, Q2, Q3, SubQueue, SubQueues
 from sluicemq.storage.bits import bits_of, ranges_of
 from sluicemq.storage.entries import Run
 from sluicemq.storage.queue_index import IndexRead, IndexWrite, picked
 
 if TYPE_CHECKING:
-    from sluicemq.queues.backing import Out
+    from sluicemq.queues.classic.backing import Out
 
 
 class Loading(SubQueues):

@@ -11,7 +11,7 @@ from sluicemq.storage.stream_reads import ANYWHERE, StreamRead
 if TYPE_CHECKING:
     from sluicemq.queues.commands import LinkId
     from sluicemq.queues.consumers import Consumer
-    from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
+    from sluicemq.queues.stream.cache import CachedChunk, ChunkCache
     from sluicemq.storage.stream_log import StreamLog
     from sluicemq.storage.stream_segment import StreamSegment
 

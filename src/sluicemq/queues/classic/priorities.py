@@ -11,17 +11,17 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sluicemq.queues.backing import Backing, Delta
-from sluicemq.queues.paging import PlainBacking
+from sluicemq.queues.classic.backing import Backing, Delta
+from sluicemq.queues.classic.paging import PlainBacking
 from sluicemq.storage.positions import Mark, first_of_priority, priority_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.backing import Out
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.classic.backing import Out
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.machine import Depth
     from sluicemq.queues.settings import QueueSettings
     from sluicemq.storage.entries import Run

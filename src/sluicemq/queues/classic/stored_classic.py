@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.queues.chunk import within
-from sluicemq.queues.head import Head
-from sluicemq.queues.stored import Stored
+from sluicemq.queues.classic.chunk import within
+from sluicemq.queues.classic.head import Head
+from sluicemq.queues.classic.stored import Stored
 from sluicemq.storage.checkpoint import QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.limits import Limits
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.limits import Limits
     from sluicemq.storage.entries import Run
     from sluicemq.storage.positions import Mark
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluicemq.queues.classic.head import Head
+from sluicemq.queues.classic.memory_target import target_count
 from sluicemq.queues.commands import Settle
 from sluicemq.queues.effects import Confirm
-from sluicemq.queues.head import Head
-from sluicemq.queues.memory_target import target_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sluicemq.flow.credit import Outflow
     from sluicemq.flow.prefetch import Limiter
     from sluicemq.kernel.actor import Actor
+    from sluicemq.queues.classic.deduplication import Deduplication
+    from sluicemq.queues.classic.limits import Limits
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.commands import Get
-    from sluicemq.queues.deduplication import Deduplication
     from sluicemq.queues.effects import Effect, Receipt
-    from sluicemq.queues.limits import Limits
-    from sluicemq.queues.lots import Lot
 
 
 class ClassicCalls(Head):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.storage.checkpoint import QueueState
     from sluicemq.storage.entries import Run
     from sluicemq.storage.queue_index import IndexRead, IndexWrite, QueueIndex

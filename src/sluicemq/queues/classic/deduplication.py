@@ -28,7 +28,7 @@ from sluicemq.text import octets
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.head import Head
+    from sluicemq.queues.classic.head import Head
 
 ARGUMENT: Final = "x-message-deduplication"
 SIZE_ARGUMENT: Final = "x-cache-size"

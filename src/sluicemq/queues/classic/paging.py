@@ -22,17 +22,17 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from sluicemq.limits import TRIM_MESSAGES
-from sluicemq.queues.chunk import Chunk, copy_of, divided, position_of
-from sluicemq.queues.loading import Loading
-from sluicemq.queues.requeued import Requeued
-from sluicemq.queues.subqueues import DELTA, NO_CHUNKS, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
+from sluicemq.queues.classic.chunk import Chunk, copy_of, divided, position_of
+from sluicemq.queues.classic.loading import Loading
+from sluicemq.queues.classic.requeued import Requeued
+from sluicemq.queues.classic.subqueues import DELTA, NO_CHUNKS, PUBLISH, Q1, Q2, Q3, Q4, REQUEUE
 from sluicemq.storage.queue_index import IndexRead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.backing import Out
+    from sluicemq.queues.classic.backing import Out
 
 
 class PlainBacking(Loading):

@@ -10,9 +10,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.model.batch import footprint, size_of
-from sluicemq.queues.chunk import Chunk, same_cost
-from sluicemq.queues.classic_calls import ClassicCalls
-from sluicemq.queues.classic_stored import StoredClassic
+from sluicemq.queues.classic.calls import ClassicCalls
+from sluicemq.queues.classic.chunk import Chunk, same_cost
+from sluicemq.queues.classic.delivery_counts import DeliveryCounts
+from sluicemq.queues.classic.limits import DELIVERY_LIMIT, REJECTED, Limits
+from sluicemq.queues.classic.lots import Lot
+from sluicemq.queues.classic.memory_target import Rates
+from sluicemq.queues.classic.pieces import (
+    CONSUMER_WORK,
+    DEAL_WORK,
+    DEALS_MAX,
+    MESSAGES_A_UNIT,
+    PART_WORK,
+    PIECE_MAX,
+    RETURNS_A_UNIT,
+    UNEVEN_MAX,
+    batched,
+    work_of,
+)
+from sluicemq.queues.classic.priorities import backing_queue
+from sluicemq.queues.classic.stored_classic import StoredClassic
 from sluicemq.queues.commands import (
     ACK,
     FIRST_TERM,
@@ -31,7 +48,6 @@ from sluicemq.queues.commands import (
     Settle,
 )
 from sluicemq.queues.consumers import Consumer, ConsumerGroups, cost_of, shares
-from sluicemq.queues.delivery_counts import DeliveryCounts
 from sluicemq.queues.effects import (
     Cancelled,
     Confirm,
@@ -47,23 +63,7 @@ from sluicemq.queues.effects import (
     Remove,
     Write,
 )
-from sluicemq.queues.limits import DELIVERY_LIMIT, REJECTED, Limits
-from sluicemq.queues.lots import Lot
 from sluicemq.queues.machine import Depth
-from sluicemq.queues.memory_target import Rates
-from sluicemq.queues.pieces import (
-    CONSUMER_WORK,
-    DEAL_WORK,
-    DEALS_MAX,
-    MESSAGES_A_UNIT,
-    PART_WORK,
-    PIECE_MAX,
-    RETURNS_A_UNIT,
-    UNEVEN_MAX,
-    batched,
-    work_of,
-)
-from sluicemq.queues.priorities import backing_queue
 from sluicemq.queues.settings import NO_SETTINGS, QueueSettings
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.deduplication import Deduplication
+    from sluicemq.queues.classic.deduplication import Deduplication
     from sluicemq.storage.queue_index import QueueIndex
 
 

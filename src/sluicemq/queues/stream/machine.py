@@ -35,9 +35,9 @@ from sluicemq.queues.effects import (
     Refuse,
 )
 from sluicemq.queues.machine import Depth, QueueMachine
-from sluicemq.queues.stream_cache import CachedChunk, ChunkCache
-from sluicemq.queues.stream_reader import StreamReader
-from sluicemq.queues.stream_start import AGO, FIRST, LAST, NEXT, OFFSET, Start, start_of
+from sluicemq.queues.stream.cache import CachedChunk, ChunkCache
+from sluicemq.queues.stream.reader import StreamReader
+from sluicemq.queues.stream.start import AGO, FIRST, LAST, NEXT, OFFSET, Start, start_of
 from sluicemq.storage.queue_index import READ_TRIES
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from sluicemq.queues.machine import QueueMachine
 
 if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
-    from sluicemq.queues.backing import Backing
-    from sluicemq.queues.chunk import Chunk
+    from sluicemq.queues.classic.backing import Backing
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.delivery_counts import DeliveryCounts
+    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.memory_target import Rates
     from sluicemq.queues.commands import LinkId, Publish
-    from sluicemq.queues.delivery_counts import DeliveryCounts
     from sluicemq.queues.effects import Effect
-    from sluicemq.queues.lots import Lot
-    from sluicemq.queues.memory_target import Rates
 
 
 class Head(QueueMachine):

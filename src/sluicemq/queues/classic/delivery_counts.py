@@ -10,14 +10,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from sluicemq.limits import RETURN_BYTES
+from sluicemq.queues.classic.pieces import RETURNS_A_UNIT
 from sluicemq.queues.effects import Comebacks
-from sluicemq.queues.pieces import RETURNS_A_UNIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from sluicemq.queues.chunk import Chunk
-    from sluicemq.queues.lots import Lot
+    from sluicemq.queues.classic.chunk import Chunk
+    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.machine import Depth
 
 Stretch: TypeAlias = tuple[int, int, bool]

@@ -1,0 +1,1 @@
+"""The classic queue: its machine, where its messages are, and what its limits demand."""
