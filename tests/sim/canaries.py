@@ -35,10 +35,10 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.manage.task import Task
 from sluicemq.queues.classic.delivery_counts import DeliveryCounts, Stretch
 from sluicemq.queues.classic.limits import Limits
-from sluicemq.queues.classic.lots import Lot
 from sluicemq.queues.classic.machine import ClassicQueue
 from sluicemq.queues.classic.paging import PlainBacking
 from sluicemq.queues.classic.priorities import PriorityBacking
+from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.consumers import Consumer, ConsumerGroups
 from sluicemq.queues.effects import Confirm, Deliver
 from sluicemq.queues.stream.machine import Stream
@@ -154,17 +154,17 @@ def requeued_at_the_tail(patch: pytest.MonkeyPatch) -> None:
 
 @canary
 def redelivered_without_its_flag(patch: pytest.MonkeyPatch) -> None:
-    def fresh(original: Any, self: Lot, *arguments: Any) -> Any:
+    def fresh(original: Any, self: UnackedRun, *arguments: Any) -> Any:
         chunk = original(self, *arguments)
         chunk.redelivered = False
         return chunk
 
-    rarely(patch, Lot, "returned", 1, fresh)
+    rarely(patch, UnackedRun, "returned", 1, fresh)
 
 
 @canary
 def kept_from_a_channel_that_is_gone(patch: pytest.MonkeyPatch) -> None:
-    rarely(patch, Lot, "open_parts", 3, lambda original, self: original(self)[1:])
+    rarely(patch, UnackedRun, "open_parts", 3, lambda original, self: original(self)[1:])
 
 
 @canary

@@ -282,7 +282,7 @@ class CommandDecoder:
         if outcome > REJECT:
             raise UnreadableCommand(f"outcome {outcome} of a settle is not known here")
         raw = body.cut(count * PART_SIZE)
-        parts = [(lot, start, end) for lot, start, end in PART.iter_unpack(raw)]
+        parts = [(run, start, end) for run, start, end in PART.iter_unpack(raw)]
         return Settle(LinkId(term, number), parts, outcome)
 
     def consume(self, body: CommandBody) -> Consume:

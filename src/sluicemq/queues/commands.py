@@ -49,8 +49,8 @@ class Publish:
 
 
 class Settle:
-    """A channel is done with parts of lots: (lot, start, end) each, `end` exclusive. `outcome` is
-    ACK, REQUEUE or REJECT. They were delivered over `link`: lots of the same numbers that came
+    """A channel is done with parts of runs: (run, start, end) each, `end` exclusive. `outcome` is
+    ACK, REQUEUE or REJECT. They were delivered over `link`: runs of the same numbers that came
     over another one, or in another life of the queue, are not meant."""
 
     __slots__ = ("link", "outcome", "parts")

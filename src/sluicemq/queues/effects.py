@@ -25,7 +25,7 @@ class Comebacks(NamedTuple):
 
 
 class Deliver:
-    """Messages for a consumer. `lot` is 0 when no acknowledgement is due; `cost` is what the
+    """Messages for a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
     delivery takes from the consumer's window; `returned`: how often each message has come back, in
     a queue that counts it."""
 
@@ -35,16 +35,16 @@ class Deliver:
         "consumer",
         "contents",
         "cost",
-        "lot",
         "number",
         "redelivered",
         "returned",
+        "run",
     )
 
     def __init__(
         self,
         consumer: Consumer,
-        lot: int,
+        run: int,
         contents: list[bytes],
         address: bytes,
         number: int,
@@ -54,7 +54,7 @@ class Deliver:
     ) -> None:
         self.channel = consumer.channel
         self.consumer = consumer
-        self.lot = lot
+        self.run = run
         self.contents = contents
         self.address = address
         self.number = number
@@ -97,14 +97,14 @@ class Rejected:
 
 
 class DeadLetter:
-    """Messages that have died of `reason`: the `count` of the lot from `start` on, which is settled
-    when they are safe elsewhere. `lot` 0: nobody waits for that. The rest as Chunk has it."""
+    """Messages that have died of `reason`: the `count` of the run from `start` on, which is settled
+    when they are safe elsewhere. `run` 0: nobody waits for that. The rest as Chunk has it."""
 
-    __slots__ = ("address", "contents", "lot", "number", "persistent", "reason", "start")
+    __slots__ = ("address", "contents", "number", "persistent", "reason", "run", "start")
 
     def __init__(
         self,
-        lot: int,
+        run: int,
         start: int,
         contents: list[bytes],
         address: bytes,
@@ -112,7 +112,7 @@ class DeadLetter:
         persistent: bool,
         reason: str,
     ) -> None:
-        self.lot = lot
+        self.run = run
         self.start = start
         self.contents = contents
         self.address = address
@@ -187,25 +187,25 @@ class Cancelled:
 
 class Got:
     """Answer to Get; `content` None: the queue is empty. `ready` counts what is left; `link` is the
-    one that the lot is out over, None: no acknowledgement is due; `returned` as in Deliver."""
+    one that the run is out over, None: no acknowledgement is due; `returned` as in Deliver."""
 
     __slots__ = (
         "address",
         "channel",
         "content",
         "link",
-        "lot",
         "number",
         "ready",
         "redelivered",
         "returned",
+        "run",
     )
 
     def __init__(
         self,
         channel: Actor,
         content: bytes | None,
-        lot: int,
+        run: int,
         address: bytes,
         number: int,
         redelivered: bool,
@@ -216,7 +216,7 @@ class Got:
         self.channel = channel
         self.link = link
         self.content = content
-        self.lot = lot
+        self.run = run
         self.address = address
         self.number = number
         self.redelivered = redelivered

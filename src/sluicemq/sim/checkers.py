@@ -6,7 +6,7 @@ bounds      with R, C, S the initial credit of reader -> channel, channel -> que
             queue -> store, D of deliveries; what a link lets through beyond its credit is
             reader -> channel    nothing: the reader hands on what credit allows
             channel -> queue     2 R - 1: a batch may overspend by R - 1, and R more may come
-                                 until its grants are kept back; of dead letters a whole lot goes
+                                 until its grants are kept back; of dead letters a whole run goes
                                  on its way at once
             queue -> store       2 L (C + 2 R - 1) - 1: L channels have published since its
                                  gate shut, and each may fill its link twice; and what was paged
@@ -22,7 +22,7 @@ memory      what is counted as in use is what queues, store, transactions and co
             read and not parsed, contents that are not whole, events behind a question, what the
             client has not taken
 writer      backlog <= its limit + the delivery windows + what one turn may add
-machines    see model.py; lots at queues and spans at channels agree whenever nothing is on
+machines    see model.py; runs at queues and spans at channels agree whenever nothing is on
             its way; prefetch is the sum of what is out
 gates       a reader that is not read has a shut gate, and a connection that never published
             has no alarm gate shut
@@ -562,7 +562,9 @@ class Checkers:
             accounted += queue.accounted
             for consumer in queue.machine.consumers.all():
                 held = sum(
-                    lot.left for lot in queue.machine.lots.values() if lot.consumer is consumer
+                    run.left
+                    for run in queue.machine.unacked_runs.values()
+                    if run.consumer is consumer
                 )
                 prefetch = consumer.prefetch
                 if not consumer.no_ack:
@@ -625,12 +627,12 @@ class Checkers:
                 continue  # it knows only how many
             assert isinstance(queue, ClassicShell)
             if span.open() and not queue.machine.deleted:
-                here[queue.name, span.lot] = [(a, b) for _, a, b in span.parts(span.count)]
+                here[queue.name, span.run] = [(a, b) for _, a, b in span.parts(span.count)]
         there = {
-            (queue.name, number): lot.open_parts()
+            (queue.name, number): run.open_parts()
             for queue in self.queues
-            for number, lot in queue.machine.lots.items()
-            if lot.channel is channel and not queue.machine.deleted
+            for number, run in queue.machine.unacked_runs.items()
+            if run.channel is channel and not queue.machine.deleted
         }
         promise(here == there, channel.name, "has out", here, "queues say", there)
 

@@ -134,7 +134,7 @@ class Entry:
         return here > there if here != there else self.position < other.position
 
 
-class ModelLot:
+class ModelRun:
     """What one delivery still has unacknowledged; None stands for a settled message."""
 
     __slots__ = ("channel", "entries")
@@ -156,7 +156,7 @@ class QueueModel(Tap):
         """Bytes that the queue has put before each content."""
         self.book = book
         self.durable_image = durable_image
-        self.lots: dict[int, ModelLot] = {}
+        self.unacked_runs: dict[int, ModelRun] = {}
         self.writes: dict[int, tuple[range, list[MessageId]]] = {}
         """Positions and ids by receipt."""
         self.fresh: set[int] = set()
@@ -172,7 +172,7 @@ class QueueModel(Tap):
         """Who published here, since somebody last cleared this."""
         self.handed_over = 0
         """So many bodies were handed to the message store since then, to have their RAM, or came
-        as dead letters: their publisher waits for credit only when a lot of them is through."""
+        as dead letters: their publisher waits for credit only when a run of them is through."""
         self.highest = queue.settings.max_priority or 0
         self.next_positions: dict[int, int] = {}
         """By priority."""
@@ -214,10 +214,12 @@ class QueueModel(Tap):
             self.settle(command)
         elif isinstance(command, Down):
             self.gets = [channel for channel in self.gets if channel is not command.channel]
-            for number in [n for n, lot in self.lots.items() if lot.channel is command.channel]:
-                lot = self.lots.pop(number)
+            for number in [
+                n for n, run in self.unacked_runs.items() if run.channel is command.channel
+            ]:
+                run = self.unacked_runs.pop(number)
                 if not self.deleted:
-                    self.requeue(lot.entries)
+                    self.requeue(run.entries)
         else:
             if isinstance(command, Get):
                 self.gets.append(command.channel)
@@ -255,10 +257,10 @@ class QueueModel(Tap):
             return
         ((_, content),) = apart(got.address, [got.content])
         head = self.ready[0]
-        lot = self.machine.lots.get(got.lot)
+        run = self.machine.unacked_runs.get(got.run)
         is_head = head.id == self.id_of(content)
-        if head.content is None and lot is not None:  # it was read back, and not seen since
-            is_head = head.position in lot.positions
+        if head.content is None and run is not None:  # it was read back, and not seen since
+            is_head = head.position in run.positions
         if is_head:
             self.early = (got, self.ready.pop(0))
 
@@ -276,8 +278,8 @@ class QueueModel(Tap):
             self.is_depth(answer.count, "deleted")
             self.drop(self.ready)
             if not self.deleted:
-                for lot in self.lots.values():
-                    self.drop(lot.entries)
+                for run in self.unacked_runs.values():
+                    self.drop(run.entries)
             self.deleted = True
         elif isinstance(answer, DeadLetter):
             self.die(answer)
@@ -288,7 +290,7 @@ class QueueModel(Tap):
         """Check messages that die. What is too old or too much is the head of the list, and out
         from now on; rejected messages are out already."""
         count = len(letter.contents)
-        known = self.lots.get(letter.lot)
+        known = self.unacked_runs.get(letter.run)
         entries = self.ready[:count] if known is None else [e for e in known.entries if e]
         messages = apart(letter.address, letter.contents)
         promise(len(entries) == count, self.name, "buries", count, "of", len(entries))
@@ -302,7 +304,7 @@ class QueueModel(Tap):
                 entry.delivered = True
         if known is None:
             del self.ready[:count]
-            self.lots[letter.lot] = ModelLot(self.machine.queue, entries)
+            self.unacked_runs[letter.run] = ModelRun(self.machine.queue, entries)
 
     def must_go(self, entry: Entry, reason: str, length: int) -> None:
         """Check that a message which died had to: it is too old, or the queue is too long."""
@@ -426,7 +428,7 @@ class QueueModel(Tap):
         known: dict[MessageId | None, list[int]] = {}
         for entry in head.values():
             known.setdefault(entry.id, []).append(entry.position)
-        for deliver in sorted(delivers, key=lambda each: not each.lot):
+        for deliver in sorted(delivers, key=lambda each: not each.run):
             alone = self.machine.consumers.single_active
             waits = alone and deliver.consumer is not delivers[0].consumer
             promise(not waits, self.name, "serves one that should wait")
@@ -443,15 +445,15 @@ class QueueModel(Tap):
                 turn = entry
                 self.compare(entry, content, address, deliver.redelivered)
                 entries.append(entry)
-            self.hand_out(deliver.lot, deliver.channel, deliver.consumer.no_ack, entries)
+            self.hand_out(deliver.run, deliver.channel, deliver.consumer.no_ack, entries)
 
     def put_first(
         self, copies: list[int], head: dict[int, Entry], deliver: Deliver, index: int
     ) -> None:
         """Choose which of several copies of a message, which has died twice, is delivered. A no-ack
         delivery does not name its position; what differs are the headers."""
-        if deliver.lot:
-            position = self.machine.lots[deliver.lot].positions[index]
+        if deliver.run:
+            position = self.machine.unacked_runs[deliver.run].positions[index]
             promise(position in copies, self.name, "deals what is not its head")
         else:
             _, content = apart(deliver.address, deliver.contents)[index]
@@ -468,12 +470,12 @@ class QueueModel(Tap):
         if not unknown:
             return
         known = {entry.id for entry in head.values() if entry.content is not None}
-        for deliver in sorted(delivers, key=lambda each: not each.lot):
-            lot = self.machine.lots[deliver.lot].positions if deliver.lot else None
+        for deliver in sorted(delivers, key=lambda each: not each.run):
+            run = self.machine.unacked_runs[deliver.run].positions if deliver.run else None
             for index, message in enumerate(apart(deliver.address, deliver.contents)):
                 address, content = message
-                if lot is not None:
-                    position = lot[index]
+                if run is not None:
+                    position = run[index]
                 elif unknown and self.id_of(content) not in known:
                     position = next(iter(unknown))
                 else:
@@ -500,13 +502,13 @@ class QueueModel(Tap):
         promise(redelivered == entry.delivered, self.name, "flags", entry.id, redelivered)
         entry.delivered = True
 
-    def hand_out(self, lot: int, channel: Actor, no_ack: bool, entries: list[Entry]) -> None:
+    def hand_out(self, run: int, channel: Actor, no_ack: bool, entries: list[Entry]) -> None:
         """Note the entries of one delivery as unacknowledged, or as gone without
         acknowledgements."""
-        promise((lot == 0) == no_ack, self.name, "lot", lot, "for no-ack", no_ack)
-        if lot:
-            promise(lot not in self.lots, self.name, "uses lot", lot, "twice")
-            self.lots[lot] = ModelLot(channel, entries)
+        promise((run == 0) == no_ack, self.name, "run", run, "for no-ack", no_ack)
+        if run:
+            promise(run not in self.unacked_runs, self.name, "uses run", run, "twice")
+            self.unacked_runs[run] = ModelRun(channel, entries)
         else:
             for entry in entries:
                 self.leave(entry)
@@ -525,21 +527,21 @@ class QueueModel(Tap):
             entry.size = kept_size(answer.address, address, content)
         self.compare(entry, content, address, answer.redelivered)
         self.is_depth(answer.ready, "has left")
-        self.hand_out(answer.lot, answer.channel, answer.lot == 0, [entry])
+        self.hand_out(answer.run, answer.channel, answer.run == 0, [entry])
 
     def settle(self, command: Settle) -> None:
         """Settle parts of deliveries that are out, each once. What is given back to a deleted queue
         is gone."""
         for number, start, end in command.parts:
-            lot = self.lots.get(number)
-            if lot is None:
-                promise(False, self.name, "is asked to settle lot", number, "which is not out")
+            run = self.unacked_runs.get(number)
+            if run is None:
+                promise(False, self.name, "is asked to settle run", number, "which is not out")
                 continue
-            part = lot.entries[start:end]
+            part = run.entries[start:end]
             there = None not in part and len(part) == end - start > 0
-            promise(there, self.name, "settles", start, end, "of lot", number)
-            lot.entries[start:end] = [None] * (end - start)
-            sends_on = lot.channel is self.machine.queue or isinstance(lot.channel, Delayer)
+            promise(there, self.name, "settles", start, end, "of run", number)
+            run.entries[start:end] = [None] * (end - start)
+            sends_on = run.channel is self.machine.queue or isinstance(run.channel, Delayer)
             if sends_on and command.outcome == ACK:
                 self.bury(part)
             if not self.deleted:
@@ -549,8 +551,8 @@ class QueueModel(Tap):
                     self.rejected(part)
                 else:
                     self.drop(part)
-            if not any(lot.entries):
-                del self.lots[number]
+            if not any(run.entries):
+                del self.unacked_runs[number]
 
     def bury(self, entries: list[Entry | None]) -> None:
         """Note that entries have died, and are elsewhere now."""
@@ -559,9 +561,11 @@ class QueueModel(Tap):
                 self.book.bury(self.name, entry.id)
 
     def rejected(self, entries: list[Entry | None]) -> None:
-        """Let entries wait for becoming dead letters, in a lot of their own."""
-        number = next(n for n in self.machine.lots if n not in self.lots)
-        self.lots[number] = ModelLot(self.machine.queue, [e for e in entries if e is not None])
+        """Let entries wait for becoming dead letters, in a run of their own."""
+        number = next(n for n in self.machine.unacked_runs if n not in self.unacked_runs)
+        self.unacked_runs[number] = ModelRun(
+            self.machine.queue, [e for e in entries if e is not None]
+        )
 
     def requeue(self, entries: list[Entry | None]) -> None:
         """Put each entry back to its position, unless it has come back too often."""
@@ -593,13 +597,15 @@ class QueueModel(Tap):
         if self.deleted or self.machine.rest is not None:
             return
         depth: Depth = self.machine.depth
-        out = [e for lot in self.lots.values() for e in lot.entries if e is not None]
+        out = [e for run in self.unacked_runs.values() for e in run.entries if e is not None]
         counted = {
             "ready": len(self.ready),
             "unacked": len(out),
             "persistent": sum(map(self.is_kept, self.there.values())),
             "footprint": self.footprint(),
-            "ram_unacked": sum(lot.left for lot in self.machine.lots.values() if lot.sizes is None),
+            "ram_unacked": sum(
+                run.left for run in self.machine.unacked_runs.values() if run.sizes is None
+            ),
             "ram_messages": sum(c.left() for c in self.machine.backing.in_ram() if c.bodies),
         }
         if all(entry.content is not None for entry in self.there.values()) and (
@@ -617,8 +623,8 @@ class QueueModel(Tap):
         backing = self.machine.backing
         chunks = [*backing.in_ram(), *backing.leaving()]
         total: int = sum(chunk.footprint() for chunk in chunks)
-        for lot in self.machine.lots.values():
-            total += lot.footprint([body for body in lot.contents if body is not None])
+        for run in self.machine.unacked_runs.values():
+            total += run.footprint([body for body in run.contents if body is not None])
         if self.machine.settings.delivery_limit is not None:
             total += RETURN_BYTES * sum(entry.returns > 0 for entry in self.there.values())
         return total
@@ -644,7 +650,7 @@ class QueueModel(Tap):
             content = there[entry.position]
             same = None in (content, entry.content) or content == entry.content
             promise(same, self.name, "has another message at", entry.position)
-        self.compare_lots()
+        self.compare_unacked_runs()
 
     def paged(self) -> set[int]:
         """Return the positions of delta: on disk, or on their way there, and not out at
@@ -660,24 +666,28 @@ class QueueModel(Tap):
                     found.update(positions)
                 for chunk in level.leaving():
                     found.update(chunk.positions())
-        for lot in self.machine.lots.values():
-            for start, end in lot.open_parts():
-                found.difference_update(lot.positions[start:end])
+        for run in self.machine.unacked_runs.values():
+            for start, end in run.open_parts():
+                found.difference_update(run.positions[start:end])
         return found
 
-    def compare_lots(self) -> None:
+    def compare_unacked_runs(self) -> None:
         """Compare what is unacknowledged with the machine's."""
-        promise(self.machine.lots.keys() == self.lots.keys(), self.name, "has other lots")
-        for number, lot in self.machine.lots.items():
-            entries = self.lots[number].entries
+        promise(
+            self.machine.unacked_runs.keys() == self.unacked_runs.keys(),
+            self.name,
+            "has other runs",
+        )
+        for number, run in self.machine.unacked_runs.items():
+            entries = self.unacked_runs[number].entries
             positions = [entry and entry.position for entry in entries]
             out = [
                 None if content is None else at
-                for at, content in zip(lot.positions, lot.contents, strict=True)
+                for at, content in zip(run.positions, run.contents, strict=True)
             ]
-            promise(out == positions, self.name, "lot", number, "differs")
-            if lot.sizes is None:
+            promise(out == positions, self.name, "run", number, "differs")
+            if run.sizes is None:
                 wanted = [entry.content for entry in entries if entry is not None]
-                bodies = [body for body in lot.contents if body is not None]
-                contents = [content for _, content in apart(lot.chunk.address, bodies)]
-                promise(contents == wanted, self.name, "lot", number, "has other bodies")
+                bodies = [body for body in run.contents if body is not None]
+                contents = [content for _, content in apart(run.chunk.address, bodies)]
+                promise(contents == wanted, self.name, "run", number, "has other bodies")

@@ -98,7 +98,7 @@ def test_what_was_dealt_out_and_not_told_counts_for_no_limit() -> None:
     assert bench.gets_from_other() == 3
 
 
-@pytest.mark.parametrize("where", ["remove", "credit", "forget_lot"])
+@pytest.mark.parametrize("where", ["remove", "credit", "forget_run"])
 def test_what_was_settled_as_the_fault_came_counts_for_no_limit(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:

@@ -283,7 +283,7 @@ def test_who_deletes_one_is_answered_when_the_storage_fails_while_the_disk_is_fu
 
 
 def test_an_acknowledgement_of_before_settles_nothing_of_what_is_there_now() -> None:
-    """Its lot has a number that the queue, read back, gives again."""
+    """Its run has a number that the queue, read back, gives again."""
     bench = Bench()
     before = bench.queue
     (link,) = before.machine.links.values()
@@ -292,8 +292,8 @@ def test_an_acknowledgement_of_before_settles_nothing_of_what_is_there_now() -> 
     other.send(1, m.BasicQos(prefetch_count=2), m.BasicConsume(queue="q", consumer_tag="d"))
     machine = bench.queue.machine
     assert machine.depth.unacked == 2
-    (number,) = machine.lots
-    assert link.number == machine.lots[number].link.number, "or the test shows nothing"
+    (number,) = machine.unacked_runs
+    assert link.number == machine.unacked_runs[number].link.number, "or the test shows nothing"
     bench.queue.post(Settle(link, [(number, 0, 2)], ACK))
     bench.consumer.send(1, m.BasicAck(delivery_tag=2, multiple=True))
     bench.run()

@@ -115,7 +115,7 @@ def test_many_are_acknowledged_before_what_is_asked_next(broker: Broker) -> None
     assert ready(client) == 0
     [queue] = broker.node.broker.vhosts["/"].queues.values()
     assert queue.machine.depth.unacked == 0
-    assert queue.machine.lots == {}
+    assert queue.machine.unacked_runs == {}
 
 
 @pytest.mark.parametrize("how", ["nack", "recover", "closed", "lost"])
@@ -142,7 +142,7 @@ MANY = 30 * LOT
 
 
 def consuming(broker: Broker) -> Client:
-    """A client with so many messages out at a consumer, in lots that are as large as they get."""
+    """A client with so many messages out at a consumer, in runs that are as large as they get."""
     client = with_channel(broker)
     client.call(1, m.QueueDeclare(queue="q"))
     for _ in range(MANY // LOT):
@@ -162,7 +162,7 @@ def machine_of(broker: Broker) -> ClassicQueue:
 
 @pytest.mark.parametrize(("how", "most"), [("ack", 12), ("nack", 12), ("recover", 12), ("lost", 2)])
 def test_large_lots_are_settled_some_in_a_turn(broker: Broker, how: str, most: int) -> None:
-    """By how many messages are in them, not by how many lots they are."""
+    """By how many messages are in them, not by how many runs they are."""
     client = consuming(broker)
     if how == "ack":
         client.post_bytes(m.BasicAck(multiple=True).frame(1))

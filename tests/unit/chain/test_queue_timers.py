@@ -200,8 +200,8 @@ def test_rejected_ones_go_on_without_those_whose_bodies_are_lost(damaged: tuple[
     client.send(1, m.BasicRecover(requeue=True))
     shell(broker, "source").post(SetTarget(0.0))
     broker.wait()
-    [lot] = shell(broker, "source").machine.lots.values()
-    assert lot.sizes is not None, "the bodies are not on the disk only"
+    [run] = shell(broker, "source").machine.unacked_runs.values()
+    assert run.sizes is not None, "the bodies are not on the disk only"
     for place in damaged:
         damage(broker, bodies[place])
     client.send(1, m.BasicNack(delivery_tag=6, multiple=True, requeue=False))

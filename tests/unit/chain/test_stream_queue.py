@@ -265,7 +265,7 @@ def test_the_prefetch_is_a_consumers_own_and_acks_give_it_back() -> None:
     client.send(2, m.BasicCancel(consumer_tag="c"))
     client.send(2, m.BasicAck(delivery_tag=7, multiple=True))
     assert machine(broker).depth.unacked == 0
-    assert not machine(broker).lots
+    assert not machine(broker).unacked_runs
 
 
 def hurry(broker: Broker) -> None:

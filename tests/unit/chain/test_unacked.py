@@ -13,7 +13,7 @@ from sluicemq.queues.commands import LinkId
 from support.fakes import bystander
 
 Place = tuple[int, int]
-"""(lot, index)"""
+"""(run, index)"""
 
 spreads = st.integers(0, 1000)
 
@@ -26,7 +26,7 @@ def source() -> Source:
 def places(settlement: Settlement) -> dict[Source, list[Place]]:
     """Every single message of a settlement."""
     return {
-        source: [(lot, index) for lot, start, end in parts for index in range(start, end)]
+        source: [(run, index) for run, start, end in parts for index in range(start, end)]
         for source, parts in settlement.by_source.items()
     }
 
@@ -40,7 +40,7 @@ class UnackedMachine(RuleBasedStateMachine):
         self.real = Unacked()
         self.tags: dict[int, tuple[Source, Place]] = {}
         self.next_tag = 1
-        self.next_lot = 1
+        self.next_run = 1
         self.kept: list[Undoable] = []
         self.kept_tags: dict[int, tuple[Source, Place]] = {}
 
@@ -61,11 +61,11 @@ class UnackedMachine(RuleBasedStateMachine):
 
     @rule(count=st.one_of(st.integers(1, 5), st.just(40)), queue=st.integers(0, 1))
     def deliver(self, count: int, queue: int) -> None:
-        self.real.add(self.next_tag, count, self.sources[queue], self.next_lot)
+        self.real.add(self.next_tag, count, self.sources[queue], self.next_run)
         for index in range(count):
-            self.tags[self.next_tag + index] = (self.sources[queue], (self.next_lot, index))
+            self.tags[self.next_tag + index] = (self.sources[queue], (self.next_run, index))
         self.next_tag += count
-        self.next_lot += 1
+        self.next_run += 1
 
     @rule()
     def deliver_without_acks(self) -> None:
@@ -95,7 +95,7 @@ class UnackedMachine(RuleBasedStateMachine):
             assert unknown == last
             self.compare(into, [])
 
-    @precondition(lambda self: self.next_lot > 8)
+    @precondition(lambda self: self.next_run > 8)
     @rule()
     def settle_all(self) -> None:
         into = Settlement()
@@ -161,12 +161,12 @@ TestUnackedAgainstADictOfTags = UnackedMachine.TestCase
 
 
 def unacked(*counts: int) -> tuple[Unacked, Source]:
-    """Lots 1, 2, 3 ... of one queue, tags from 1 on."""
+    """Unacknowledged runs 1, 2, 3 ... of one queue, tags from 1 on."""
     queue = source()
     some = Unacked()
     first = 1
-    for lot, count in enumerate(counts, start=1):
-        some.add(first, count, queue, lot)
+    for run, count in enumerate(counts, start=1):
+        some.add(first, count, queue, run)
         first += count
     return some, queue
 
@@ -192,7 +192,7 @@ def test_single_acks_in_one_go_are_joined() -> None:
 
 
 def test_parts_of_different_lots_are_not_joined() -> None:
-    """Where one lot ends the rest of the next begins."""
+    """Where one run ends the rest of the next begins."""
     some, _ = unacked(3, 5)
     assert some.settle_run(4, 6, Settlement()) is None
     into = Settlement()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sluicemq.queues.effects import Effect
 
 PIECE = 2
-"""Lots, chunks or consumers of a piece: so few that some commands leave a rest."""
+"""Unacknowledged runs, chunks or consumers of a piece: so few that some commands leave a rest."""
 
 ENDLESS = 10**9
 
@@ -23,12 +23,12 @@ Part = tuple[int, int, int]
 
 
 def settles(machine: ClassicQueue, parts: list[Part], outcome: int) -> list[Settle]:
-    """A command for each run of parts that are out over one link; of lots that nobody knows, one
+    """A command for each run of parts that are out over one link; of runs that nobody knows, one
     over a link that nobody has."""
 
     def link_of(part: Part) -> LinkId:
-        lot = machine.lots.get(part[0])
-        return LinkId(machine.term, 10**6) if lot is None else lot.link
+        run = machine.unacked_runs.get(part[0])
+        return LinkId(machine.term, 10**6) if run is None else run.link
 
     return [Settle(link, list(some), outcome) for link, some in groupby(parts, link_of)]
 

@@ -35,14 +35,14 @@ def tiny_limits() -> Iterator[None]:
 
 
 class Buried:
-    """Among the effects: these positions have left the head, into that lot if any."""
+    """Among the effects: these positions have left the head, into that run if any."""
 
     channel = None
 
-    def __init__(self, positions: list[int], reason: str, lot: int, now_ms: int) -> None:
+    def __init__(self, positions: list[int], reason: str, run: int, now_ms: int) -> None:
         self.positions = positions
         self.reason = reason
-        self.lot = lot
+        self.run = run
         self.now_ms = now_ms
 
 
@@ -77,11 +77,11 @@ class WatchedLimits(Limits):
 
     def dead_letter(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
         first = chunk.position + chunk.start
-        lot = self.queue.next_lot if self.dead_letters else 0
+        run = self.queue.next_run if self.dead_letters else 0
         taken = super().dead_letter(chunk, count, reason, effects)
         if taken:
             positions = list(range(first, first + taken))
-            effects.append(Buried(positions, reason, lot, self.now_ms))  # type: ignore[arg-type]
+            effects.append(Buried(positions, reason, run, self.now_ms))  # type: ignore[arg-type]
         return taken
 
     def drop(self, number: int, effects: list[Effect]) -> None:
@@ -167,7 +167,7 @@ class LimitedBench(Bench):
 
     def buried(self, effect: Buried) -> None:
         if effect.reason == REJECTED:
-            for position in [p for p, held in self.out.items() if held.lot == effect.lot]:
+            for position in [p for p, held in self.out.items() if held.run == effect.run]:
                 self.gone(self.out.pop(position).message)
             return
         length = len(self.ready)
@@ -183,8 +183,8 @@ class LimitedBench(Bench):
                 assert length - index > self.settings.max_length, "it was not too much"
         del self.ready[: len(messages)]
         for index, message in enumerate(messages):
-            if effect.lot:
-                self.out[message.position] = Held(message, self.actor, effect.lot, index)
+            if effect.run:
+                self.out[message.position] = Held(message, self.actor, effect.run, index)
             else:
                 self.gone(message)
 
@@ -214,15 +214,15 @@ class LimitedBench(Bench):
         parts: list[tuple[int, int, int]] = []
         for held in rejected.values():
             start = held.index
-            if parts and parts[-1][0] == held.lot and parts[-1][2] == start:
+            if parts and parts[-1][0] == held.run and parts[-1][2] == start:
                 start = parts.pop()[1]
-            parts.append((held.lot, start, held.index + 1))
-        before = self.machine.next_lot
+            parts.append((held.run, start, held.index + 1))
+        before = self.machine.next_run
         for command in settles(self.machine, parts, REJECT):
             super().apply(command)
-        for number, lot in self.machine.lots.items():
+        for number, run in self.machine.unacked_runs.items():
             if number >= before:
-                for index, position in enumerate(lot.positions):
+                for index, position in enumerate(run.positions):
                     self.out[position] = Held(self.out[position].message, self.actor, number, index)
         self.turn()
 
@@ -237,7 +237,7 @@ class LimitedBench(Bench):
         settled = [
             position
             for position, held in self.out.items()
-            if held.lot == effect.lot and effect.start <= held.index < end
+            if held.run == effect.run and effect.start <= held.index < end
         ]
         assert self.deleted or len(settled) == len(effect.contents)
         for position in settled:
@@ -247,13 +247,13 @@ class LimitedBench(Bench):
                 assert held.message.content == body, "another body"
                 assert effect.reason in (EXPIRED, MAX_LENGTH, REJECTED)
                 self.gone(held.message)
-        self.apply(Settle(self.machine.own_link, [(effect.lot, effect.start, end)], ACK))
+        self.apply(Settle(self.machine.own_link, [(effect.run, effect.start, end)], ACK))
 
-    def give(self, channel: object, lot: int, contents: list[bytes], redelivered: bool) -> None:
+    def give(self, channel: object, run: int, contents: list[bytes], redelivered: bool) -> None:
         for content in contents:
             expiry = self.by_content[content].expiry
             assert not expiry or expiry >= self.machine.limits.now_ms, "delivered after its time"
-        super().give(channel, lot, contents, redelivered)  # type: ignore[arg-type]
+        super().give(channel, run, contents, redelivered)  # type: ignore[arg-type]
 
     def got(self, effect: Got) -> None:
         if effect.content is None and self.ready:
@@ -301,7 +301,9 @@ class LimitedBench(Bench):
         limits = self.machine.limits
         at_broker = [held for held in self.out.values() if held.channel is self.actor]
         assert limits.in_flight == sum(len(effect.contents) for effect in self.dying)
-        doomed = sum(self.machine.lots[number].left for number, _ in limits.pending_dead_letters)
+        doomed = sum(
+            self.machine.unacked_runs[number].left for number, _ in limits.pending_dead_letters
+        )
         assert len(at_broker) == limits.in_flight + doomed
         assert limits.in_flight < DYING + max([6, *(len(e.contents) for e in self.dying)])
         if self.strand or self.reads or self.deleted or not limits.has_room():

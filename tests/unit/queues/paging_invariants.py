@@ -176,10 +176,10 @@ def invariant_12(bench: Bench) -> None:
     assert depth.unacked_bytes == sum(len(held.message.content) for held in bench.out.values())
     chunks = [*chunks_of(bench), *backing.leaving()]
     total = sum(chunk.footprint() for chunk in chunks)
-    for lot in bench.machine.lots.values():
-        if lot.sizes is None:
-            bodies = [content for content in lot.contents if content is not None]
-            total += footprint(bodies, False, lot.chunk.copies)
+    for run in bench.machine.unacked_runs.values():
+        if run.sizes is None:
+            bodies = [content for content in run.contents if content is not None]
+            total += footprint(bodies, False, run.chunk.copies)
     assert depth.footprint == total
 
 
@@ -202,30 +202,30 @@ def invariant_14(bench: Bench) -> None:
 
 
 def invariant_15(bench: Bench) -> None:
-    """What is in a lot was fetched, and neither acked nor requeued since; its contents are there,
+    """What is in a run was fetched, and neither acked nor requeued since; its contents are there,
     or in the store."""
     if bench.deleted:
         return
     out: dict[int, bytes] = {}
     bodies = bench.persistent.contents | bench.transient.contents
-    for lot in bench.machine.lots.values():
-        for start, end in lot.open_parts():
+    for run in bench.machine.unacked_runs.values():
+        for start, end in run.open_parts():
             for position, content in zip(
-                lot.positions[start:end], lot.contents[start:end], strict=True
+                run.positions[start:end], run.contents[start:end], strict=True
             ):
-                assert position not in out, "in two lots"
-                base = lot.chunk.id_base
-                if lot.sizes is not None and base is not None:
+                assert position not in out, "in two runs"
+                base = run.chunk.id_base
+                if run.sizes is not None and base is not None:
                     content = bodies[base + position]
                 assert content is not None
                 out[position] = content
     assert out == {position: held.message.content for position, held in bench.out.items()}
-    lots = bench.machine.lots.values()
-    in_ram = [lot for lot in lots if lot.sizes is None]
+    unacked_runs = bench.machine.unacked_runs.values()
+    in_ram = [run for run in unacked_runs if run.sizes is None]
     depth = bench.machine.depth
-    assert depth.ram_unacked == sum(lot.left for lot in in_ram)
+    assert depth.ram_unacked == sum(run.left for run in in_ram)
     assert bench.machine.ram_acks == sum(
-        lot.left for lot in in_ram if lot.chunk.id_base is not None
+        run.left for run in in_ram if run.chunk.id_base is not None
     )
 
 

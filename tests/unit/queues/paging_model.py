@@ -88,7 +88,7 @@ class Held:
 
     message: Message
     channel: Actor
-    lot: int
+    run: int
     index: int
 
 
@@ -302,7 +302,7 @@ class Bench:
         self.turn()
 
     def settle(self, choice: int, length: int, requeue: bool) -> None:
-        """Some of what is out, from some place on: neighbours of one lot together."""
+        """Some of what is out, from some place on: neighbours of one run together."""
         positions = sorted(self.out)
         if positions:
             first = choice % len(positions)
@@ -310,10 +310,10 @@ class Bench:
             for position in positions[first : first + length]:
                 held = self.out.pop(position)
                 last = parts[-1] if parts else (0, 0, 0)
-                if (last[0], last[2]) == (held.lot, held.index):
-                    parts[-1] = (held.lot, last[1], held.index + 1)
+                if (last[0], last[2]) == (held.run, held.index):
+                    parts[-1] = (held.run, last[1], held.index + 1)
                 else:
-                    parts.append((held.lot, held.index, held.index + 1))
+                    parts.append((held.run, held.index, held.index + 1))
                 self.back(held.message) if requeue else self.gone(held.message)
             for command in settles(self.machine, parts, requeue):
                 self.apply(command)
@@ -609,14 +609,14 @@ class Bench:
         """Deliveries to several consumers in turn."""
         self.took([self.by_content[content] for each in effects for content in each.contents])
         for effect in effects:
-            self.give(effect.channel, effect.lot, effect.contents, effect.redelivered)
+            self.give(effect.channel, effect.run, effect.contents, effect.redelivered)
 
-    def give(self, channel: Actor, lot: int, contents: list[bytes], redelivered: bool) -> None:
+    def give(self, channel: Actor, run: int, contents: list[bytes], redelivered: bool) -> None:
         for index, content in enumerate(contents):
             message = self.by_content[content]
             assert message.redelivered == redelivered, f"redelivered flag of {message.position}"
-            if lot:
-                self.out[message.position] = Held(message, channel, lot, index)
+            if run:
+                self.out[message.position] = Held(message, channel, run, index)
             else:
                 self.gone(message)
 
@@ -626,7 +626,7 @@ class Bench:
             assert not self.ready, "got nothing, though there is something"
             return
         self.took([self.by_content[effect.content]])
-        self.give(effect.channel, effect.lot, [effect.content], effect.redelivered)
+        self.give(effect.channel, effect.run, [effect.content], effect.redelivered)
         assert effect.ready == len(self.ready)
 
     def back(self, message: Message) -> None:

@@ -71,10 +71,10 @@ class Pair:
         self.windows: dict[str, Outflow] = {}
         self.unwritten: list[tuple[str, int]] = []
         self.receipts: list[Receipt] = []
-        self.lots: dict[int, list[int]] = {}
-        """The positions in each lot."""
+        self.unacked_runs: dict[int, list[int]] = {}
+        """The positions in each run."""
         self.places: dict[int, tuple[int, int]] = {}
-        """(lot, index) in which a position was given out last."""
+        """(run, index) in which a position was given out last."""
         self.positions: dict[bytes, int] = {}
         self.removed: set[int] = set()
         """Positions of which the disk was told that they are gone."""
@@ -205,8 +205,8 @@ class SideBySide:
         assert positions == sorted(set(positions))
         assert deliver.cost == sum(1 + len(content) // 4096 for content in deliver.contents)
         pair.unwritten.append((model.channel.name, deliver.cost))
-        self.remember(pair, deliver.lot, positions)
-        assert (deliver.lot == 0) == consumer.no_ack
+        self.remember(pair, deliver.run, positions)
+        assert (deliver.run == 0) == consumer.no_ack
         counts = deliver.returned.counts if deliver.returned else [0] * len(deliver.contents)
         return [
             (
@@ -217,16 +217,16 @@ class SideBySide:
                 deliver.number,
                 deliver.redelivered,
                 returns,
-                deliver.lot != 0,
+                deliver.run != 0,
             )
             for content, returns in zip(deliver.contents, counts, strict=True)
         ]
 
-    def remember(self, pair: Pair, lot: int, positions: list[int]) -> None:
-        if lot:
-            assert lot not in pair.lots
-            pair.lots[lot] = positions
-            pair.places |= {position: (lot, index) for index, position in enumerate(positions)}
+    def remember(self, pair: Pair, run: int, positions: list[int]) -> None:
+        if run:
+            assert run not in pair.unacked_runs
+            pair.unacked_runs[run] = positions
+            pair.places |= {position: (run, index) for index, position in enumerate(positions)}
 
     def shown_one(self, pair: Pair, effect: Effect) -> Expected:
         if isinstance(effect, Confirm):
@@ -244,10 +244,10 @@ class SideBySide:
             name = next(model.name for actor, _, model in self.channels if actor is effect.channel)
             if effect.content is None:
                 return ("got", name, None, 0)
-            self.remember(pair, effect.lot, [pair.positions[effect.content]])
+            self.remember(pair, effect.run, [pair.positions[effect.content]])
             seen = (effect.content, effect.address, effect.number, effect.redelivered)
             (returns,) = effect.returned.counts if effect.returned else [0]
-            return ("got", name, (*seen, returns, effect.lot != 0), effect.ready)
+            return ("got", name, (*seen, returns, effect.run != 0), effect.ready)
         if isinstance(effect, Inspected):
             return ("inspected", effect.ready, effect.consumers)
         if isinstance(effect, Purged):
@@ -368,7 +368,7 @@ class SideBySide:
     def settle(
         self, name: str, picks: list[tuple[int, int, int]], requeue: bool, stray: bool
     ) -> None:
-        """Parts of lots, link by link, in any order; once in a while a lot nobody knows."""
+        """Parts of runs, link by link, in any order; once in a while a run nobody knows."""
         pair = self.pairs[name]
         parts = [(UNKNOWN_LOT, 0, 1)] if stray else []
         positions: list[int] = []
@@ -376,10 +376,10 @@ class SideBySide:
             part = self.open_part(pair, pick, positions)
             if part is not None:
                 parts.append(part)
-                positions += pair.lots[part[0]][part[1] : part[2]]
+                positions += pair.unacked_runs[part[0]][part[1] : part[2]]
         for command in settles(pair.real, parts, requeue):
             known = [part for part in command.parts if part[0] != UNKNOWN_LOT]
-            these = [at for lot, start, end in known for at in pair.lots[lot][start:end]]
+            these = [at for run, start, end in known for at in pair.unacked_runs[run][start:end]]
             pair.model.settle(these, requeue)
             for _, _, model in self.channels:
                 model.ask()
@@ -388,25 +388,25 @@ class SideBySide:
     def open_part(
         self, pair: Pair, pick: tuple[int, int, int], taken: list[int]
     ) -> tuple[int, int, int] | None:
-        """A stretch of a lot of which everything is out, and nothing in `taken`."""
+        """A stretch of a run of which everything is out, and nothing in `taken`."""
         is_open = sorted(pair.model.out.keys() - taken)
         if not is_open:
             return None
         nth, back, more = pick
-        lot, index = pair.places[is_open[nth % len(is_open)]]
-        positions = pair.lots[lot]
+        run, index = pair.places[is_open[nth % len(is_open)]]
+        positions = pair.unacked_runs[run]
         start = max(0, index - back)
         while any(
-            position not in is_open or pair.places[position][0] != lot
+            position not in is_open or pair.places[position][0] != run
             for position in positions[start : index + 1]
         ):
             start += 1
         end = index + 1
         while end < len(positions) and end <= index + more:
-            if positions[end] not in is_open or pair.places[positions[end]][0] != lot:
+            if positions[end] not in is_open or pair.places[positions[end]][0] != run:
                 break
             end += 1
-        return (lot, start, end)
+        return (run, start, end)
 
     def flush(self, name: str, choice: int) -> None:
         """The writer has sent the oldest deliveries; their cost comes back."""
@@ -500,7 +500,7 @@ class SideBySide:
         self.end_turns()
         for pair in self.pairs.values():
             while (part := self.open_part(pair, (0, 0, 9999), [])) is not None:
-                pair.model.settle(pair.lots[part[0]][part[1] : part[2]], False)
+                pair.model.settle(pair.unacked_runs[part[0]][part[1] : part[2]], False)
                 for _, _, model in self.channels:
                     model.ask()
                 for command in settles(pair.real, [part], False):
@@ -513,4 +513,4 @@ class SideBySide:
             effects: list[Effect] = []
             carry_out(pair.real, Purge(bystander()), effects)
             assert pair.real.depth.footprint == pair.real.depth.persistent == 0
-            assert pair.real.lots == {}
+            assert pair.real.unacked_runs == {}

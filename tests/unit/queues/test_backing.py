@@ -12,8 +12,8 @@ from sluicemq.kernel.actor import Actor
 from sluicemq.limits import CHUNK_BYTES, CHUNK_MESSAGES, TRIM_MESSAGES
 from sluicemq.model.batch import Batch, footprint
 from sluicemq.queues.classic.chunk import Chunk
-from sluicemq.queues.classic.lots import Lot
 from sluicemq.queues.classic.paging import PlainBacking
+from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.commands import LinkId
 from sluicemq.queues.machine import Depth
 from support.fakes import bystander
@@ -63,7 +63,7 @@ class Bench:
         self.ready = new_backing()
         self.channel: Actor = bystander()
         self.expected: list[int] = []
-        self.out: dict[int, tuple[Lot, int]] = {}
+        self.out: dict[int, tuple[UnackedRun, int]] = {}
         self.published = 0
 
     def publish(self, count: int, size: int) -> None:
@@ -80,22 +80,22 @@ class Bench:
         del self.expected[: len(numbers)]
         for index in range(min(consumers, len(numbers))):
             positions = range(position + index, position + len(numbers), consumers)
-            lot = Lot(
+            run = UnackedRun(
                 LinkId(1, 1), self.channel, None, chunk, contents[index::consumers], positions
             )
-            self.out |= {number: (lot, i) for i, number in enumerate(positions)}
+            self.out |= {number: (run, i) for i, number in enumerate(positions)}
 
     def give_back(self, pick: int, count: int) -> None:
-        """Some message that is out and the ones behind it in its lot."""
+        """Some message that is out and the ones behind it in its run."""
         if self.out:
-            lot, start = self.out[sorted(self.out)[pick % len(self.out)]]
+            run, start = self.out[sorted(self.out)[pick % len(self.out)]]
             end = start
-            while end < min(start + count, len(lot.contents)) and lot.contents[end] is not None:
+            while end < min(start + count, len(run.contents)) and run.contents[end] is not None:
                 end += 1
-            self.ready.give_back(lot.give_back(start, end))
-            for number in lot.positions[start:end]:
+            self.ready.give_back(run.give_back(start, end))
+            for number in run.positions[start:end]:
                 del self.out[number]
-            self.expected = sorted([*self.expected, *lot.positions[start:end]])
+            self.expected = sorted([*self.expected, *run.positions[start:end]])
 
     def check_all(self) -> None:
         assert measured(self.ready)[0] == len(self.expected)
@@ -226,7 +226,7 @@ def test_what_was_taken_does_not_stay_in_memory() -> None:
 
 
 def test_empty_chunk_lets_go_of_its_messages() -> None:
-    """A lot remembers the chunk for its kind."""
+    """A run remembers the chunk for its kind."""
     ready = new_backing()
     ready.publish(batch(numbered(0, 3)))
     chunk, _, _ = take(ready, 3)

@@ -174,8 +174,8 @@ def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropp
         bench.set_target(0)
         bench.turn()
         bench.reject(0, 3)
-        [lot] = bench.machine.lots.values()
-        assert lot.sizes is not None and bench.reads
+        [run] = bench.machine.unacked_runs.values()
+        assert run.sizes is not None and bench.reads
         if is_dropped:
             bench.machine.limits.in_flight += DYING
         bench.lose_bodies(choice)
@@ -190,7 +190,7 @@ def test_a_lot_with_bodies_that_are_lost_goes_without_them(choice: int, is_dropp
         while bench.dying:
             bench.arrive(len(bench.dying) - 1)
         check(bench)
-        assert not bench.machine.lots and not bench.out
+        assert not bench.machine.unacked_runs and not bench.out
         depth = bench.machine.depth
         assert (depth.unacked, depth.unacked_bytes, depth.persistent, depth.footprint) == (0,) * 4
         assert (bench.machine.limits.in_flight, bench.machine.limits.in_flight_bytes) == (0, 0)
@@ -210,7 +210,7 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         fresh = Batch(b"a", [b"fresh"], 5, True, False, 1, 1, priority=2)
         publish = Publish(fresh, Link(bench.channels[0]), 1, False)
         publish.expiry = old_ms + 1
-        out = [(number, 0, lot.left) for number, lot in machine.lots.items()]
+        out = [(number, 0, run.left) for number, run in machine.unacked_runs.items()]
         effects: list[Effect] = []
         for command in (publish, *settles(machine, out, ACK)):
             ClassicQueue.apply(machine, command, effects)

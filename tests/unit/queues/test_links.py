@@ -1,5 +1,5 @@
 """Goal: an acknowledgement settles what was delivered over its link, and nothing else. Method: a
-queue and a stream live twice, so that numbers of lots come again; what a channel still holds of the
+queue and a stream live twice, so that numbers of runs come again; what a channel still holds of the
 first life is settled in the second one.
 """
 
@@ -84,7 +84,7 @@ def delivered(machine: Machine, channel: Actor) -> tuple[Settle, Consumer]:
     (link,) = [each.link for each in effects if isinstance(each, Consumed)]
     (deliver,) = [each for each in effects if isinstance(each, Deliver)]
     assert len(deliver.contents) == 2
-    return Settle(link, [(deliver.lot, 0, 2)], ACK), consumer
+    return Settle(link, [(deliver.run, 0, 2)], ACK), consumer
 
 
 @pytest.mark.parametrize("begin", [life, life_of_stream])
@@ -121,10 +121,10 @@ def test_what_was_got_is_settled_over_the_link_of_its_channel_only() -> None:
     (got,) = [each for each in effects if isinstance(each, Got)]
     assert got.link == machine.link_to(channel) != machine.link_to(bystander())
     assert got.link is not None
-    machine.apply(Settle(machine.link_to(bystander()), [(got.lot, 0, 1)], ACK), [])
-    machine.apply(Settle(machine.own_link, [(got.lot, 0, 1)], ACK), [])
+    machine.apply(Settle(machine.link_to(bystander()), [(got.run, 0, 1)], ACK), [])
+    machine.apply(Settle(machine.own_link, [(got.run, 0, 1)], ACK), [])
     assert machine.depth.unacked == 1
-    machine.apply(Settle(got.link, [(got.lot, 0, 1)], ACK), [])
+    machine.apply(Settle(got.link, [(got.run, 0, 1)], ACK), [])
     assert machine.depth.unacked == 0
 
 
@@ -133,7 +133,7 @@ def test_what_nobody_acknowledges_has_no_link() -> None:
     effects: list[Effect] = []
     machine.apply(Get(bystander(), True), effects)
     (got,) = [each for each in effects if isinstance(each, Got)]
-    assert (got.lot, got.link, machine.links) == (0, None, {})
+    assert (got.run, got.link, machine.links) == (0, None, {})
 
 
 def test_a_link_is_forgotten_with_its_channel() -> None:
@@ -141,4 +141,4 @@ def test_a_link_is_forgotten_with_its_channel() -> None:
     delivered(machine, channel)
     assert [*machine.links] == [channel]
     machine.apply(Down(channel), [])
-    assert (machine.links, machine.lots_of, machine.lots) == ({}, {}, {})
+    assert (machine.links, machine.unacked_runs_of, machine.unacked_runs) == ({}, {}, {})

@@ -172,8 +172,8 @@ class Interpreter:
         numbers = [int.from_bytes(content[:8]) for content in deliver.contents]
         channel = next(c for c in self.channels.values() if c.actor is deliver.channel)
         channel.unwritten[queue.name] = channel.unwritten.get(queue.name, 0) + deliver.cost
-        if deliver.lot:
-            queue.out |= {number: (deliver.lot, i) for i, number in enumerate(numbers)}
+        if deliver.run:
+            queue.out |= {number: (deliver.run, i) for i, number in enumerate(numbers)}
         words = spans(numbers)
         if deliver.redelivered:
             words = " ".join(f"{word}*" for word in words.split())
@@ -186,8 +186,8 @@ class Interpreter:
         if got.content is None:
             return "got nothing"
         number = int.from_bytes(got.content[:8])
-        if got.lot:
-            queue.out[number] = (got.lot, 0)
+        if got.run:
+            queue.out[number] = (got.run, 0)
         returned = f" returned {got.returned.counts[0]}" if got.returned else ""
         return f"got {number}{'*' * got.redelivered}{returned}, {got.ready} left"
 
@@ -245,8 +245,8 @@ class Interpreter:
         for word in plain:
             first, _, last = word.partition("-")
             for number in range(int(first), int(last or first) + 1):
-                lot, index = queue.out.pop(number)
-                parts.append((lot, index, index + 1))
+                run, index = queue.out.pop(number)
+                parts.append((run, index, index + 1))
         commands = settles(queue.machine, parts, requeue)
         return [line for command in commands for line in self.apply(command)]
 
@@ -277,8 +277,8 @@ class Interpreter:
         return [line for queue in self.queues.values() for line in self.downed(queue, channel)]
 
     def downed(self, queue: Queue, channel: Channel) -> list[str]:
-        lots = {n for n, lot in queue.machine.lots.items() if lot.channel is channel.actor}
-        queue.out = {number: at for number, at in queue.out.items() if at[0] not in lots}
+        gone = {n for n, run in queue.machine.unacked_runs.items() if run.channel is channel.actor}
+        queue.out = {number: at for number, at in queue.out.items() if at[0] not in gone}
         return self.apply(Down(channel.actor), queue)
 
     def do_purge(self, _: list[str], __: dict[str, str]) -> list[str]:

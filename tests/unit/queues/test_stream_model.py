@@ -42,18 +42,18 @@ IDS = count(1)
 
 
 class ReaderModel:
-    """What a consumer has had; `lots` are (lot, count) it has not settled."""
+    """What a consumer has had; `runs` are (run, count) it has not settled."""
 
     def __init__(self, consumer: Consumer, start: int | None) -> None:
         self.consumer = consumer
         self.start = start
         self.got: list[int] = []
-        self.lots: list[tuple[int, int]] = []
+        self.unacked_runs: list[tuple[int, int]] = []
         self.unsent = 0
 
     @property
     def held(self) -> int:
-        return sum(each for _, each in self.lots)
+        return sum(each for _, each in self.unacked_runs)
 
 
 class Bench:
@@ -103,7 +103,7 @@ class Bench:
                 assert content_body(content) == b"%d" % offset
                 reader.got.append(offset)
             assert reader.got[-1] < self.log.durable_end
-            reader.lots.append((effect.lot, len(effect.contents)))
+            reader.unacked_runs.append((effect.run, len(effect.contents)))
             reader.unsent += effect.cost
             assert reader.held <= reader.consumer.prefetch.limit
 
@@ -139,12 +139,12 @@ class Bench:
     def settle(self, reader: ReaderModel, most: int) -> None:
         """It acknowledges the oldest; its channel has sent everything."""
         parts = []
-        while reader.lots and most > 0:
-            lot, held = reader.lots.pop(0)
+        while reader.unacked_runs and most > 0:
+            run, held = reader.unacked_runs.pop(0)
             taken = min(held, most)
-            parts.append((lot, 0, taken))
+            parts.append((run, 0, taken))
             if taken < held:
-                reader.lots.insert(0, (lot, held - taken))
+                reader.unacked_runs.insert(0, (run, held - taken))
             most -= taken
         if parts:
             link = self.stream.link_to(reader.consumer.channel)
@@ -202,7 +202,7 @@ class Bench:
             if self.jobs:
                 self.disk(0)
                 continue
-            waiting = [reader for reader in self.readers.values() if reader.lots]
+            waiting = [reader for reader in self.readers.values() if reader.unacked_runs]
             if not waiting and not self.effects:
                 break
             for reader in waiting:

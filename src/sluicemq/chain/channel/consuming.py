@@ -113,8 +113,8 @@ class Consuming:
         count = len(deliver.contents)
         first = self.next_tag
         self.next_tag = first + count
-        if deliver.lot:
-            self.unacked.add(first, count, subscription.source, deliver.lot)
+        if deliver.run:
+            self.unacked.add(first, count, subscription.source, deliver.run)
         channel = self.channel
         channel.services.counters.delivered += count
         channel.out.append(subscription.encoder.frames(deliver, first))
@@ -134,7 +134,7 @@ class Consuming:
         tag = self.next_tag
         self.next_tag += 1
         if got.link is not None:
-            self.unacked.add(tag, 1, self.source(queue, got.link), got.lot)
+            self.unacked.add(tag, 1, self.source(queue, got.link), got.run)
         channel = self.channel
         channel.services.counters.delivered += 1
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))

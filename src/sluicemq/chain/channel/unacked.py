@@ -1,4 +1,4 @@
-"""What a channel has delivered and not settled: spans of delivery tags, each one lot of a queue.
+"""What a channel has delivered and not settled: spans of delivery tags, each one run of a queue.
 
 A run of acknowledgements in order costs one step, not one a message. Out of order ones punch
 holes into their span. Rules: spec 9.6.
@@ -28,7 +28,7 @@ NO_HOLES: Final = cast("set[int]", frozenset())
 """Of a span that is settled in order, as nearly all are: an empty set takes 216 bytes."""
 
 Part = tuple[int, int, int]
-"""(lot, start, end): contents [start, end) of a lot."""
+"""(run, start, end): contents [start, end) of a run."""
 
 
 class Source:
@@ -43,18 +43,18 @@ class Source:
 
 
 class Span:
-    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `lot` from `source`.
+    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `run` from `source`.
 
     The first `start` are settled, and those in `holes`.
     """
 
-    __slots__ = ("count", "first", "holes", "lot", "source", "start")
+    __slots__ = ("count", "first", "holes", "run", "source", "start")
 
-    def __init__(self, first: int, count: int, source: Source, lot: int) -> None:
+    def __init__(self, first: int, count: int, source: Source, run: int) -> None:
         self.first = first
         self.count = count
         self.source = source
-        self.lot = lot
+        self.run = run
         self.start = 0
         self.holes = NO_HOLES
 
@@ -95,15 +95,15 @@ class Span:
     def parts(self, end: int) -> list[Part]:
         """The open stretches before offset `end`."""
         if not self.holes:
-            return [(self.lot, self.start, end)] if end > self.start else []
+            return [(self.run, self.start, end)] if end > self.start else []
         parts: list[Part] = []
         start = self.start
         for hole in sorted(hole for hole in self.holes if hole < end):
             if hole > start:
-                parts.append((self.lot, start, hole))
+                parts.append((self.run, start, hole))
             start = hole + 1
         if end > start:
-            parts.append((self.lot, start, end))
+            parts.append((self.run, start, end))
         return parts
 
 
@@ -126,11 +126,11 @@ class Settlement:
         self.count += end - start
         parts = self.by_source.setdefault(span.source, [])
         if parts:
-            lot, before, upto = parts[-1]
-            if lot == span.lot and upto == start:
-                parts[-1] = (lot, before, end)
+            run, before, upto = parts[-1]
+            if run == span.run and upto == start:
+                parts[-1] = (run, before, end)
                 return
-        parts.append((span.lot, start, end))
+        parts.append((span.run, start, end))
 
 
 class Undoable(Settlement):
@@ -158,9 +158,9 @@ class Unacked:
         self.dead = 0
         self.count = 0
 
-    def add(self, first: int, count: int, source: Source, lot: int) -> None:
-        """Tags from `first` on were sent for a lot."""
-        self.spans.append(Span(first, count, source, lot))
+    def add(self, first: int, count: int, source: Source, run: int) -> None:
+        """Tags from `first` on were sent for a run."""
+        self.spans.append(Span(first, count, source, run))
         self.count += count
 
     def settle_run(self, first: int, last: int, into: Settlement) -> int | None:

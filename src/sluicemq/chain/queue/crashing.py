@@ -238,7 +238,7 @@ class Crash(Aftermath, Generic[Q]):
         consumer = deliver.consumer
         if isinstance(consumer.window, DeliveryOutflow):
             consumer.window.shared.give_back(deliver.cost)
-        if deliver.lot:
+        if deliver.run:
             consumer.limiter.give(len(deliver.contents))
 
     def refuse(self, channel: Actor | None) -> None:
@@ -377,7 +377,10 @@ class ClassicCrash(Crash[ClassicShell]):
         queue = self.queue
         found: list[Wanted] = []
         if queue.definition.durable:
-            take(queue, [lambda: found.extend(suspects(queue.suspected(), queue.machine.lots))])
+            take(
+                queue,
+                [lambda: found.extend(suspects(queue.suspected(), queue.machine.unacked_runs))],
+            )
         return found
 
     def steps(self, asked: list[object], effects: list[object]) -> list[Step]:

@@ -23,15 +23,15 @@ from sluicemq.storage.quarantine import NO_ADDRESS, Wanted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.effects import Effect
 
 T = TypeVar("T")
 
 Place = tuple[int, int]
-"""A message of a queue: its lot, and where in that."""
+"""A message of a queue: its run, and where in that."""
 Parts = Sequence[tuple[int, int, int]]
-"""As in Settle: lot, start, end."""
+"""As in Settle: run, start, end."""
 
 PLAIN: Final = content_frames(0, b"\0\0", b"", 0)
 """A content that nobody can have trouble with: no properties, no body."""
@@ -61,9 +61,9 @@ def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> l
     if isinstance(effect, DeadLetter):
         return [*died(effect, letters)]
     if isinstance(effect, Deliver) and effect.returned is not None:
-        return came_back(effect.lot, effect.contents, effect.address, effect.returned)
+        return came_back(effect.run, effect.contents, effect.address, effect.returned)
     if isinstance(effect, Got) and effect.returned is not None and effect.content is not None:
-        return came_back(effect.lot, [effect.content], effect.address, effect.returned)
+        return came_back(effect.run, [effect.content], effect.address, effect.returned)
     return []
 
 
@@ -78,15 +78,15 @@ def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Pl
         return letters(one)
 
     items = [(effect.address, content) for content in effect.contents]
-    places = [(effect.lot, effect.start + place) for place in range(len(items))]
+    places = [(effect.run, effect.start + place) for place in range(len(items))]
     return [places[each] for each in unmanageable(letter, items, plain)]
 
 
 def came_back(
-    lot: int, contents: list[bytes], address: bytes, returned: Comebacks
+    run: int, contents: list[bytes], address: bytes, returned: Comebacks
 ) -> list[Place | Wanted]:
     """Of messages that get the header that counts how often they have come back. Those that nobody
-    will acknowledge are in no lot: the queue has let go of them, but the journal has not heard it,
+    will acknowledge are in no run: the queue has let go of them, but the journal has not heard it,
     so they are there again when it is read."""
 
     def marked(content: bytes) -> object:
@@ -94,33 +94,35 @@ def came_back(
 
     plain = NO_ADDRESS + PLAIN if address == ADDRESSED else PLAIN
     found = unmanageable(marked, contents, plain)
-    if lot:
-        return [(lot, place) for place in found]
+    if run:
+        return [(run, place) for place in found]
     if not returned.persistent:
         return []
     return [Wanted(returned.positions[place], contents[place]) for place in found]
 
 
 def places_in(parts: Parts) -> list[Place]:
-    """Each message of these parts of lots."""
-    return [(lot, place) for lot, start, end in parts for place in range(start, end)]
+    """Each message of these parts of unacknowledged runs."""
+    return [(run, place) for run, start, end in parts for place in range(start, end)]
 
 
-def suspects(found: Iterable[Place | Wanted], lots: Mapping[int, Lot]) -> list[Wanted]:
-    """Of these messages of a durable queue, which are in its `lots`, what a restart would bring
+def suspects(
+    found: Iterable[Place | Wanted], unacked_runs: Mapping[int, UnackedRun]
+) -> list[Wanted]:
+    """Of these messages of a durable queue, which are in `unacked_runs`, what a restart would bring
     back."""
-    look = partial(wanted, lots)
+    look = partial(wanted, unacked_runs)
     lasting = map(look, dict.fromkeys(found))
     return [each for each in lasting if each is not None]
 
 
-def wanted(lots: Mapping[int, Lot], place: Place | Wanted) -> Wanted | None:
+def wanted(unacked_runs: Mapping[int, UnackedRun], place: Place | Wanted) -> Wanted | None:
     """A message to be set aside; None: it does not last, or nobody knows which it is."""
     if isinstance(place, Wanted):
         return place
     number, index = place
-    lot = lots.get(number)
-    if lot is None or not lot.chunk.persistent:
+    run = unacked_runs.get(number)
+    if run is None or not run.chunk.persistent:
         return None
-    content = lot.contents[index]
-    return None if content is None else Wanted(lot.positions[index], content)
+    content = run.contents[index]
+    return None if content is None else Wanted(run.positions[index], content)

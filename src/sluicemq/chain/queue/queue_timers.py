@@ -134,8 +134,8 @@ class QueueTimers:
         queue = self.queue
         count = len(effect.contents)
         done = None
-        if effect.lot:
-            parts = [(effect.lot, effect.start, effect.start + count)]
+        if effect.run:
+            parts = [(effect.run, effect.start, effect.start + count)]
             done = Settle(queue.machine.own_link, parts, ACK)
         exchange = queue.settings.dead_letter_exchange
         if self.republisher is None:

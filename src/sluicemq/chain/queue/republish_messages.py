@@ -36,7 +36,7 @@ class Done(Protocol):
 
     @property
     def parts(self) -> Sequence[tuple[int, int, int]]:
-        """The messages that the letters are made of, in order, as in Settle: lot, start, end."""
+        """The messages that the letters are made of, in order, as in Settle: run, start, end."""
 
 
 class Republish:

@@ -59,7 +59,7 @@ DUE: Final = struct.Struct(">Q")
 DUE_COST: Final = DELIVERY_WINDOW // 2
 """Of the window: when so much that is due is here, it goes on its way before the rest has come."""
 Part = tuple[int, int, int]
-"""As in Settle: lot, start, end."""
+"""As in Settle: run, start, end."""
 
 
 class Look:
@@ -172,7 +172,7 @@ class Delayer(FlowActor):
         )
         self.republisher = queue.vhost.republisher(self, self.name)
         self.waiting: list[tuple[int, int, int]] = []
-        """A heap: when a message is due, its lot, its place there."""
+        """A heap: when a message is due, its run, its place there."""
         self.returning = 0
         """Messages given back to the queue, which it will deliver again."""
         self.gave_back_ms = 0
@@ -222,12 +222,12 @@ class Delayer(FlowActor):
         for index, content in enumerate(deliver.contents):
             due_ms: int = DUE.unpack_from(content)[0]
             if due_ms <= now_ms:
-                part = (deliver.lot, index, index + 1)
+                part = (deliver.run, index, index + 1)
                 self.serial += 1
                 self.due.append(Due(due_ms, self.serial, part, cost_each, deliver, content))
                 kept_cost += cost_each
             else:
-                heappush(self.waiting, (due_ms, deliver.lot, index))
+                heappush(self.waiting, (due_ms, deliver.run, index))
         self.due_cost += kept_cost
         self.inflow.settle(deliver.cost - kept_cost)
 
@@ -253,8 +253,8 @@ class Delayer(FlowActor):
         waiting = self.waiting
         parts: list[Part] = []
         while waiting and waiting[0][0] <= now_ms and len(parts) < DUE_MESSAGES_MAX:
-            _, lot, index = heappop(waiting)
-            parts.append((lot, index, index + 1))
+            _, run, index = heappop(waiting)
+            parts.append((run, index, index + 1))
         if parts:
             self.returning = len(parts)
             self.gave_back_ms = now_ms

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluicemq.model.batch import Batch
     from sluicemq.queues.classic.chunk import Chunk
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.entries import Run
     from sluicemq.storage.positions import Mark
@@ -93,7 +93,7 @@ class Backing:
 
     def give_back(self, chunks: list[Chunk]) -> None:
         """Messages that were taken are ready again, at their positions. The chunks come from one
-        lot and are in order."""
+        run and are in order."""
         raise NotImplementedError
 
     def clear(self, out: Out) -> tuple[Iterator[Chunk], list[range]]:
@@ -251,9 +251,9 @@ class Backing:
         out."""
         raise NotImplementedError
 
-    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+    def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
         """How far each row of positions has come, that of priority 0 first. `size`: bytes of all
-        messages of the queue; `lots`: those that are out."""
+        messages of the queue; `unacked_runs`: those that are out."""
         raise NotImplementedError
 
     def recover(self, marks: Sequence[Mark]) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.queues.classic.deduplication import Deduplication
     from sluicemq.queues.classic.limits import Limits
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.commands import Get
     from sluicemq.queues.effects import Effect, Receipt
 
@@ -109,11 +109,11 @@ class ClassicCalls(Head):
         """Give the consumer back what is settled of the part at which the fault has come, and was
         not credited."""
         part, self.settling = self.settling, None
-        lot = None if part is None else self.lots.get(part[0])
-        if part is not None and lot is not None:
+        run = None if part is None else self.unacked_runs.get(part[0])
+        if part is not None and run is not None:
             _, start, end = part
-            still = [max(0, min(end, b) - max(start, a)) for a, b in lot.open_parts()]
-            self.credit(lot, end - start - sum(still))
+            still = [max(0, min(end, b) - max(start, a)) for a, b in run.open_parts()]
+            self.credit(run, end - start - sum(still))
 
     def settle_rest(self, command: Settle) -> None:
         """Settle what of these parts is not settled yet; what becomes of the messages is of no
@@ -121,16 +121,16 @@ class ClassicCalls(Head):
         parts = [
             (number, max(start, first), min(end, last))
             for number, start, end in command.parts
-            if number in self.lots
-            for first, last in self.lots[number].open_parts()
+            if number in self.unacked_runs
+            for first, last in self.unacked_runs[number].open_parts()
             if first < end and start < last
         ]
         self.settle(Settle(command.link, parts, command.outcome), [])
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
-        """Acknowledge, requeue or reject parts of lots."""
+        """Acknowledge, requeue or reject parts of unacknowledged runs."""
         raise NotImplementedError
 
-    def credit(self, lot: Lot, count: int) -> None:
-        """Say that the consumer of the lot may have `count` more."""
+    def credit(self, run: UnackedRun, count: int) -> None:
+        """Say that the consumer of the run may have `count` more."""
         raise NotImplementedError

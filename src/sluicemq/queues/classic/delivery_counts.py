@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sluicemq.queues.classic.chunk import Chunk
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.machine import Depth
 
 Stretch: TypeAlias = tuple[int, int, bool]
@@ -38,16 +38,16 @@ class DeliveryCounts:
         self.counts: dict[int, int] = {}
         """By position; there is none for what has never come back."""
 
-    def come_back(self, lot: Lot, start: int, end: int, depth: Depth) -> list[Stretch]:
-        """Contents [start, end) of a lot have: the same in stretches."""
+    def come_back(self, run: UnackedRun, start: int, end: int, depth: Depth) -> list[Stretch]:
+        """Contents [start, end) of a run have: the same in stretches."""
         counts = self.counts
         before = len(counts)
-        for position in lot.positions[start:end]:
+        for position in run.positions[start:end]:
             counts[position] = counts.get(position, 0) + 1
         depth.footprint += (len(counts) - before) * RETURN_BYTES
         if self.limit >= 1 and len(counts) - before == end - start:
             return [(start, end, False)]  # each for the first time
-        over = [counts[position] > self.limit for position in lot.positions[start:end]]
+        over = [counts[position] > self.limit for position in run.positions[start:end]]
         stretches: list[Stretch] = []
         for too_often, some in groupby(over):
             stretches.append((start, start + sum(1 for _ in some), too_often))

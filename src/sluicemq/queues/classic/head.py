@@ -1,4 +1,4 @@
-"""A classic queue as its limits (`limits.py`) see it: the head of what is ready, and its lots."""
+"""A classic queue as its limits (`limits.py`) see it: the head of what is ready, and what is out."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from sluicemq.queues.classic.backing import Backing
     from sluicemq.queues.classic.chunk import Chunk
     from sluicemq.queues.classic.delivery_counts import DeliveryCounts
-    from sluicemq.queues.classic.lots import Lot
     from sluicemq.queues.classic.memory_target import Rates
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.commands import LinkId, Publish
     from sluicemq.queues.effects import Effect
 
 
 class Head(QueueMachine):
-    """What limits may do to a classic queue. `ram_acks` counts the messages in lots whose bodies
+    """What limits may do to a classic queue. `ram_acks` counts the messages in runs whose bodies
     could leave RAM for the message store, `work` the units of work that commands have cost since
-    the shell has looked; `lots_of` has the lots by the link that they are out over."""
+    the shell has looked; `unacked_runs_of` has the runs by the link that they are out over."""
 
     durable: bool
     backing: Backing
     rates: Rates
-    lots: dict[int, Lot]
-    lots_of: dict[LinkId, dict[int, Lot]]
-    next_lot: int
+    unacked_runs: dict[int, UnackedRun]
+    unacked_runs_of: dict[LinkId, dict[int, UnackedRun]]
+    next_run: int
     ram_acks: int
     work: int
     delivery_counts: DeliveryCounts | None
@@ -63,41 +63,41 @@ class Head(QueueMachine):
         """Let messages go for good that have not been out at a consumer."""
         raise NotImplementedError
 
-    def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
-        """Let the messages [start, end) of a lot go for good."""
+    def acknowledge(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> None:
+        """Let the messages [start, end) of a run go for good."""
         raise NotImplementedError
 
-    # -- lots
+    # -- runs
 
-    def open_lot(self, lot: Lot, size: int) -> int:
+    def open_run(self, run: UnackedRun, size: int) -> int:
         """Remember a delivery; returns its number."""
-        number = self.next_lot
-        self.next_lot += 1
-        self.keep_lot(number, lot)
+        number = self.next_run
+        self.next_run += 1
+        self.keep_run(number, run)
         depth = self.depth
-        depth.unacked += lot.left
+        depth.unacked += run.left
         depth.unacked_bytes += size
-        depth.ram_unacked += lot.left
-        if lot.chunk.id_base is not None:
-            self.ram_acks += lot.left
-        self.rates.ack_in += lot.left
+        depth.ram_unacked += run.left
+        if run.chunk.id_base is not None:
+            self.ram_acks += run.left
+        self.rates.ack_in += run.left
         return number
 
-    def keep_lot(self, number: int, lot: Lot) -> None:
+    def keep_run(self, number: int, run: UnackedRun) -> None:
         """It is out."""
-        assert lot.link.term == self.term, "a lot over a link of another life"
-        self.lots[number] = lot
-        same = self.lots_of.get(lot.link)
+        assert run.link.term == self.term, "a run over a link of another life"
+        self.unacked_runs[number] = run
+        same = self.unacked_runs_of.get(run.link)
         if same is None:
-            self.lots_of[lot.link] = {number: lot}
+            self.unacked_runs_of[run.link] = {number: run}
         else:
-            same[number] = lot
+            same[number] = run
 
-    def forget_lot(self, number: int) -> Lot:
+    def forget_run(self, number: int) -> UnackedRun:
         """Nothing of it is out any more."""
-        lot = self.lots.pop(number)
-        same = self.lots_of[lot.link]
+        run = self.unacked_runs.pop(number)
+        same = self.unacked_runs_of[run.link]
         del same[number]
         if not same:
-            del self.lots_of[lot.link]
-        return lot
+            del self.unacked_runs_of[run.link]
+        return run

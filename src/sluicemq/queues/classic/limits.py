@@ -2,7 +2,7 @@
 
 Only the head is looked at, as in RabbitMQ: what has expired behind a message that has not waits for
 that one. What must go is dropped, or, with a dead-letter exchange, given to the broker's own
-publisher like a delivery that nobody receives: it is a lot, it stays in the queue's files, and is
+publisher like a delivery that nobody receives: it is a run, it stays in the queue's files, and is
 settled when it is safe elsewhere. So many are under way at most; the others stay where they are.
 
 Nothing here runs for a queue without limits: `needs_tick` is all that is asked.
@@ -20,8 +20,8 @@ from sluicemq.limits import (
     DEAD_LETTERS_MAX,
 )
 from sluicemq.model.batch import ADDRESSED, part_of, separate, size_of
-from sluicemq.queues.classic.lots import PAGED, Lot
 from sluicemq.queues.classic.pieces import LIMIT_WORK, work_of
+from sluicemq.queues.classic.unacked_runs import PAGED, UnackedRun
 from sluicemq.queues.effects import DeadLetter, Rejected
 from sluicemq.queues.settings import DROP_HEAD, NO_SETTINGS, REJECT_PUBLISH_DLX, QueueSettings
 
@@ -91,9 +91,9 @@ class Limits:
         """Dead letters that are at the broker's own publisher, in messages."""
         self.in_flight_bytes = 0
         self.pending_dead_letters = NO_DEAD_LETTERS
-        """Lots that wait until there is room for them there, and why they died."""
+        """Unacknowledged runs that wait until there is room for them there, and why they died."""
         self.reading: dict[Chunk, int] = {}
-        """Bodies of pending dead letters that were asked for, with their lots."""
+        """Bodies of pending dead letters that were asked for, with their unacked_runs."""
         self.more = False
         """There is more to do than one turn may."""
         self.came_ms = 0
@@ -148,7 +148,7 @@ class Limits:
         if self.pending_dead_letters:
             self.republish_pending(effects)
         self.let_go(effects)
-        if self.expiring and not queue.depth.ready and not queue.lots:
+        if self.expiring and not queue.depth.ready and not queue.unacked_runs:
             self.expiring = False
             self.look()
         queue.serve(effects)
@@ -350,8 +350,8 @@ class Limits:
         queue.depth.ready -= count
         queue.depth.ready_bytes -= size
         if self.dead_letters:
-            number = queue.open_lot(
-                Lot(queue.own_link, queue.queue, None, chunk, contents, positions), size
+            number = queue.open_run(
+                UnackedRun(queue.own_link, queue.queue, None, chunk, contents, positions), size
             )
             self.send(number, reason, effects)
         else:
@@ -361,13 +361,13 @@ class Limits:
         return count
 
     def send(self, number: int, reason: str, effects: list[Effect]) -> None:
-        """A lot whose bodies are all here goes to the broker's own publisher; each of its stretches
+        """A run whose bodies are all here goes to the broker's own publisher; each of its stretches
         by itself, if some of it is lost."""
-        lot = self.queue.lots[number]
-        chunk = lot.chunk
-        is_whole = lot.left == len(lot.contents)
-        for start, end in [(0, lot.left)] if is_whole else lot.open_parts():
-            contents = cast("list[bytes]", lot.contents[start:end])
+        run = self.queue.unacked_runs[number]
+        chunk = run.chunk
+        is_whole = run.left == len(run.contents)
+        for start, end in [(0, run.left)] if is_whole else run.open_parts():
+            contents = cast("list[bytes]", run.contents[start:end])
             self.in_flight += len(contents)
             self.in_flight_bytes += size_of(contents, chunk.even)
             effects.append(
@@ -382,15 +382,17 @@ class Limits:
                 )
             )
 
-    def reject(self, lot: Lot, start: int, end: int, reason: str, effects: list[Effect]) -> None:
-        """Contents [start, end) of a lot are dead: its consumer is done with them."""
+    def reject(
+        self, run: UnackedRun, start: int, end: int, reason: str, effects: list[Effect]
+    ) -> None:
+        """Contents [start, end) of a run are dead: its consumer is done with them."""
         queue = self.queue
         if not self.dead_letters:
-            queue.acknowledge(lot, start, end, effects)
+            queue.acknowledge(run, start, end, effects)
             return
-        number = queue.next_lot
-        queue.next_lot += 1
-        queue.keep_lot(number, lot.split_off(queue.own_link, queue.queue, start, end))
+        number = queue.next_run
+        queue.next_run += 1
+        queue.keep_run(number, run.split_off(queue.own_link, queue.queue, start, end))
         if self.pending_dead_letters is NO_DEAD_LETTERS:
             self.pending_dead_letters = deque()
         self.pending_dead_letters.append((number, reason))
@@ -401,27 +403,27 @@ class Limits:
         queue = self.queue
         while self.pending_dead_letters and self.has_room():
             number, reason = self.pending_dead_letters[0]
-            lot = queue.lots.get(number)
-            if lot is not None and self.dead_letters:
-                if lot.sizes is not None:
+            run = queue.unacked_runs.get(number)
+            if run is not None and self.dead_letters:
+                if run.sizes is not None:
                     return
                 self.send(number, reason, effects)
-            elif lot is not None:
+            elif run is not None:
                 self.drop(number, effects)
             self.pending_dead_letters.popleft()
         self.look()
 
     def drop(self, number: int, effects: list[Effect]) -> None:
-        """The exchange was taken away while a lot waited to go there."""
-        lot = self.queue.forget_lot(number)
-        for start, end in lot.open_parts():
-            self.queue.acknowledge(lot, start, end, effects)
+        """The exchange was taken away while a run waited to go there."""
+        run = self.queue.forget_run(number)
+        for start, end in run.open_parts():
+            self.queue.acknowledge(run, start, end, effects)
 
-    def republished(self, lot: Lot, start: int, end: int) -> None:
+    def republished(self, run: UnackedRun, start: int, end: int) -> None:
         """Dead letters have arrived where they were sent. Called before they are settled."""
-        contents = [content for content in lot.contents[start:end] if content is not None]
+        contents = [content for content in run.contents[start:end] if content is not None]
         self.in_flight -= len(contents)
-        self.in_flight_bytes -= lot.size(start, end, contents)
+        self.in_flight_bytes -= run.size(start, end, contents)
         assert self.in_flight >= 0 and self.in_flight_bytes >= 0, "what was never sent has arrived"
 
     # -- bodies
@@ -432,38 +434,38 @@ class Limits:
         if not self.pending_dead_letters or self.reading or self.queue.deleted:
             return []
         number = self.pending_dead_letters[0][0]
-        lot = self.queue.lots.get(number)
-        if lot is None or lot.sizes is None:
+        run = self.queue.unacked_runs.get(number)
+        if run is None or run.sizes is None:
             return []
-        self.reading = dict.fromkeys(lot.open_chunks(), number)
+        self.reading = dict.fromkeys(run.open_chunks(), number)
         return list(self.reading)
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
         """They were read. Returns the positions of those that are gone."""
         number = self.reading.pop(chunk)
-        lot = self.queue.lots.get(number)
-        if lot is None or self.queue.deleted:
+        run = self.queue.unacked_runs.get(number)
+        if run is None or self.queue.deleted:
             return []
         found = [contents.get(position + (chunk.id_base or 0)) for position in chunk.positions()]
-        first = lot.positions.index(chunk.position)
-        lot.contents[first : first + len(found)] = found
-        lost = self.lose(lot, [first + at for at, body in enumerate(found) if body is None])
-        if PAGED not in lot.contents:  # else the rest is on its way
-            self.bodies_are_back(lot, number)
+        first = run.positions.index(chunk.position)
+        run.contents[first : first + len(found)] = found
+        lost = self.lose(run, [first + at for at, body in enumerate(found) if body is None])
+        if PAGED not in run.contents:  # else the rest is on its way
+            self.bodies_are_back(run, number)
         return lost
 
-    def lose(self, lot: Lot, places: list[int]) -> list[range]:
-        """Contents of a lot whose bodies cannot be read; nothing else of it is. Returns their
+    def lose(self, run: UnackedRun, places: list[int]) -> list[range]:
+        """Contents of a run whose bodies cannot be read; nothing else of it is. Returns their
         positions."""
         queue = self.queue
         depth = queue.depth
         count = len(places)
-        assert lot.sizes is not None
-        lost = [range(lot.positions[place], lot.positions[place] + 1) for place in places]
-        lot.left -= count
+        assert run.sizes is not None
+        lost = [range(run.positions[place], run.positions[place] + 1) for place in places]
+        run.left -= count
         depth.unacked -= count
-        depth.unacked_bytes -= sum(lot.sizes[place] for place in places)
-        if queue.durable and lot.chunk.persistent:
+        depth.unacked_bytes -= sum(run.sizes[place] for place in places)
+        if queue.durable and run.chunk.persistent:
             depth.persistent -= count
         for positions in lost:
             queue.backing.index.acknowledge(positions)
@@ -471,13 +473,13 @@ class Limits:
                 queue.delivery_counts.forget(positions, depth)
         return lost
 
-    def bodies_are_back(self, lot: Lot, number: int) -> None:
-        """A lot is as it was before its bodies left RAM, but for those that are lost."""
+    def bodies_are_back(self, run: UnackedRun, number: int) -> None:
+        """A run is as it was before its bodies left RAM, but for those that are lost."""
         queue = self.queue
-        lot.sizes = None
-        bodies = [content for content in lot.contents if content is not None]
-        queue.depth.footprint += lot.footprint(bodies)
-        queue.depth.ram_unacked += lot.left
-        queue.ram_acks += lot.left
-        if not lot.left:
-            queue.forget_lot(number)
+        run.sizes = None
+        bodies = [content for content in run.contents if content is not None]
+        queue.depth.footprint += run.footprint(bodies)
+        queue.depth.ram_unacked += run.left
+        queue.ram_acks += run.left
+        if not run.left:
+            queue.forget_run(number)

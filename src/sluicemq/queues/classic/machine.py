@@ -1,7 +1,7 @@
 """The classic queue: a FIFO with consumers, acknowledgements and requeue to position.
 
 Where its ready messages are, in RAM or on disk, is the backing queue's affair (`paging.py`). The
-chunk a lot came from is remembered for its kind only (address, persistence); its contents are
+chunk a run came from is remembered for its kind only (address, persistence); its contents are
 dropped from there as soon as the chunk has been taken.
 """
 
@@ -14,7 +14,6 @@ from sluicemq.queues.classic.calls import ClassicCalls
 from sluicemq.queues.classic.chunk import Chunk, same_cost
 from sluicemq.queues.classic.delivery_counts import DeliveryCounts
 from sluicemq.queues.classic.limits import DELIVERY_LIMIT, REJECTED, Limits
-from sluicemq.queues.classic.lots import Lot
 from sluicemq.queues.classic.memory_target import Rates
 from sluicemq.queues.classic.pieces import (
     CONSUMER_WORK,
@@ -30,6 +29,7 @@ from sluicemq.queues.classic.pieces import (
 )
 from sluicemq.queues.classic.priorities import backing_queue
 from sluicemq.queues.classic.stored_classic import StoredClassic
+from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.commands import (
     ACK,
     FIRST_TERM,
@@ -100,11 +100,11 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.waiting: list[Get] = []
         """basic.gets whose message is being read from disk."""
         self.ram_acks = 0
-        """Messages in lots whose bodies could leave RAM for the message store."""
-        self.lots: dict[int, Lot] = {}
+        """Messages in runs whose bodies could leave RAM for the message store."""
+        self.unacked_runs: dict[int, UnackedRun] = {}
         self.settling: tuple[int, int, int] | None = None
         """The part that `settle` is at, until it is credited."""
-        self.lots_of: dict[LinkId, dict[int, Lot]] = {}
+        self.unacked_runs_of: dict[LinkId, dict[int, UnackedRun]] = {}
         """By the link that they are out over."""
         self.piece_max = PIECE_MAX
         self.work = 0
@@ -112,7 +112,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.rest: Iterator[int] | None = None
         """The rest of a command that takes long, to be worked off before the next one: each step
         does a piece and gives its work."""
-        self.next_lot = 1
+        self.next_run = 1
         self.consumers = ConsumerGroups(settings.single_active_consumer)
         self.deals_max = DEALS_MAX
         self.unserved = False
@@ -282,7 +282,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             contents = chunk.contents[places.start : places.stop : places.step]
             size = size_of(contents, chunk.even)
             depth.ready_bytes -= size
-            lot = 0
+            run = 0
             positions = range(
                 chunk.position + places.start, chunk.position + places.stop, places.step
             )
@@ -294,11 +294,13 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             else:
                 channel = consumer.channel
                 link = self.links[channel]
-                lot = self.open_lot(Lot(link, channel, consumer, chunk, contents, positions), size)
+                run = self.open_run(
+                    UnackedRun(link, channel, consumer, chunk, contents, positions), size
+                )
             effects.append(
                 Deliver(
                     consumer,
-                    lot,
+                    run,
                     contents,
                     chunk.address,
                     chunk.number,
@@ -336,76 +338,77 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.delivery_counts.forget(positions, self.depth)
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
-        """Acknowledge (or requeue) parts of lots. A lot that is gone with its channel is over; one
-        that is out over another link has only its number in common with what is meant."""
+        """Acknowledge (or requeue) parts of unacknowledged runs. A run that is gone with its
+        channel is over; one that is out over another link has only its number in common with what
+        is meant."""
         self.work += PART_WORK * len(command.parts)
         for self.settling in command.parts:
             number, start, end = self.settling
             self.work += (end - start) // MESSAGES_A_UNIT
-            lot = self.lots.get(number)
-            if lot is None or lot.link != command.link:
+            run = self.unacked_runs.get(number)
+            if run is None or run.link != command.link:
                 continue
             if self.deleted:
-                lot.take(start, end)
+                run.take(start, end)
             elif command.outcome == ACK:
-                if lot.channel is self.queue:
-                    self.limits.republished(lot, start, end)
-                self.acknowledge(lot, start, end, effects)
+                if run.channel is self.queue:
+                    self.limits.republished(run, start, end)
+                self.acknowledge(run, start, end, effects)
             elif command.outcome == REQUEUE:
-                self.work += self.come_back(lot, start, end, effects)
+                self.work += self.come_back(run, start, end, effects)
             else:
-                self.limits.reject(lot, start, end, REJECTED, effects)
-            self.credit(lot, end - start)
+                self.limits.reject(run, start, end, REJECTED, effects)
+            self.credit(run, end - start)
             self.settling = None
-            if not lot.left:
-                self.forget_lot(number)
+            if not run.left:
+                self.forget_run(number)
 
-    def acknowledge(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> None:
+    def acknowledge(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> None:
         """Messages leave the queue for good."""
         count = end - start
-        settled = lot.take(start, end)
+        settled = run.take(start, end)
         depth = self.depth
         depth.unacked -= count
-        depth.unacked_bytes -= lot.size(start, end, settled)
-        depth.footprint -= lot.footprint(settled)
-        self.left_ram(lot, count)
+        depth.unacked_bytes -= run.size(start, end, settled)
+        depth.footprint -= run.footprint(settled)
+        self.left_ram(run, count)
         self.rates.ack_out += count
-        positions = lot.positions[start:end]
-        self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
+        positions = run.positions[start:end]
+        self.remove(positions, run.chunk.persistent, run.ids(positions), effects)
 
-    def left_ram(self, lot: Lot, count: int) -> None:
-        """So many bodies of the lot are not kept for its consumer any more."""
-        if lot.sizes is None:
+    def left_ram(self, run: UnackedRun, count: int) -> None:
+        """So many bodies of the run are not kept for its consumer any more."""
+        if run.sizes is None:
             self.depth.ram_unacked -= count
-            if lot.chunk.id_base is not None:
+            if run.chunk.id_base is not None:
                 self.ram_acks -= count
 
-    def credit(self, lot: Lot, count: int) -> None:
+    def credit(self, run: UnackedRun, count: int) -> None:
         """The consumer may have `count` more."""
-        if lot.consumer is not None:
-            lot.consumer.prefetch.give(count)
-            lot.consumer.limiter.give(count)
-            self.consumers.gave(lot.consumer)
+        if run.consumer is not None:
+            run.consumer.prefetch.give(count)
+            run.consumer.limiter.give(count)
+            self.consumers.gave(run.consumer)
 
-    def come_back(self, lot: Lot, start: int, end: int, effects: list[Effect]) -> int:
+    def come_back(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> int:
         """Messages are not wanted where they were delivered; some have come back too often. Returns
         the units of work it was."""
         if self.delivery_counts is None:
-            return self.give_back(lot, start, end)
+            return self.give_back(run, start, end)
         work = (end - start) // RETURNS_A_UNIT
-        for first, last, too_often in self.delivery_counts.come_back(lot, start, end, self.depth):
+        for first, last, too_often in self.delivery_counts.come_back(run, start, end, self.depth):
             if too_often:
-                self.limits.reject(lot, first, last, DELIVERY_LIMIT, effects)
+                self.limits.reject(run, first, last, DELIVERY_LIMIT, effects)
                 work += PART_WORK
             else:
-                work += self.give_back(lot, first, last)
+                work += self.give_back(run, first, last)
         return work
 
-    def give_back(self, lot: Lot, start: int, end: int) -> int:
+    def give_back(self, run: UnackedRun, start: int, end: int) -> int:
         """Unsettled messages become ready again, at their positions. Returns the units of work it
         was."""
-        self.left_ram(lot, end - start)
-        chunks = lot.give_back(start, end)
+        self.left_ram(run, end - start)
+        chunks = run.give_back(start, end)
         size = sum(chunk.size() for chunk in chunks)
         depth = self.depth
         depth.unacked -= end - start
@@ -445,21 +448,21 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         size = len(contents[0])
         self.depth.ready -= 1
         self.depth.ready_bytes -= size
-        lot = 0
+        run = 0
         link = None
         if command.no_ack:
             self.release_chunk(chunk, contents, positions, effects)
         else:
             channel = command.channel
             link = self.link_to(channel)
-            lot = self.open_lot(Lot(link, channel, None, chunk, contents, positions), size)
+            run = self.open_run(UnackedRun(link, channel, None, chunk, contents, positions), size)
         self.backing.took(chunk, 1)
         if self.limits.expiring:
             self.limits.let_go(effects)  # what has expired behind it counts no more
         return Got(
             command.channel,
             contents[0],
-            lot,
+            run,
             chunk.address,
             chunk.number,
             chunk.redelivered,
@@ -496,23 +499,23 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.depth.consumers = self.consumers.count
 
     def down(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
-        """A channel died: its consumers go, its lots come back in order."""
+        """A channel died: its consumers go, its runs come back in order."""
         for some in batched(self.consumers.of(channel), self.piece_max):
             for consumer in some:
                 self.drop(consumer)
             yield CONSUMER_WORK * len(some)
         self.waiting = [get for get in self.waiting if get.channel is not channel]
         link = self.links.pop(channel, None)
-        lots = {} if link is None else self.lots_of.pop(link, {})
-        for number, lot in lots.items():
-            del self.lots[number]
-            work = work_of(len(lot.contents))
-            for start, end in () if self.deleted else lot.open_parts():
-                work += self.come_back(lot, start, end, effects)
+        unacked_runs = {} if link is None else self.unacked_runs_of.pop(link, {})
+        for number, run in unacked_runs.items():
+            del self.unacked_runs[number]
+            work = work_of(len(run.contents))
+            for start, end in () if self.deleted else run.open_parts():
+                work += self.come_back(run, start, end, effects)
             yield work
-        while lots:  # a million of them are not freed at once
-            for _ in range(min(self.piece_max, len(lots))):
-                lots.popitem()
+        while unacked_runs:  # a million of them are not freed at once
+            for _ in range(min(self.piece_max, len(unacked_runs))):
+                unacked_runs.popitem()
             yield self.piece_max
 
     def purge(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
@@ -544,9 +547,9 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             for positions in on_disk:
                 yield from self.delivery_counts.forget_in_pieces(positions, depth)
         persistent = 0
-        for lots in batched(self.lots.values(), self.piece_max):
-            persistent += sum(lot.left for lot in lots if lot.chunk.persistent)
-            yield len(lots)
+        for runs in batched(self.unacked_runs.values(), self.piece_max):
+            persistent += sum(run.left for run in runs if run.chunk.persistent)
+            yield len(runs)
         depth.persistent = persistent if self.durable and not self.deleted else 0
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
@@ -560,8 +563,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             effects.append(Refuse(channel, 406, f"{self.title} {why}"))
 
     def end(self, channel: Actor | None, effects: list[Effect]) -> Iterator[int]:
-        """Consumers are told. Lots stay, without their messages: the limits of their channels count
-        them until they are settled."""
+        """Consumers are told. Unacknowledged runs stay, without their messages: the limits of their
+        channels count them until they are settled."""
         for some in batched([*self.consumers.members], self.piece_max):
             for consumer in some:
                 self.drop(consumer)
@@ -569,13 +572,13 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             yield CONSUMER_WORK * len(some)
         count = self.depth.ready
         yield from self.drop_ready(effects)
-        for lot in () if self.deleted else self.lots.values():
-            parts = lot.open_parts()
+        for run in () if self.deleted else self.unacked_runs.values():
+            parts = run.open_parts()
             for start, end in parts:
-                positions = lot.positions[start:end]
-                self.remove(positions, lot.chunk.persistent, lot.ids(positions), effects)
-            lot.forget()
-            yield PART_WORK * len(parts) + len(lot.contents) // MESSAGES_A_UNIT
+                positions = run.positions[start:end]
+                self.remove(positions, run.chunk.persistent, run.ids(positions), effects)
+            run.forget()
+            yield PART_WORK * len(parts) + len(run.contents) // MESSAGES_A_UNIT
         self.depth = Depth()
         self.backing.count_in(self.depth)
         self.ram_acks = 0
@@ -611,15 +614,15 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         Returns what is left of the quota."""
         if quota <= 0 or not self.ram_acks:
             return quota
-        for lot in reversed(self.lots.values()):
-            if lot.sizes is None and lot.chunk.id_base is not None:
-                if not lot.in_store and store_is_full():
+        for run in reversed(self.unacked_runs.values()):
+            if run.sizes is None and run.chunk.id_base is not None:
+                if not run.in_store and store_is_full():
                     break
-                for chunk in [] if lot.in_store else lot.open_chunks():
+                for chunk in [] if run.in_store else run.open_chunks():
                     self.backing.hand_to_store(chunk)
-                self.left_ram(lot, lot.left)
-                self.depth.footprint -= lot.drop_bodies()
-                quota -= lot.left
+                self.left_ram(run, run.left)
+                self.depth.footprint -= run.drop_bodies()
+                quota -= run.left
                 if quota <= 0 or not self.ram_acks:
                     break
         return quota

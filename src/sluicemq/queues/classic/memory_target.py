@@ -1,7 +1,7 @@
 """How much of each queue may stay in RAM: everyone keeps the same seconds' worth of messages.
 
 As in RabbitMQ a queue measures how fast messages move through it, and is told a duration; the
-product is how many messages it may keep in RAM. A queue that moves a lot keeps a lot, one that
+product is how many messages it may keep in RAM. A queue that moves a run keeps a run, one that
 nobody uses keeps nothing. RabbitMQ lowers the duration step by step until memory has come down;
 here it is solved for at once (docs/decisions/0007-paging-target.md).
 """

@@ -115,7 +115,7 @@ class PlainBacking(Loading):
             self.delivered = max(self.delivered, end)
         if chunk.start == len(chunk.contents):
             (returned if returned.rows else queue.chunks).popleft()
-            chunk.contents = []  # lots keep the chunk for its kind, not for its messages
+            chunk.contents = []  # runs keep the chunk for its kind, not for its messages
             if queue is self.q3 and not queue.count:
                 self.q3_is_empty()
         elif chunk.start >= TRIM_MESSAGES:

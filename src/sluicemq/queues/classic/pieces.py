@@ -16,14 +16,14 @@ DEALS_MAX: Final = 100
 PART_WORK: Final = 3
 CONSUMER_WORK: Final = 5
 DEAL_WORK: Final = 8
-"""Units of work of settling a part of a lot, of a consumer's coming or going, of a delivery."""
+"""Units of work of settling a part of a run, of a consumer's coming or going, of a delivery."""
 
 LIMIT_WORK: Final = 500
 """Units of work that a queue spends at a time on messages that must go for their age or its
 length; then others have their turn."""
 
 PIECE_MAX: Final = 100
-"""Lots or consumers that a long command deals with in a piece."""
+"""Unacknowledged runs or consumers that a long command deals with in a piece."""
 
 MESSAGES_A_UNIT: Final = 16
 """Messages that are looked through, taken out or freed in a unit of work."""
@@ -37,7 +37,7 @@ same, and are dealt together, may be fewer."""
 
 
 def work_of(messages: int) -> int:
-    """Units of work of a part of a lot, or of a chunk, that has so many messages."""
+    """Units of work of a part of a run, or of a chunk, that has so many messages."""
     return PART_WORK + messages // MESSAGES_A_UNIT
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluicemq.model.batch import Batch
     from sluicemq.queues.classic.backing import Out
     from sluicemq.queues.classic.chunk import Chunk
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.machine import Depth
     from sluicemq.queues.settings import QueueSettings
     from sluicemq.storage.entries import Run
@@ -130,10 +130,10 @@ class PriorityBacking(Backing):
         self.delivered = max(self.delivered, level.delivered)
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """They come from one lot, so from one level."""
+        """They come from one run, so from one level."""
         if chunks:
             priority = priority_at(chunks[0].position)
-            assert priority == priority_at(chunks[-1].position), "a lot of two priorities"
+            assert priority == priority_at(chunks[-1].position), "a run of two priorities"
             self.occupied |= 1 << priority
             self.levels[priority].give_back(chunks)
 
@@ -264,12 +264,12 @@ class PriorityBacking(Backing):
         for priority, level in self.levels.items():
             yield from level.unsaved(self.bounds.get(priority, 0), start)
 
-    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+    def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
         """Level 0 is always there, and has what the others do not."""
         self.level(0)
         sizes = {priority: level.size() for priority, level in self.levels.items()}
-        for lot in lots:
-            sizes[priority_at(lot.positions[0])] += sum(each.size() for each in lot.open_chunks())
+        for run in unacked_runs:
+            sizes[priority_at(run.positions[0])] += sum(each.size() for each in run.open_chunks())
         sizes[0] = max(0, size - sum(sizes.values()) + sizes[0])
         return [
             mark

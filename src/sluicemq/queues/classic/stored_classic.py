@@ -88,9 +88,9 @@ class StoredClassic(Head, Stored):
     def out_in(self, start: int, end: int) -> list[range]:
         """The positions of [start, end) that are at consumers."""
         out: list[range] = []
-        for lot in self.lots.values():
-            if lot.positions[-1] >= start and lot.positions[0] < end:
-                parts = [lot.positions[first:last] for first, last in lot.open_parts()]
+        for run in self.unacked_runs.values():
+            if run.positions[-1] >= start and run.positions[0] < end:
+                parts = [run.positions[first:last] for first, last in run.open_parts()]
                 out += [part for part in (within(each, start, end) for each in parts) if part]
         return out
 
@@ -109,15 +109,15 @@ class StoredClassic(Head, Stored):
         self.backing.bound(upto)
 
     def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
-        """Wherever they are; a lot is looked at as a whole. In order are those that wait in q4 to
+        """Wherever they are; a run is looked at as a whole. In order are those that wait in q4 to
         q1 and were never fetched."""
         if self.deleted:
             return
         backing = self.backing
-        for lot in self.lots.values():
-            first = lot.positions[0]
-            if lot.chunk.persistent and first < backing.bound_at(first, upto):
-                yield from ((chunk, False) for chunk in lot.open_chunks())
+        for run in self.unacked_runs.values():
+            first = run.positions[0]
+            if run.chunk.persistent and first < backing.bound_at(first, upto):
+                yield from ((chunk, False) for chunk in run.open_chunks())
         yield from backing.unsaved(upto, start)
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
@@ -126,7 +126,7 @@ class StoredClassic(Head, Stored):
     def marks(self) -> list[Mark]:
         """What a restart has to know about positions; that of priority 0 first."""
         size = self.depth.ready_bytes + self.depth.unacked_bytes
-        return self.backing.marks(size, self.lots.values())
+        return self.backing.marks(size, self.unacked_runs.values())
 
     def state(self) -> QueueState:
         depth = self.depth

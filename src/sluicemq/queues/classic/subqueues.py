@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from sluicemq.queues.classic.chunk import Chunk
-    from sluicemq.queues.classic.lots import Lot
+    from sluicemq.queues.classic.unacked_runs import UnackedRun
     from sluicemq.queues.machine import Depth
     from sluicemq.storage.queue_index import QueueIndex
 
@@ -253,7 +253,7 @@ class SubQueues(Backing):
     def bound_at(self, position: int, upto: int) -> int:
         return upto
 
-    def marks(self, size: int, lots: Iterable[Lot]) -> list[Mark]:
+    def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
         """There is one row, which has all messages."""
         return [Mark(self.next_position, self.delivered, size)]
 

@@ -63,9 +63,9 @@ class Stream(QueueMachine):
         self.depth = Depth()
         self.consumers = ConsumerGroups()
         self.readers: dict[Consumer, StreamReader] = {}
-        self.lots: dict[int, StreamReader] = {}
+        self.unacked_runs: dict[int, StreamReader] = {}
         """The readers, and those that are gone but have something unsettled."""
-        self.next_lot = 1
+        self.next_run = 1
         self.receipts: deque[tuple[int, Receipt]] = deque()
         """Who is to be told that everything before an offset is durable."""
         self.moving: dict[StreamReader, None] = {}
@@ -175,9 +175,9 @@ class Stream(QueueMachine):
         assert start is not None, "the channel has looked at it"
         offset, timestamp_ms = self.place_of(start)
         link = self.link_to(consumer.channel)
-        reader = StreamReader(consumer, link, self.next_lot, offset, timestamp_ms)
-        self.lots[reader.lot] = reader
-        self.next_lot += 1
+        reader = StreamReader(consumer, link, self.next_run, offset, timestamp_ms)
+        self.unacked_runs[reader.run] = reader
+        self.next_run += 1
         consumer.active = True
         self.readers[consumer] = reader
         self.moving[reader] = None
@@ -214,7 +214,7 @@ class Stream(QueueMachine):
         for line in (self.wanting, self.moving, self.at_end):
             line.pop(reader, None)
         if not reader.held:
-            del self.lots[reader.lot]
+            del self.unacked_runs[reader.run]
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
 
@@ -222,16 +222,16 @@ class Stream(QueueMachine):
         """A channel died: what it held is settled."""
         for consumer in [each for each in self.readers if each.channel is channel]:
             self.drop(consumer)
-        for reader in [r for r in self.lots.values() if r.consumer.channel is channel]:
+        for reader in [r for r in self.unacked_runs.values() if r.consumer.channel is channel]:
             self.depth.unacked -= reader.held
-            del self.lots[reader.lot]
+            del self.unacked_runs[reader.run]
         self.links.pop(channel, None)
 
     def settle(self, command: Settle) -> None:
-        """Credit comes back; none to a reader that has only its lot's number in common with what
+        """Credit comes back; none to a reader that has only its run's number in common with what
         is meant."""
-        for lot, start, end in command.parts:
-            reader = self.lots.get(lot)
+        for run, start, end in command.parts:
+            reader = self.unacked_runs.get(run)
             if reader is None or reader.link != command.link:
                 continue
             self.depth.unacked -= end - start
@@ -239,7 +239,7 @@ class Stream(QueueMachine):
             if not reader.consumer.cancelled:
                 self.moving[reader] = None
             elif not reader.held:
-                del self.lots[lot]
+                del self.unacked_runs[run]
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
         """With all that is in it, on conditions; publishers that wait are told that all is well."""
@@ -302,7 +302,7 @@ class Stream(QueueMachine):
             effects.append(
                 Deliver(
                     reader.consumer,
-                    reader.lot,
+                    reader.run,
                     part,
                     chunk.address,
                     chunk.number,

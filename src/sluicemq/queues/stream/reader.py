@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class StreamReader:
     """`offset` is that of the next message it gets. `timestamp_ms`: it is not known yet where that
-    is, but how old it may be; 0: it is known. `lot` names its deliveries to its channel, over
+    is, but how old it may be; 0: it is known. `run` names its deliveries to its channel, over
     `link`; `held` of them are not settled."""
 
     __slots__ = (
@@ -27,20 +27,20 @@ class StreamReader:
         "held",
         "job",
         "link",
-        "lot",
         "offset",
         "pieces",
         "place",
+        "run",
         "timestamp_ms",
         "tries",
     )
 
     def __init__(
-        self, consumer: Consumer, link: LinkId, lot: int, offset: int, timestamp_ms: int = 0
+        self, consumer: Consumer, link: LinkId, run: int, offset: int, timestamp_ms: int = 0
     ) -> None:
         self.consumer = consumer
         self.link = link
-        self.lot = lot
+        self.run = run
         self.offset = offset
         self.timestamp_ms = timestamp_ms
         self.held = 0

@@ -1,7 +1,7 @@
-"""Lots: what is out at consumers and not settled, in the runs in which it was delivered.
+"""Unacknowledged runs: what is out at consumers and not settled, as it was delivered.
 
-A lot keeps positions as a `range` (its step is the number of consumers dealt to) and contents as
-a list whose settled places are None. Settling n messages of a lot is one slice assignment. A lot
+A run keeps positions as a `range` (its step is the number of consumers dealt to) and contents as
+a list whose settled places are None. Settling n messages of a run is one slice assignment. A run
 whose messages are in the message store may let go of their bodies (spec 4.9, limit_ram_acks).
 """
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from sluicemq.queues.consumers import Consumer
 
 PAGED = b""
-"""In place of a body that the lot has let go of."""
+"""In place of a body that the run has let go of."""
 
 
-class Lot:
+class UnackedRun:
     """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements,
     over `link`.
 
@@ -100,14 +100,14 @@ class Lot:
             return 0
         return self.footprint([content for content in self.contents if content is not None])
 
-    def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> Lot:
-        """Contents [start, end) leave as a lot of `channel`, without a consumer."""
+    def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> UnackedRun:
+        """Contents [start, end) leave as a run of `channel`, without a consumer."""
         positions = self.positions[start:end]
-        lot = Lot(link, channel, None, self.chunk, self.take(start, end), positions)
-        lot.in_store = self.in_store
+        run = UnackedRun(link, channel, None, self.chunk, self.take(start, end), positions)
+        run.in_store = self.in_store
         if self.sizes is not None:
-            lot.sizes = self.sizes[start:end]
-        return lot
+            run.sizes = self.sizes[start:end]
+        return run
 
     def open_chunks(self) -> list[Chunk]:
         """What is not settled, as chunks: for whoever must write it."""

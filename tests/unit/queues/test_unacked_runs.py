@@ -1,4 +1,4 @@
-"""Goal: a lot knows what of it is out. Method: a lot is settled and given back in pieces and
+"""Goal: a run knows what of it is out. Method: a run is settled and given back in pieces and
 compared with a list.
 """
 
@@ -9,38 +9,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicemq.queues.classic.chunk import Chunk
-from sluicemq.queues.classic.lots import Lot
+from sluicemq.queues.classic.unacked_runs import UnackedRun
 from sluicemq.queues.commands import LinkId
 from support.fakes import bystander
 
 
-def lot_of(count: int, step: int = 1, first: int = 100) -> Lot:
+def lot_of(count: int, step: int = 1, first: int = 100) -> UnackedRun:
     contents = [b"%d" % n for n in range(count)]
     chunk = Chunk(b"address", [], False, True, 3, 2, first, False)
     positions = range(first, first + count * step, step)
-    return Lot(LinkId(1, 1), bystander(), None, chunk, contents, positions)
+    return UnackedRun(LinkId(1, 1), bystander(), None, chunk, contents, positions)
 
 
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(1, 4))))
 def test_open_parts_are_what_was_not_settled(count: int, picks: list[tuple[int, int]]) -> None:
-    lot = lot_of(count)
+    run = lot_of(count)
     is_open = [True] * count
     for start, length in picks:
         end = min(count, start + length)
         if start < end and all(is_open[start:end]):
-            assert lot.take(start, end) == [b"%d" % n for n in range(start, end)]
+            assert run.take(start, end) == [b"%d" % n for n in range(start, end)]
             is_open[start:end] = [False] * (end - start)
-    covered = [index for start, end in lot.open_parts() for index in range(start, end)]
+    covered = [index for start, end in run.open_parts() for index in range(start, end)]
     assert covered == [index for index, o in enumerate(is_open) if o]
-    assert lot.left == sum(is_open)
+    assert run.left == sum(is_open)
 
 
 def test_nothing_is_settled_twice() -> None:
-    lot = lot_of(3)
-    lot.take(1, 2)
+    run = lot_of(3)
+    run.take(1, 2)
     with pytest.raises(AssertionError):
-        lot.take(0, 3)
-    assert lot.open_parts() == [(0, 1), (2, 3)]
+        run.take(0, 3)
+    assert run.open_parts() == [(0, 1), (2, 3)]
 
 
 def test_what_one_consumer_had_returns_as_one_chunk() -> None:
@@ -60,9 +60,9 @@ def test_what_was_dealt_in_turn_returns_message_by_message() -> None:
 
 def test_forgotten_messages_are_still_counted() -> None:
     """Of a deleted queue only the number of what is out matters."""
-    lot = lot_of(4)
-    lot.take(1, 2)
-    lot.forget()
-    assert lot.contents == [b"", None, b"", b""]
-    assert lot.take(2, 4) == [b"", b""]
-    assert lot.left == 1
+    run = lot_of(4)
+    run.take(1, 2)
+    run.forget()
+    assert run.contents == [b"", None, b"", b""]
+    assert run.take(2, 4) == [b"", b""]
+    assert run.left == 1
