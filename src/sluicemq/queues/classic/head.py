@@ -1,4 +1,4 @@
-"""A classic queue as its limits (`limits.py`) see it: the head of what is ready, and what is out."""
+"""A classic queue as its limits (`limits.py`) see it: the head of what is ready, what is out."""
 
 from __future__ import annotations
 
