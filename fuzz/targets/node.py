@@ -22,7 +22,7 @@ from sluicemq.amqp.types import encode_table
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config, StorageConfig
 from sluicemq.kernel.actor import Actor
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Log, Memory, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.lists import LISTS

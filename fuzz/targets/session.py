@@ -18,7 +18,7 @@ from sluicemq.amqp.method import Method
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Timestamp
 from sluicemq.config import Config, StorageConfig
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Received
 from targets import method as method_target
 from targets.choices import Choices

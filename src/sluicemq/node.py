@@ -18,7 +18,7 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.services import ignore
 from sluicemq.kernel.actor import NEVER_US, Scheduler
 from sluicemq.kernel.containment import traceback_text
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.storage.message_files import PERSISTENT, TRANSIENT, MessageFiles
 from sluicemq.storage.message_index import DictIndex, MessageIndex

@@ -23,7 +23,7 @@ from sluicemq.sim.swarm import swarm_of
 from sluicemq.sim.timeline import Timeline
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.peer import Peer
+    from sluicemq.kernel.endpoints import Peer
 
 PATIENCE_S = 60.0
 EVENTS_MAX = 200_000

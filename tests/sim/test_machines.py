@@ -19,7 +19,7 @@ from sluicemq.sim.swarm import Swarm, swarm_of
 from sluicemq.sim.timeline import Timeline
 
 if TYPE_CHECKING:
-    from sluicemq.kernel.peer import Peer
+    from sluicemq.kernel.endpoints import Peer
     from sluicemq.node import Node
 
 LINES = 300

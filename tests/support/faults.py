@@ -15,7 +15,7 @@ from sluicemq.amqp.methods import QueueDeclare
 from sluicemq.chain.channel import methods as channel_methods
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.connection.reader import Reader
-from sluicemq.chain.queue.dead_letters import Letters
+from sluicemq.chain.queue.death_headers import Letters
 from sluicemq.chain.writer import Writer
 from sluicemq.cli.main import main
 from sluicemq.host.net import Connection

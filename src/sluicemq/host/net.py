@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from sluicemq.errors import Refused
 from sluicemq.host.tls import TlsSession, reason_of
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Connected, Log, Net, Received, Writable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import Disk
-    from sluicemq.kernel.peer import Peer
+    from sluicemq.kernel.endpoints import Peer
 
 
 class Clock:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sluicemq.chain.connection.reader import Reader
 from sluicemq.chain.writer import Writer
 from sluicemq.errors import Refused
-from sluicemq.kernel.peer import Peer as Address
+from sluicemq.kernel.endpoints import Peer as Address
 from sluicemq.kernel.world import Closed, Connected, Net, Received, Writable
 from sluicemq.sim.history import promise
 from sluicemq.sim.units import MS

@@ -12,7 +12,7 @@ from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.store.group_commit import CommitDue
 from sluicemq.chain.store.messages import TryAgain
 from sluicemq.config import Config
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Received
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start

@@ -19,7 +19,7 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.queue import delivery_counts
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.dead_letters import Letters
+from sluicemq.chain.queue.death_headers import Letters
 from sluicemq.chain.queue.poison import unmanageable
 from sluicemq.chain.republish import delayer
 from sluicemq.chain.republish.republisher import Republisher

@@ -14,7 +14,7 @@ import pytest
 
 from sluicemq.config import NetConfig
 from sluicemq.host.net import UNPARSED_BYTES_MAX, Connection, HostNet
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Closed, Log, Received
 
 UNPARSED_MAX = 1000

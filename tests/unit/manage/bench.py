@@ -18,7 +18,7 @@ from sluicemq.chain.connection.reader import Reader
 from sluicemq.config import Config
 from sluicemq.kernel.actor import Actor
 from sluicemq.kernel.disk import DiskJob
-from sluicemq.kernel.peer import Peer
+from sluicemq.kernel.endpoints import Peer
 from sluicemq.kernel.world import Clock, Memory, Net, Received, World
 from sluicemq.manage.actions import ACTIONS
 from sluicemq.manage.task import CommandAnswer, start

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
-    from sluicemq.kernel.peer import Peer
+    from sluicemq.kernel.endpoints import Peer
 
 EVENT_WORK: Final = 10
 """Units of work that an event costs its reader; see kernel/actor.py."""

@@ -15,7 +15,7 @@
                 room for it the queue stays down.
     refused     a fault as a batch came is told of its messages; of those that were in such a batch
                 before fewer are tried at a time, until one has its fault alone: it is refused from
-                then on (unwelcome.py). All the while the queue goes on, too
+                then on (refused_messages.py). Meanwhile the queue goes on, too
 
 What only RAM had is lost: transient messages, and persistent ones that were not confirmed yet.
 Nothing is trusted of the queue's own state but what to tell whom, and each such step stands alone.

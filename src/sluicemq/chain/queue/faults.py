@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.unwelcome import Unwelcome
+from sluicemq.chain.queue.refused_messages import Unwelcome
 from sluicemq.limits import CRASH_WINDOW_NS, QUARANTINE_MESSAGES_MAX
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.faults import Aftermath
     from sluicemq.chain.queue.home import QueueHome
-    from sluicemq.chain.queue.unwelcome import Unwelcome
+    from sluicemq.chain.queue.refused_messages import Unwelcome
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition

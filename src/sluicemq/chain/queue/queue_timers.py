@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 from weakref import ref
 
-from sluicemq.chain.queue.dead_letters import Death, Letters
+from sluicemq.chain.queue.death_headers import Death, Letters
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.republish_messages import Letter, Republish, SourceGone
 from sluicemq.limits import EXPIRY_LOOK_MS

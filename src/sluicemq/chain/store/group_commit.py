@@ -1,4 +1,4 @@
-"""Group commit: one journal and one sync for everything that a node makes durable.
+"""Group commit: one journal, and one sync for all that is appended to it meanwhile.
 
 Whoever wants something in the journal hands in an `Append`. What is handed in while a group is on
 its way to the disk is the next group: one record of the journal, written and synced by one job.

@@ -13,7 +13,7 @@ from sluicemq.amqp.properties import (
     text_property,
 )
 from sluicemq.amqp.types import FieldValue, Timestamp
-from sluicemq.chain.queue.dead_letters import Death, Letters
+from sluicemq.chain.queue.death_headers import Death, Letters
 from sluicemq.chain.queue.republish_messages import Letter
 from sluicemq.model.content import properties_of
 

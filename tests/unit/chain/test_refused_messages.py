@@ -18,7 +18,7 @@ from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.queue.queue import Queue
-from sluicemq.chain.queue.unwelcome import SUSPECTS_KEPT, Unwelcome, digests
+from sluicemq.chain.queue.refused_messages import SUSPECTS_KEPT, Unwelcome, digests
 from sluicemq.chain.republish import delayer
 from sluicemq.limits import RETRY_REFUSED_MS, UNWELCOME_MAX
 from sluicemq.model.batch import ADDRESSED, Batch
