@@ -9,9 +9,11 @@ of which one is nowhere are left out, as RabbitMQ does, and that is told.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec.structs import replace
 
 from sluicemq.errors import ChannelViolation, ProtocolViolation
 from sluicemq.metadata.changes import (

@@ -7,7 +7,9 @@ who asks (salts, generated names, rights) has been settled before it is made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
+
+from msgspec import Meta, Struct
 
 from sluicemq.model.definitions import (
     BindingDefinition,
@@ -16,13 +18,16 @@ from sluicemq.model.definitions import (
 )
 from sluicemq.model.record import Key, Record
 
+Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+"""One that fits into files, in which it has 64 bits."""
+
 
 class Life(NamedTuple):
     """One life of one node: its `incarnation` is higher at each start. What is exclusive or not
     durable ends with the life in which it was declared."""
 
-    node: int
-    incarnation: int
+    node: Number
+    incarnation: Number
 
 
 ONLY_LIFE: Final = Life(0, 0)
@@ -88,8 +93,7 @@ class Unbind:
     binding: BindingDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class UnbindSome:
+class UnbindSome(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Delete at most `most` of the bindings of something that is about to be deleted, the oldest
     first. `end` is SOURCE for those that lead away from an exchange; QUEUE or EXCHANGE for those
     that lead to what is called `name`."""
@@ -97,7 +101,7 @@ class UnbindSome:
     vhost: str
     end: str
     name: str
-    most: int
+    most: Number
 
 
 SOURCE: Final = "source"
@@ -116,23 +120,21 @@ class DeclareQueue:
     life: Life = ONLY_LIFE
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteQueue:
+class DeleteQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Delete the queue of this id with its bindings; that there is none is fine."""
 
     vhost: str
     name: str
-    queue_id: int
+    queue_id: Number
 
 
-@dataclass(frozen=True, slots=True)
-class RenumberQueue:
+class RenumberQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Give a queue that is not durable another id: it begins anew, with files of its own."""
 
     vhost: str
     name: str
-    queue_id: int
-    new_id: int
+    queue_id: Number
+    new_id: Number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ A change is an object with one member, or with several for changes that are made
     "together": a list of changes
 
 Those are what journals hold. `arguments` is the AMQP table in base64: JSON would not tell its types
-apart. Where there is no `vhost`, an older version wrote it, and "/" is meant. Whatever is exclusive
-or not durable is in no journal; for it there are besides
+apart. Where there is no `vhost`, an older version wrote it, and "/" is meant. Types are checked and
+unknown fields are refused, so that what has been read can be used, and all of it is there when it
+is written again. Whatever is exclusive or not durable is in no journal; for it there are besides
 
     "durable": false, "exclusive", "owner", "life": [node, incarnation]    in exchanges and queues
     "free": true in queues; "exchange_deleted_if_unused", "queue_deleted", "queue_renumbered",
@@ -24,7 +25,11 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from msgspec import Struct, convert
+from msgspec.structs import asdict, astuple
 
 from sluicemq.amqp.types import decode_kept_table, encode_table
 from sluicemq.errors import Corrupt
@@ -40,6 +45,7 @@ from sluicemq.metadata.changes import (
     DropRecord,
     Life,
     NodeStarted,
+    Number,
     PutRecord,
     RenumberQueue,
     Together,
@@ -57,7 +63,7 @@ from sluicemq.model.nesting import CHANGE_DEPTH, read_kept
 from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.policies import OperatorPolicy, Policy
-from sluicemq.model.record import Key, Record, plain
+from sluicemq.model.record import Key, Record
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
 
@@ -66,6 +72,9 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.types import Table
 
+Fields = dict[str, Any]
+D = TypeVar("D", ExchangeDefinition, QueueDefinition, BindingDefinition)
+B = TypeVar("B", bound="BesideBinding")
 RECORDS: Final[tuple[type[Record], ...]] = (
     VhostDefinition,
     User,
@@ -80,6 +89,20 @@ RECORDS: Final[tuple[type[Record], ...]] = (
 RECORD_OF: Final = {each.KIND: each for each in RECORDS}
 DELETED: Final = "_deleted"
 TOGETHER: Final = "together"
+KEY: Final[Any] = Key
+"""The type of a record's key, as a value."""
+IMPLIED: Final[Fields] = {"durable": True, "exclusive": False, "owner": None}
+"""What a definition says where nothing is written."""
+MEANT: Final[dict[type, Fields]] = {
+    kind: {
+        "vhost": DEFAULT_VHOST,
+        **{name: IMPLIED[name] for name in kind.__struct_fields__ if name in IMPLIED},
+    }
+    for kind in (ExchangeDefinition, QueueDefinition, BindingDefinition)
+}
+"""The same by what it is a definition of, with what older versions did not write."""
+MISSING: Final = object()
+"""No value of a field."""
 PIECE_RECORDS: Final = 30
 """What is encoded at a time of many definitions."""
 BROKEN: Final = (
@@ -122,18 +145,19 @@ def change_of(kind: str, value: Any) -> Change:
         return PutRecord(RECORD_OF[kind].of(value))
     gone = kind.removesuffix(DELETED)
     if gone in RECORD_OF:
-        return DropRecord(gone, cast(Key, plain(value)))
+        return DropRecord(gone, convert(value, KEY))
     raise ValueError(f"unknown kind {kind}")
 
 
-def together_of(changes: list[dict[str, Any]]) -> Together:
+def together_of(changes: list[Fields]) -> Together:
     """Changes that are made as one."""
     return Together(tuple(change_of(*each) for change in changes for each in change.items()))
 
 
-def exchange_deleted_of(value: Any) -> DeleteExchange:
+def exchange_deleted_of(value: Any, *, if_unused: bool = False) -> DeleteExchange:
     """The oldest journals have the name alone."""
-    return DeleteExchange(*([DEFAULT_VHOST, value] if isinstance(value, str) else value))
+    place = [DEFAULT_VHOST, value] if isinstance(value, str) else value
+    return DeleteExchange(*convert(place, tuple[str, str]), if_unused)
 
 
 def packed(arguments: Arguments) -> str:
@@ -146,98 +170,77 @@ def unpacked(text: str) -> Arguments:
     return decode_kept_table(b64decode(text))
 
 
-def exchange_fields(exchange: ExchangeDefinition) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "vhost": exchange.vhost,
-        "name": exchange.name,
-        "type": exchange.type,
-        "auto_delete": exchange.auto_delete,
-        "internal": exchange.internal,
-        "arguments": packed(exchange.arguments),
-    }
-    if not exchange.durable:
-        fields["durable"] = False
+class BesideBinding(Struct, frozen=True, kw_only=True):
+    """What a binding has on disk in another form than in its definition."""
+
+    arguments: str
+
+
+class BesideExchange(BesideBinding, frozen=True, kw_only=True):
+    """What an exchange has on disk that its definition has not, or has in another form."""
+
+    life: Life = ONLY_LIFE
+
+
+class BesideQueue(BesideExchange, frozen=True, kw_only=True):
+    """What a queue has on disk that its definition has not, or has in another form."""
+
+    id: Number
+    free: bool = False
+
+
+def fields_of(definition: ExchangeDefinition | QueueDefinition | BindingDefinition) -> Fields:
+    """Return the definition as JSON: all its fields, but for those that are as IMPLIED says."""
+    fields = asdict(definition)
+    fields["arguments"] = packed(definition.arguments)
+    for name, value in IMPLIED.items():
+        if fields.get(name, MISSING) == value:
+            del fields[name]
     return fields
 
 
-def exchange_of(fields: dict[str, Any]) -> ExchangeDefinition:
-    return ExchangeDefinition(
-        fields["name"],
-        fields["type"],
-        fields.get("durable", True),
-        fields["auto_delete"],
-        fields["internal"],
-        unpacked(fields["arguments"]),
-        fields.get("vhost", DEFAULT_VHOST),
-    )
+def definition_of(fields: object, kind: type[D], beside: type[B]) -> tuple[D, B]:
+    """Return the definition that has these fields, and what is written beside it. Raises
+    msgspec.ValidationError or another of BROKEN when they are not what such a definition has."""
+    also = convert(fields, beside)
+    values: Fields = {**MEANT[kind], **cast(Fields, fields)}
+    for name in beside.__struct_fields__:
+        values.pop(name, None)
+    if len(values) < len(kind.__struct_fields__) - len(BesideBinding.__struct_fields__):
+        missing = [name for name in kind.__struct_fields__ if name not in values]
+        raise ValueError(f"there is no {missing[0]}")
+    definition = convert(values, kind)
+    definition.arguments = unpacked(also.arguments)
+    return definition, also
 
 
-def queue_fields(queue_id: int, queue: QueueDefinition) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "id": queue_id,
-        "vhost": queue.vhost,
-        "name": queue.name,
-        "auto_delete": queue.auto_delete,
-        "arguments": packed(queue.arguments),
-    }
-    if not queue.durable:
-        fields["durable"] = False
-    if queue.exclusive:
-        fields |= {"exclusive": True, "owner": queue.owner}
-    return fields
+def declared_exchange_of(fields: object) -> DeclareExchange:
+    exchange, beside = definition_of(fields, ExchangeDefinition, BesideExchange)
+    return DeclareExchange(exchange, beside.life)
 
 
-def queue_of(fields: dict[str, Any]) -> QueueDefinition:
-    return QueueDefinition(
-        fields["name"],
-        fields.get("durable", True),
-        fields.get("exclusive", False),
-        fields["auto_delete"],
-        unpacked(fields["arguments"]),
-        fields.get("owner"),
-        fields.get("vhost", DEFAULT_VHOST),
-    )
+def declared_queue_of(fields: object) -> DeclareQueue:
+    queue, beside = definition_of(fields, QueueDefinition, BesideQueue)
+    return DeclareQueue(queue, beside.free, beside.id, beside.life)
 
 
-def binding_fields(binding: BindingDefinition) -> dict[str, Any]:
-    return {
-        "vhost": binding.vhost,
-        "source": binding.source,
-        "destination": binding.destination,
-        "destination_type": binding.destination_type,
-        "routing_key": binding.routing_key,
-        "arguments": packed(binding.arguments),
-    }
+def binding_of(fields: object) -> BindingDefinition:
+    return definition_of(fields, BindingDefinition, BesideBinding)[0]
 
 
-def binding_of(fields: dict[str, Any]) -> BindingDefinition:
-    return BindingDefinition(
-        fields["source"],
-        fields["destination"],
-        fields["destination_type"],
-        fields["routing_key"],
-        unpacked(fields["arguments"]),
-        fields.get("vhost", DEFAULT_VHOST),
-    )
+def queue_fields(queue_id: int, queue: QueueDefinition) -> Fields:
+    """Return a queue as JSON, without what only concerns a cluster."""
+    return {"id": queue_id, **fields_of(queue)}
 
 
-def with_life(fields: dict[str, Any], life: Life) -> dict[str, Any]:
+def with_life(fields: Fields, life: Life) -> Fields:
     """The fields with the life that what they describe belongs to, unless that is the only one."""
-    return fields if life == ONLY_LIFE else {**fields, "life": list(life)}
+    return fields if life == ONLY_LIFE else {**fields, "life": life}
 
 
-def life_of(fields: dict[str, Any]) -> Life:
-    return Life(*fields["life"]) if "life" in fields else ONLY_LIFE
-
-
-def declared_queue_fields(change: DeclareQueue) -> dict[str, Any]:
+def declared_queue_fields(change: DeclareQueue) -> Fields:
     fields = with_life(queue_fields(change.queue_id, change.definition), change.life)
     return {**fields, "free": True} if change.is_free else fields
-
-
-def declared_queue_of(fields: dict[str, Any]) -> DeclareQueue:
-    is_free = bool(fields.get("free", False))
-    return DeclareQueue(queue_of(fields), is_free, int(fields["id"]), life_of(fields))
 
 
 def deleted_exchange_json(change: DeleteExchange) -> dict[str, Any]:
@@ -249,29 +252,29 @@ ENCODERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
     PutRecord: lambda c: {c.record.KIND: c.record.as_json()},
     DropRecord: lambda c: {f"{c.kind}{DELETED}": c.key},
     CloseVhost: lambda c: {"vhost_closed": c.name},
-    DeclareExchange: lambda c: {"exchange": with_life(exchange_fields(c.definition), c.life)},
+    DeclareExchange: lambda c: {"exchange": with_life(fields_of(c.definition), c.life)},
     DeleteExchange: deleted_exchange_json,
-    Bind: lambda c: {"binding": binding_fields(c.binding)},
-    Unbind: lambda c: {"unbinding": binding_fields(c.binding)},
-    UnbindSome: lambda c: {"unbind_some": [c.vhost, c.end, c.name, c.most]},
+    Bind: lambda c: {"binding": fields_of(c.binding)},
+    Unbind: lambda c: {"unbinding": fields_of(c.binding)},
+    UnbindSome: lambda c: {"unbind_some": astuple(c)},
     DeclareQueue: lambda c: {"queue": declared_queue_fields(c)},
-    DeleteQueue: lambda c: {"queue_deleted": [c.vhost, c.name, c.queue_id]},
-    RenumberQueue: lambda c: {"queue_renumbered": [c.vhost, c.name, c.queue_id, c.new_id]},
-    NodeStarted: lambda c: {"node_started": list(c.life)},
+    DeleteQueue: lambda c: {"queue_deleted": astuple(c)},
+    RenumberQueue: lambda c: {"queue_renumbered": astuple(c)},
+    NodeStarted: lambda c: {"node_started": c.life},
     Together: lambda c: {TOGETHER: [*map(as_json, c.changes)]},
 }
 DECODERS: Final[dict[str, Callable[[Any], Change]]] = {
-    "vhost_closed": CloseVhost,
-    "exchange": lambda value: DeclareExchange(exchange_of(value), life_of(value)),
+    "vhost_closed": lambda value: CloseVhost(convert(value, str)),
+    "exchange": declared_exchange_of,
     "exchange_deleted": exchange_deleted_of,
-    "exchange_deleted_if_unused": lambda value: DeleteExchange(value[0], value[1], if_unused=True),
+    "exchange_deleted_if_unused": partial(exchange_deleted_of, if_unused=True),
     "binding": lambda value: Bind(binding_of(value)),
     "unbinding": lambda value: Unbind(binding_of(value)),
-    "unbind_some": lambda value: UnbindSome(*value),
+    "unbind_some": partial(convert, type=UnbindSome),
     "queue": declared_queue_of,
-    "queue_deleted": lambda value: DeleteQueue(*value),
-    "queue_renumbered": lambda value: RenumberQueue(*value),
-    "node_started": lambda value: NodeStarted(Life(*value)),
+    "queue_deleted": partial(convert, type=DeleteQueue),
+    "queue_renumbered": partial(convert, type=RenumberQueue),
+    "node_started": lambda value: NodeStarted(convert(value, Life)),
     TOGETHER: together_of,
 }
 

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicemq.errors import Corrupt
-from sluicemq.metadata.changes import ONLY_LIFE
+from msgspec import convert
+
+from sluicemq.errors import Corrupt, ProtocolViolation
+from sluicemq.metadata.changes import ONLY_LIFE, Life, Number
 from sluicemq.metadata.codec import (
     BROKEN,
     RECORDS,
     binding_of,
-    exchange_of,
-    life_of,
-    queue_of,
+    declared_exchange_of,
+    declared_queue_of,
 )
 from sluicemq.metadata.events import DeclaredQueue
 from sluicemq.metadata.state import DeclaredState
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 
 def restored(tables: DurableTables, next_queue_id: int) -> DeclaredState:
     """The state of a broker that finds these tables at its start. What of them makes no sense to
-    this version and can be done without is in `problems`."""
+    this version and can be done without is in `problems`. Corrupt when they do not fit together,
+    such as an exchange in a virtual host that there is not: no broker leaves that behind."""
+    try:
+        return state_from(tables, next_queue_id)
+    except (ProtocolViolation, KeyError) as error:
+        raise Corrupt(f"definitions that do not fit together: {error}") from error
+
+
+def state_from(tables: DurableTables, next_queue_id: int) -> DeclaredState:
+    """The same, but raises ProtocolViolation or KeyError."""
     state = DeclaredState()
     state.next_queue_id = next_queue_id
     for record in RECORDS:
@@ -49,31 +59,32 @@ def restored_from_snapshot(data: bytes) -> DeclaredState:
     try:
         everything, _ = read_kept(data)
         return state_of(everything)
-    except BROKEN as error:
+    except (*BROKEN, ProtocolViolation) as error:
         raise Corrupt(f"a snapshot of the definitions that does not parse: {error}") from error
 
 
 def state_of(everything: dict[str, Any]) -> DeclaredState:
     """The state that a snapshot describes. Raises one of BROKEN when it describes none."""
     state = DeclaredState()
-    state.next_queue_id = int(everything["next_queue_id"])
-    state.incarnations = dict(everything["incarnations"])
+    state.next_queue_id = convert(everything["next_queue_id"], Number)
+    state.incarnations = dict(convert(everything["incarnations"], list[Life]))
     for record in RECORDS:
         for each in everything[record.TABLE]:
             state.restore_record(record.of(each))
     state.apply_policies()
     for fields in everything["exchanges"]:
-        exchange = exchange_of(fields)
+        declared = declared_exchange_of(fields)
+        exchange = declared.definition
         host = state.hosts[exchange.vhost]
         host.topology.declare_exchange(exchange)
-        if not exchange.durable and life_of(fields) != ONLY_LIFE:
-            host.lives[exchange.name] = life_of(fields)
+        if not exchange.durable and declared.life != ONLY_LIFE:
+            host.lives[exchange.name] = declared.life
     for fields in everything["queues"]:
-        queue = DeclaredQueue(int(fields["id"]), queue_of(fields), life_of(fields))
-        state.restore_queue(queue)
+        queue = declared_queue_of(fields)
+        state.restore_queue(DeclaredQueue(queue.queue_id, queue.definition, queue.life))
     for fields in everything["bindings"]:
         binding = binding_of(fields)
         state.hosts[binding.vhost].topology.bind(binding)
-    for name in everything["closed"]:
+    for name in convert(everything["closed"], list[str]):
         state.hosts[name].is_closed = True
     return state

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sluicemq.metadata.changes import ONLY_LIFE, DeclareExchange, DeclareQueue
 from sluicemq.metadata.codec import (
     as_json,
-    binding_fields,
     encoded_tables,
-    exchange_fields,
+    fields_of,
     queue_fields,
 )
 from sluicemq.metadata.tables import record_rows
@@ -40,9 +39,9 @@ def checkpoint_pieces(records: RecordTables, hosts: list[VhostState]) -> Iterato
     return encoded_tables(
         [
             *record_rows(records),
-            ("exchanges", exchanges, exchange_fields),
+            ("exchanges", exchanges, fields_of),
             ("queues", queues, lambda each: queue_fields(each.id, each.definition)),
-            ("bindings", bindings, binding_fields),
+            ("bindings", bindings, fields_of),
         ]
     )
 
@@ -64,7 +63,7 @@ def snapshot(
         for queue in declared_queues(host):
             change = DeclareQueue(queue.definition, queue_id=queue.id, life=queue.life)
             queues.append(as_json(change)["queue"])
-        bindings += map(binding_fields, host.topology.all_bindings())
+        bindings += map(fields_of, host.topology.all_bindings())
     everything = {
         **{name: [*map(encoded, rows)] for name, rows, encoded in record_rows(records)},
         "exchanges": exchanges,

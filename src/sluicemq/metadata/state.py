@@ -18,7 +18,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from sluicemq.errors import ChannelViolation, ConnectionViolation, ProtocolViolation, Refused
+from sluicemq.errors import (
+    ChannelViolation,
+    ConnectionViolation,
+    Corrupt,
+    ProtocolViolation,
+    Refused,
+)
 from sluicemq.metadata.changes import (
     ONLY_LIFE,
     SOURCE,
@@ -187,8 +193,8 @@ class DeclaredState(RecordTables):
             raise Refused(f"user '{record.user}' does not exist")
 
     def _hold(self, policy: Policy) -> None:
-        """Have it hold from now on, unless its pattern is none here: another version may have taken
-        it."""
+        """Have it hold from now on, unless its pattern or its values are none here: another version
+        may have taken them."""
         try:
             self.hosts[policy.vhost].topology.policies.put(policy)
         except Refused as refused:
@@ -249,8 +255,11 @@ class DeclaredState(RecordTables):
             self._hold(record)
 
     def restore_queue(self, queue: DeclaredQueue) -> None:
-        """A queue that was there before, with its id."""
-        self._add_queue(self.hosts[queue.definition.vhost], queue, Applied())
+        """A queue that was there before, with its id. Corrupt when there is one of that name."""
+        host = self.hosts[queue.definition.vhost]
+        if queue.definition.name in host.queues:
+            raise Corrupt(f"definitions with two queues '{queue.definition.name}'")
+        self._add_queue(host, queue, Applied())
         self.next_queue_id = max(self.next_queue_id, queue.id + 1)
 
     # -- exchanges and bindings

@@ -32,11 +32,10 @@ from sluicemq.metadata.changes import (
 from sluicemq.metadata.codec import (
     BROKEN,
     RECORDS,
-    binding_fields,
     change_of,
     decode,
     encoded_tables,
-    exchange_fields,
+    fields_of,
     queue_fields,
 )
 from sluicemq.metadata.record_tables import RecordTables
@@ -93,9 +92,9 @@ class DurableTables(RecordTables):
         """Return all tables as the JSON object of a checkpoint."""
         tables: list[tuple[str, list[Any], Callable[[Any], Any]]] = [
             *record_rows(self),
-            ("exchanges", [*self.exchanges.values()], exchange_fields),
+            ("exchanges", [*self.exchanges.values()], fields_of),
             ("queues", [*self.queues.items()], lambda each: queue_fields(*each)),
-            ("bindings", [*self.bindings.values()], binding_fields),
+            ("bindings", [*self.bindings.values()], fields_of),
         ]
         return b"".join(encoded_tables(tables))
 

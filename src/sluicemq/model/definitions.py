@@ -8,8 +8,9 @@ the web for them. Errors carry no class and method ids: who owns the channel fil
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from sluicemq.errors import ChannelViolation
 from sluicemq.model.arguments import (
@@ -39,8 +40,7 @@ class Destination(NamedTuple):
     name: str
 
 
-@dataclass(slots=True)
-class ExchangeDefinition:
+class ExchangeDefinition(Struct, forbid_unknown_fields=True):
     """An exchange as declared."""
 
     name: str
@@ -58,8 +58,7 @@ class ExchangeDefinition:
         return name if isinstance(name, str) else None
 
 
-@dataclass(slots=True)
-class QueueDefinition:
+class QueueDefinition(Struct, forbid_unknown_fields=True):
     """A queue as declared; `owner` is the connection an exclusive queue lives and dies with."""
 
     name: str
@@ -80,8 +79,7 @@ class QueueDefinition:
         return str(self.arguments.get("x-queue-type", CLASSIC))
 
 
-@dataclass(slots=True)
-class BindingDefinition:
+class BindingDefinition(Struct, forbid_unknown_fields=True):
     """From the exchange `source` to a queue or an exchange."""
 
     source: str

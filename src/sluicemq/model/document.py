@@ -11,8 +11,10 @@ has no users, virtual hosts and permissions, and nothing in it says which virtua
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from sluicemq.errors import Refused
 from sluicemq.model.definitions import (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from sluicemq.model.record import Record
@@ -11,8 +10,7 @@ IMPORTED: Final = "imported_definition_hash_value"
 """The global parameter that says which document came in last. It is not shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter(Record):
+class Parameter(Record, frozen=True):
     """Of a component, such as a plugin, in a virtual host; `value` is any JSON."""
 
     KIND: ClassVar[str] = "parameter"
@@ -28,8 +26,7 @@ class Parameter(Record):
         return self.vhost, self.component, self.name
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalParameter(Record):
+class GlobalParameter(Record, frozen=True):
     """Of the whole node; `value` is any JSON."""
 
     KIND: ClassVar[str] = "global_parameter"

@@ -35,10 +35,14 @@ def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM
 
 
 def is_right(password: str, password_hash: str, algorithm: str) -> bool:
-    """In a time that tells nothing. An empty hash lets nobody in, nor does an empty password."""
-    raw = b64decode(password_hash or NOBODY)
-    salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]
-    same = compare_digest(digest(password, salt, algorithm), kept)
+    """In a time that tells nothing. An empty hash lets nobody in, nor does an empty password, nor a
+    hash that is none: another version may have kept it."""
+    try:
+        raw = b64decode(password_hash or NOBODY)
+        salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]
+        same = compare_digest(digest(password, salt, algorithm), kept)
+    except (ValueError, KeyError):
+        return False
     return same and bool(password) and bool(password_hash)
 
 

@@ -8,7 +8,6 @@ allowed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from sluicemq.model.patterns import NOTHING, Pattern, check_pattern, escaped
@@ -21,8 +20,7 @@ CLIENT_ID: Final = "{client_id}"
 """Of MQTT clients; AMQP clients have none, and it stands for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permission(Record):
+class Permission(Record, frozen=True):
     """Of one user in one virtual host."""
 
     KIND: ClassVar[str] = "permission"
@@ -52,8 +50,7 @@ class Permission(Record):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPermission(Record):
+class TopicPermission(Record, frozen=True):
     """For the routing keys of one exchange."""
 
     KIND: ClassVar[str] = "topic_permission"

@@ -7,12 +7,14 @@ Beside it one operator policy may hold; of a limit that both set the smaller one
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+
+from msgspec import field
 
 from sluicemq.errors import Refused
 from sluicemq.model.patterns import Pattern
-from sluicemq.model.policy_keys import check_definition
+from sluicemq.model.policy_keys import OPERATOR_KEYS, check_definition, check_values
 from sluicemq.model.policy_scopes import ALL, APPLY_TO, EXCHANGES, QUEUES
 from sluicemq.model.queue_types import TYPES
 from sluicemq.model.record import Record
@@ -21,8 +23,7 @@ from sluicemq.model.terms import term
 PRIORITY_MAX: Final = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Policy(Record):
+class Policy(Record, frozen=True):
     """One of them."""
 
     KIND: ClassVar[str] = "policy"
@@ -52,8 +53,7 @@ class Policy(Record):
         check_definition(self.definition, self.IS_OPERATOR)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorPolicy(Policy):
+class OperatorPolicy(Policy, frozen=True):
     """One that clients' wishes cannot exceed."""
 
     KIND: ClassVar[str] = "operator_policy"
@@ -91,7 +91,9 @@ class Policies:
         return sum(map(len, self._of_kind.values()))
 
     def put(self, policy: Policy) -> None:
-        """New, or changed. It has been checked."""
+        """Have a policy hold that is new or has changed. Refused when its pattern or its values are
+        none here, and then nothing has changed."""
+        check_values(policy.definition)
         matchers = self._of_kind[policy.KIND]
         matchers[policy.name] = Matcher(policy)
         by_rank = sorted(matchers.values(), key=lambda each: rank(each.policy))
@@ -153,6 +155,8 @@ def rank(policy: Policy) -> tuple[int, str]:
 def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
     """Everything both say. What an operator may say are limits: the smaller one holds."""
     definition = dict(policy.definition) if policy is not None else {}
-    for key, limit in operator.definition.items() if operator is not None else ():
-        definition[key] = min(limit, definition.get(key, limit))
+    limits = operator.definition if operator is not None else {}
+    for key in OPERATOR_KEYS:
+        if key in limits:
+            definition[key] = min(limits[key], definition.get(key, limits[key]))
     return definition

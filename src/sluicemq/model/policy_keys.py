@@ -102,10 +102,15 @@ def check_definition(definition: object, operator: bool) -> None:
     strange = [f"{{{term(key)},{term(definition[key])}}}" for key in definition if key not in known]
     if strange:
         raise Refused(f"[{','.join(strange)}] are not recognised policy settings")
+    check_values(definition)
+    check_mirroring(definition)
+
+
+def check_values(definition: Mapping[str, object]) -> None:
+    """Refuse values that nobody here could work with. Keys that are unknown are left alone."""
     for key, value in definition.items():
         if key in KEYS and not KEYS[key][0](value):
             raise Refused(f"{term(value)} is not a valid {KEYS[key][1]}")
-    check_mirroring(definition)
 
 
 def check_mirroring(definition: Mapping[str, object]) -> None:

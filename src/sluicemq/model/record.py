@@ -1,22 +1,22 @@
 """A durable definition that is plain JSON: users, permissions, virtual hosts, policies.
 
-A subclass is a frozen dataclass whose fields are JSON values (lists are tuples here); the names of
-its fields are those in the file.
+A subclass is a frozen msgspec Struct whose fields are JSON values (lists are tuples here); the
+names of its fields are those in the file, and their types are what is checked when it is read.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, ClassVar, Self
+
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 
 Key = str | tuple[str, ...]
 
 
-class Record:
+class Record(Struct, frozen=True, forbid_unknown_fields=True):
     """`KIND` names it in the journal, `TABLE` all of them in checkpoints and definitions; two with
     the same `key` are the same one."""
-
-    __slots__ = ()
 
     KIND: ClassVar[str]
     TABLE: ClassVar[str]
@@ -26,15 +26,13 @@ class Record:
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
-        """Its fields by name."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        """Return its fields by name."""
+        return asdict(self)
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> Self:
-        """The record again; TypeError when the fields are not its fields."""
-        return cls(**{name: plain(value) for name, value in values.items()})
-
-
-def plain(value: Any) -> Any:
-    """A list of JSON's is a tuple."""
-    return tuple(value) if isinstance(value, list) else value
+    def of(cls, values: object) -> Self:
+        """Return the record that has these fields, which are JSON. Raises msgspec.ValidationError,
+        which says where, when one is missing, unknown or of another type; UnicodeEncodeError, when
+        it is unknown and cannot even be named. Unknown ones are refused because the next checkpoint
+        would be without them."""
+        return convert(values, cls)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+from msgspec import field
 
 from sluicemq.model.passwords import DEFAULT_ALGORITHM, NOBODY, is_right
 from sluicemq.model.record import Record
@@ -13,8 +14,7 @@ IMPERSONATOR: Final = "impersonator"
 """The tag of who may set `user_id` to anybody's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class User(Record):
+class User(Record, frozen=True):
     """One of them. An empty `password_hash`: nobody can log in with a password. `limits` has
     max-connections and max-channels; a negative one is none."""
 
@@ -22,7 +22,7 @@ class User(Record):
     TABLE: ClassVar[str] = "users"
 
     name: str
-    password_hash: str = field(default="", repr=False)
+    password_hash: str = ""
     hashing_algorithm: str = DEFAULT_ALGORITHM
     tags: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -30,6 +30,10 @@ class User(Record):
     @property
     def key(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        """Leave the hash of the password out, for this may go to a log."""
+        return f"User({self.name!r}, tags={self.tags!r}, limits={self.limits!r})"
 
 
 def password_fits(user: User | None, password: str) -> bool:

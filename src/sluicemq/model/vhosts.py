@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar, Final
+
+from msgspec import field
 
 from sluicemq.errors import Refused
 from sluicemq.model.record import Record
@@ -20,8 +21,7 @@ MAX_CHANNELS: Final = "max-channels"
 USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 
 
-@dataclass(frozen=True, slots=True)
-class VhostDefinition(Record):
+class VhostDefinition(Record, frozen=True):
     """One of them. `limits` has max-connections and max-queues; a negative one is none."""
 
     KIND: ClassVar[str] = "vhost"

@@ -5,9 +5,8 @@ Method: the node of bench.py; the same disk under a second node.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from sluicemq.amqp.methods import ExchangeDeclare, QueueDeclare
 from sluicemq.limits import POLICY_QUEUES

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
 from sluicemq.metadata.changes import DropRecord, PutRecord

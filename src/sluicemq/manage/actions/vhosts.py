@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
