@@ -475,11 +475,11 @@ class SideBySide:
         model = pair.model
         expected = model.serve()
         consumers = sorted([*model.members, *model.waiting], key=lambda one: int(one.name[1:]))
-        if if_unused and not by_broker and consumers:
-            expected.append(("refuse", 406, f"{model.title} in use"))
-        elif if_empty and not by_broker and model.ready:
-            expected.append(("refuse", 406, f"{model.title} not empty"))
-        else:
+        unmet = "in use" if if_unused and consumers else ""
+        unmet = unmet or ("not empty" if if_empty and model.ready else "")
+        if unmet and not by_broker:
+            expected.append(("refuse", 406, f"{model.title} {unmet}"))
+        elif not unmet:
             expected += [("cancelled", consumer.name, True) for consumer in consumers]
             expected.append(("deleted", len(model.ready)))
             model.ready.clear()
