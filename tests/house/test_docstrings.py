@@ -31,7 +31,6 @@ NOT_YET = frozenset(
         "model",
         "queues",
         "replication",
-        "spark",
         "storage",
     }
 )

@@ -28,7 +28,8 @@ READ_BY_TASKS: Final = "here tasks read the broker themselves, under TLS with am
 
 
 def check(options: OptionValues, side: Side, given: Mapping[str, Any]) -> None:
-    """`Refused` when options do not agree; those in `given` the user wrote."""
+    """Raise `Refused` when options contradict each other or do not fit `side`. `given` has the
+    options that the user wrote, by field name."""
     if options.password and options.password_file:
         raise Refused("password: give it, or passwordFile, not both")
     addresses = options.addresses
@@ -63,7 +64,8 @@ def check(options: OptionValues, side: Side, given: Mapping[str, Any]) -> None:
 
 
 def check_queues(options: OptionValues, given: Mapping[str, Any]) -> None:
-    """They are named, or a pattern is, and somebody to ask what it stands for."""
+    """Raise `Refused` unless queues are named, each once, or a pattern is given together with the
+    management server that tells which queues match."""
     if options.queue_pattern:
         check_pattern(options)
         if server_of(options).secure:
@@ -82,7 +84,8 @@ def check_queues(options: OptionValues, given: Mapping[str, Any]) -> None:
 
 
 def check_ids(options: OptionValues, given: Mapping[str, Any]) -> None:
-    """What is said of ids is for those who want each once, and they need all of it."""
+    """Raise `Refused` when exactlyOnce lacks a ledger, or when an option about message ids is given
+    without exactlyOnce."""
     if options.exactly_once and not options.ledger:
         raise Refused("exactlyOnce = true: needs ledger, a directory or a URL")
     if options.exactly_once:
@@ -97,7 +100,8 @@ def check_ids(options: OptionValues, given: Mapping[str, Any]) -> None:
 
 
 def check_gatherers(options: OptionValues, given: Mapping[str, Any]) -> None:
-    """Who gathers is asked of queues only, how many of executors only."""
+    """Raise `Refused` when an option about who gathers is given for a stream, or `gatherers` while
+    the driver gathers."""
     if options.is_stream and options.gather == "executors" and "gather" in given:
         raise Refused(
             "gather = executors: is for queues; a stream is read by the tasks of each batch,"
@@ -116,7 +120,8 @@ def check_gatherers(options: OptionValues, given: Mapping[str, Any]) -> None:
 
 
 def check_pace(options: OptionValues, given: Mapping[str, Any]) -> None:
-    """A least number of rows that can come, and is there where its delay is."""
+    """Raise `Refused` when minMessagesPerTrigger is above what a batch or all prefetches can hold,
+    or when maxTriggerDelay is given without it."""
     least = options.min_messages_per_trigger
     held = options.prefetch * consumers_of(options)
     words = f"minMessagesPerTrigger = {least}: must not be above"
@@ -133,20 +138,20 @@ def check_pace(options: OptionValues, given: Mapping[str, Any]) -> None:
 
 
 def consumers_of(options: OptionValues) -> int:
-    """With a prefetch each: each process on an executor has one at least. A pattern may stand for
-    one queue."""
+    """Return how many consumers the query has at least, each with a prefetch of its own. A pattern
+    counts as one queue; each executor that gathers has one consumer at least."""
     consumers = max(len(options.queues), 1) * options.consumers_per_queue
     return consumers if options.gather == "driver" else max(consumers, options.gatherers)
 
 
 def check_streaming(options: OptionValues) -> None:
-    """What only batch reads know."""
+    """Raise `Refused` for an ackMode that only batch reads know."""
     if options.ack_mode not in (ACK_DEFAULT, ACK_CHECKPOINT):
         raise Refused(f"ackMode = {options.ack_mode!r}: is for batch reads")
 
 
 def check_batch(options: OptionValues) -> None:
-    """What only streaming reads know."""
+    """Raise `Refused` for options that only streaming reads know."""
     if options.min_messages_per_trigger:
         raise Refused(
             f"minMessagesPerTrigger = {options.min_messages_per_trigger}: is for streaming reads"
@@ -162,6 +167,6 @@ def check_batch(options: OptionValues) -> None:
 
 
 def declared_of(options: OptionValues, name: str) -> Declared:
-    """The declaration of a field."""
+    """Return what is declared of the option whose field is called `name`."""
     found: Declared = {each.name: each for each in fields(options)}[name].metadata["declared"]
     return found

@@ -23,7 +23,8 @@ TOLD_MAX: Final = 10
 
 
 class Available:
-    """See above; `counted` are the messages of each queue. Times are monotonic, in seconds."""
+    """Decides when a query with Trigger.AvailableNow has read all it was to read. `counted` says
+    how many messages each queue had when the query began. Times are monotonic, in seconds."""
 
     def __init__(self, options: Options, counted: Mapping[str, int]) -> None:
         self._options = options
@@ -34,31 +35,35 @@ class Available:
         """Those that could give something the last time."""
 
     def taken(self, queue: str, rows: int) -> None:
-        """So many were handed out."""
+        """Note that `rows` messages of the queue were handed out; the queue then owes so many
+        fewer."""
         self._left[queue] -= rows
 
     def again(self, queue: str, rows: int) -> None:
-        """So many that were handed out come again."""
+        """Note that `rows` messages of the queue that were handed out will come again; the queue
+        then owes so many more."""
         self._left[queue] += rows
 
     def forget(self, queues: Iterable[str]) -> None:
-        """Nothing more of these is waited for."""
+        """Stop waiting for any more messages of these queues."""
         self._left.update(dict.fromkeys(queues, 0))
 
     def left(self) -> dict[str, int]:
-        """How many are waited for, of which queues."""
+        """Return how many messages are still waited for, by queue; queues that owe none are left
+        out."""
         return {queue: count for queue, count in self._left.items() if count > 0}
 
     def wanted(self, consumers: Iterable[AnyConsumer]) -> list[AnyConsumer]:
-        """The consumers that may still give something."""
+        """Return those of the consumers whose queues still owe messages."""
         return [consumer for consumer in consumers if self._left[consumer.queue] > 0]
 
     def begin(self, now: float) -> None:
-        """To wait."""
+        """Start the timeout anew at `now`."""
         self._deadline = now + self._options.timeout_ms / 1000
 
     def is_over(self, groups: Sequence[Group], now: float) -> bool:
-        """Has nothing happened for too long, as far as all know who gather?"""
+        """Return whether nothing has happened for longer than the timeout, according to the latest
+        report of every group that still owes messages. Any sign of life starts the timeout anew."""
         wanted = self.wanted(consumer for group in groups for consumer in group.consumers)
         names = {consumer.name for consumer in wanted}
         if names != self._consumers or any(is_busy(consumer) for consumer in wanted):
@@ -68,8 +73,9 @@ class Available:
         return min(now, heard_at) > self._deadline
 
     def give_up(self, groups: Sequence[Group], ready: Mapping[str, int]) -> None:
-        """What is left does not come, and so much of it is `ready` in the broker: `AmqpError`, or
-        less than was counted is good enough."""
+        """Stop waiting for the messages that have not come. Raises `AmqpError` with what is
+        missing, and with how many the broker still has `ready` by queue, unless failOnDataLoss is
+        false."""
         left = self.left()
         if not self._options.fail_on_data_loss:
             self.forget(left)
@@ -92,5 +98,5 @@ class Available:
 
 
 def is_busy(consumer: AnyConsumer) -> bool:
-    """Has it messages, or does it make a connection?"""
+    """Return whether the consumer holds messages, or is still making a connection."""
     return bool(consumer.waiting_rows() or consumer.outage.attempts or not consumer.tried.is_set())

@@ -35,7 +35,8 @@ ACCESS_REFUSED: Final = 403
 
 
 class QueuePartition(InputPartition):
-    """A queue, and how many messages were to be read of it when the DataFrame was planned."""
+    """One task of a batch read: a queue, and how many messages were to be read of it when the
+    DataFrame was planned."""
 
     def __init__(self, queue: str, rows: int) -> None:
         self.queue = queue
@@ -43,7 +44,8 @@ class QueuePartition(InputPartition):
 
 
 class QueueBatchReader(DataSourceReader):
-    """See above."""
+    """Reads queues in a batch: each in a task of its own, the messages that are ready when the task
+    begins. The constructor raises `Refused` for options of streaming reads."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_batch(options)
@@ -180,6 +182,6 @@ class QueueBatchReader(DataSourceReader):
 
 
 def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:
-    """The rows of a chunk of this process."""
+    """Return the rows of a chunk that this process has gathered itself."""
     got = chunk.fetched(decoder.scratch)
     return decoder.decode(got.queue, got.runs, got.sizes, got.data)

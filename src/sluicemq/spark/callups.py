@@ -37,11 +37,11 @@ MODULE: Final = "sluicemq.spark.gatherer"
 
 @dataclass(frozen=True)
 class Call:
-    """What a process that gathers is told. `planner` is where to connect to, unless it has a
-    connection already (`fd`). `host`, `bind` and `port` are of its own server; without a
-    connection they are found when there is one. It ends with the process that `lives_with` is a
-    handle of (a pidfd), -1: with none but the planner. `lock` is the file whose lock it has, which
-    it removes as it ends."""
+    """Tells a process that gathers what it needs to know. It connects to `planner`, unless it
+    inherits a connection as the file descriptor `fd` (-1: it does not). `host`, `bind` and `port`
+    are those of its own chunk server; without `fd`, host and bind follow from the connection. It
+    ends with the process that the pidfd `lives_with` refers to (-1: only with the planner). `lock`
+    is the path of the file that it holds locked, and removes as it ends; empty for none."""
 
     session: str
     options: Options
@@ -55,7 +55,8 @@ class Call:
 
 
 def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
-    """A process on this machine, and the connection with it."""
+    """Start a process that gathers on this machine, and return it with the link to it. Raises
+    `AmqpError` when the machine cannot start one."""
     try:
         ours, theirs = socket.socketpair()
     except OSError as error:
@@ -70,12 +71,13 @@ def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
 
 
 def cannot_start(error: OSError) -> AmqpError:
-    """What is said where the driver is."""
+    """Return the error that says that the driver's machine cannot start a process that gathers."""
     return AmqpError(f"gather = driver: this machine cannot start a process that gathers: {error}")
 
 
 def start_on_executor(call: Call) -> None:
-    """Unless there is one; for a Python worker of the executor."""
+    """Start a process that gathers on this executor, unless one holds the lock already. Called by a
+    Python worker of the executor; raises OSError when it cannot be started."""
     parent = os.getppid()
     path = own_folder() / f"{LOCKS}{call.session[:16]}-{parent}"
     lock = lock_file(path)
@@ -94,8 +96,8 @@ def start_on_executor(call: Call) -> None:
 
 @contextlib.contextmanager
 def life_of(parent: int) -> Iterator[int]:
-    """A handle of the process whose child this is, which can be read from when that has ended: a
-    number is given to another process then. OSError: it has ended already."""
+    """Yield a pidfd of the parent process, which becomes readable when that has ended; unlike its
+    number it can never mean another process. Raises OSError when the parent has ended already."""
     handle = os.pidfd_open(parent)
     try:
         if os.getppid() != parent:
@@ -106,7 +108,8 @@ def life_of(parent: int) -> Iterator[int]:
 
 
 def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
-    """Start it with these open files of ours. It finds modules where we do."""
+    """Start a process that gathers, which inherits the open file descriptors `handles` and finds
+    modules where this process does."""
     child = subprocess.Popen(
         [sys.executable, "-m", MODULE],
         stdin=subprocess.PIPE,
@@ -122,8 +125,8 @@ def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
 
 
 def connect_to_planner(call: Call) -> tuple[Link, str, str]:
-    """The connection, for the process itself; under which host others know its own server, and
-    where that listens, empty: there."""
+    """Connect the process that gathers with its planner. Returns the link, the host under which
+    others reach the process's own server, and the address to listen at (empty: that host)."""
     if call.fd >= 0:
         return Link(socket.socket(fileno=call.fd)), call.host, call.bind
     peer = reach(call.planner, CONNECT_S)
@@ -131,15 +134,18 @@ def connect_to_planner(call: Call) -> tuple[Link, str, str]:
 
 
 def own_place(call: Call, host: str) -> tuple[str, str]:
-    """Host and address of a server, where `host` is what the planner was reached from. One that
-    nobody else can reach is that of the planner's own machine, whose place the options say."""
+    """Return the host and the address to listen at for a server of this process, whose end of the
+    connection to the planner is `host`. For a loopback address, which other machines cannot reach,
+    they are those that the options name for the planner's machine. An empty address means the
+    host."""
     if ip_address(host).is_loopback:
         return call.options.transfer_host, call.options.transfer_bind
     return host, ""
 
 
 def ask_planner(planner: Endpoint, **question: object) -> bool:
-    """A question of a task, answered by yes or no. OSError, EOFError: there is no answer."""
+    """Ask the planner a question on behalf of a task, and return its yes or no. Raises OSError or
+    EOFError when there is no answer."""
     with reach(planner, CONNECT_S) as peer:
         peer.settimeout(ANSWER_S)
         peer.sendall(json.dumps({"token": planner.token, **question}).encode() + b"\n")

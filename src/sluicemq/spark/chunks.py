@@ -31,10 +31,11 @@ LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Chunk:
-    """Messages of one consumer, in order.
+    """Holds consecutive messages of one consumer, in the order they came.
 
-    `generation` numbers the consumer's connections: delivery tags mean something on their own one
-    only."""
+    `generation` numbers the consumer's connections: a delivery tag is valid only on the connection
+    that it came by.
+    """
 
     __slots__ = ("_parts", "_sizes", "bytes", "generation", "queue", "rejected", "rows", "runs")
 
@@ -51,7 +52,7 @@ class Chunk:
         self._parts: list[bytes | memoryview] = []
 
     def add(self, event: Deliveries, low: int, high: int) -> None:
-        """Some of a run, from `low` up to `high`."""
+        """Append the messages of a run from index `low` up to, not including, `high`."""
         count = high - low
         run = Run(event.exchange, event.routing_key, event.redelivered, event.tags[low], count)
         stride = event.stride
@@ -76,7 +77,8 @@ class Chunk:
             self.runs.append(run)
 
     def copy(self) -> Chunk:
-        """What is in it now."""
+        """Return a chunk with the messages that are in this one now; later additions do not show in
+        it."""
         made = Chunk(self.queue, self.generation)
         made.rows, made.bytes = self.rows, self.bytes
         made.runs = [replace(run) for run in self.runs]
@@ -86,23 +88,25 @@ class Chunk:
 
     @classmethod
     def of(cls, queue: str, messages: Sequence[Message]) -> Chunk:
-        """Some messages, whatever they came with."""
+        """Return a chunk made of single messages, which may each have an exchange and routing key
+        of their own."""
         made = cls(queue, 0)
         for run, content in messages:
             made._append(run, [content])
         return made
 
     def ids(self, scratch: Scratch) -> list[str | None]:
-        """The message id of each, None where there is none."""
+        """Return the message id of each message, in order; None for a message without one.
+        `scratch` is overwritten."""
         got = self.fetched(scratch)
         return message_ids(RawContents(got.runs, got.sizes, got.data))
 
     def messages(self) -> Iterator[Message]:
-        """One by one."""
+        """Iterate over the messages, each with a run of its own and a copy of its content."""
         return self.fetched(Scratch()).messages()
 
     def head(self) -> bytes:
-        """The line of JSON."""
+        """Return the line of JSON that precedes the chunk's blocks on a socket."""
         said = {
             "queue": self.queue,
             "rows": self.rows,
@@ -113,11 +117,13 @@ class Chunk:
         return json.dumps(said).encode() + b"\n"
 
     def blocks(self) -> list[Octets]:
-        """Sizes and messages."""
+        """Return the octets that follow the line of JSON on a socket: the sizes of contents without
+        a stride, then the messages."""
         return [memoryview(self._sizes).cast("B"), *self._parts]
 
     def fetched(self, scratch: Scratch) -> Fetched:
-        """As an executor gets it; the data are in `scratch`."""
+        """Return the chunk in the form an executor gets it in. Its data stand in `scratch`, and are
+        good until that is used again."""
         sizes = np.frombuffer(self._sizes, np.uint32).astype(np.int64)
         data = scratch.room(sum(map(len, self._parts)))
         at = 0
@@ -128,7 +134,8 @@ class Chunk:
 
 
 class Scratch:
-    """Memory for one chunk after another: fresh memory costs more than what is done with it."""
+    """Lends the same memory to one chunk after another, for fresh memory costs more than the work
+    done in it."""
 
     __slots__ = ("_buffer",)
 
@@ -136,14 +143,15 @@ class Scratch:
         self._buffer = bytearray()
 
     def room(self, size: int) -> memoryview:
-        """So many octets, good until the next are asked for."""
+        """Return a view of `size` octets, good until the next call."""
         if size > len(self._buffer):
             self._buffer = bytearray(size)
         return memoryview(self._buffer)[:size]
 
 
 class Fetched:
-    """A chunk as an executor has it."""
+    """A chunk in the form an executor decodes: `runs` describe the messages in `data`; `sizes`, in
+    octets, are those of contents without a stride."""
 
     __slots__ = ("data", "queue", "runs", "sizes")
 
@@ -154,7 +162,8 @@ class Fetched:
         self.data = data
 
     def messages(self) -> Iterator[Message]:
-        """One by one; these stay good."""
+        """Iterate over the messages, each with a run of its own. The contents are copies, and stay
+        good when `data` is overwritten."""
         starts, ends = bounds(self.runs, self.sizes)
         contents = zip(starts.tolist(), ends.tolist(), strict=True)
         for run in self.runs:
@@ -165,14 +174,15 @@ class Fetched:
 
 
 class ChunkReader:
-    """Reads chunks from a stream. What it returns is good until it reads the next."""
+    """Reads chunks from a stream. Each chunk it returns is good only until the next one is read."""
 
     def __init__(self, stream: BufferedReader) -> None:
         self._stream = stream
         self._scratch = Scratch()
 
     def read(self) -> Fetched:
-        """The next chunk; EOFError when the other side went away, or has it no more."""
+        """Return the next chunk. Raises EOFError when the other side hung up, as it does when it no
+        longer has the chunk."""
         line = self._stream.readline(LINE_MAX_BYTES)
         if not line.endswith(b"\n"):
             raise EOFError

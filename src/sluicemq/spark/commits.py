@@ -53,7 +53,8 @@ SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 
 
 class Signs:
-    """What is heard and seen of commits, for one thread."""
+    """Watches for signs that batches of one session were committed: messages from the driver's
+    listener, and the checkpoint if its place is known. For use by one thread."""
 
     def __init__(self, session: str, checkpoint: str) -> None:
         self._session = session
@@ -62,8 +63,9 @@ class Signs:
         self._looked_at = 0.0
 
     def wait(self, seconds: float, *, is_looking: bool) -> Offset | None:
-        """The end of a batch that is known to be committed; None when there is no news in that
-        time. The checkpoint is read only when `is_looking`."""
+        """Wait at most `seconds` for news, and return the end offset of a batch that is known to be
+        committed; None when there is no news. The checkpoint is read only when `is_looking` is
+        true."""
         heard = self._hear(min(seconds, LOOK_S) if is_looking and self._log else seconds)
         if heard is not None or not is_looking or self._log is None:
             return heard
@@ -74,7 +76,9 @@ class Signs:
         return self._log.committed(self._session)
 
     def last_words(self) -> list[Offset]:
-        """All that is still to be learnt of commits, now that Spark has ended this planner."""
+        """Return the end offsets of all commits that can still be learnt of, now that Spark has
+        ended this planner. Asks the checkpoint and the driver, and waits for the driver's
+        answer."""
         found = [] if self._log is None else [self._log.committed(self._session)]
         if self._ear is not None:
             found += [offset_of(line, self._session) for line in ask_listeners(self._session)]
@@ -82,12 +86,12 @@ class Signs:
         return [offset for offset in found if offset is not None]
 
     def interrupt(self) -> None:
-        """End a `wait`, from another thread."""
+        """End a `wait` that another thread is in."""
         if self._ear is not None:
             say(self._session, b"")
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the socket at which commits are heard of, and remove its file."""
         if self._ear is not None:
             path = self._ear.getsockname()
             self._ear.close()
@@ -117,16 +121,17 @@ class Signs:
 
 
 class CommitLog:
-    """The checkpoint of a streaming query, read as Spark writes it. `location` is a path, or the
-    URL of a file system that pyarrow knows; `Refused` when it knows none."""
+    """Reads the checkpoint of a streaming query, in the form Spark writes it. `location` is a path,
+    or a URL of a file system that pyarrow knows; the constructor raises `Refused` for any other."""
 
     def __init__(self, location: str) -> None:
         self._files, self._root = open_location(location)
         self._latest = -1
 
     def committed(self, session: str) -> Offset | None:
-        """The end of the latest committed batch, if that is news and of this session. What cannot
-        be read now is read the next time."""
+        """Return the end offset of the latest committed batch. Returns None when that was returned
+        before, or belongs to another session, or cannot be read now; then it is read again the next
+        time."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415 - costs 20 ms, and few need it
 
         try:
@@ -145,7 +150,8 @@ class CommitLog:
 
 
 def open_location(location: str) -> tuple[FileSystem, str]:
-    """A file system, and the path in it."""
+    """Return the file system of a path or URL, and the path in it. Raises `Refused` when pyarrow
+    does not know it."""
     from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415 - as above
 
     scheme, colon, path = location.partition(":")
@@ -162,7 +168,8 @@ def open_location(location: str) -> tuple[FileSystem, str]:
 
 
 def offset_of(text: str, session: str) -> Offset | None:
-    """The offset of this session in a line of JSON, as it is or inside of something."""
+    """Return the offset of this session that a line of JSON is, or contains at any depth; None when
+    there is none."""
     if session not in text:
         return None
     try:
@@ -173,7 +180,8 @@ def offset_of(text: str, session: str) -> Offset | None:
 
 
 def find_offset(value: Any, session: str) -> Offset | None:
-    """As `offset_of`, in what JSON has said."""
+    """Return the offset of this session that a decoded JSON value is, or contains at any depth;
+    None when there is none."""
     if isinstance(value, str):
         return offset_of(value, session) if value.startswith("{") else None
     if isinstance(value, dict):
@@ -187,7 +195,8 @@ def find_offset(value: Any, session: str) -> Offset | None:
 
 
 def open_ear(session: str) -> socket.socket | None:
-    """Where the planner of a session listens; None where this machine has nothing of the kind."""
+    """Open the socket at which the planner of a session hears of commits; None when this machine
+    cannot have one."""
     try:
         path = ear_of(session)
         ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -202,18 +211,20 @@ def open_ear(session: str) -> socket.socket | None:
 
 
 def ear_of(session: str) -> str:
-    """The path of its socket."""
+    """Return the path of the socket at which the planner of that session hears of commits."""
     return str(own_folder() / f"spark-{session[:16]}")
 
 
 def listener_of(jvm: int, name: str) -> str:
-    """Where a listener of that driver answers, by the process of its JVM."""
+    """Return the path of the socket at which a listener answers, given its name and the process id
+    of its driver's JVM."""
     return str(own_folder() / f"listener-{jvm}-{name[:8]}")
 
 
 def ask_listeners(session: str) -> list[str]:
-    """What those of this planner's driver say was committed last, in lines of offsets. They have
-    LAST_WORD_S in all."""
+    """Ask all listeners of this planner's driver which offsets of the session were committed last,
+    and return these as lines of JSON. All together have LAST_WORD_S seconds to answer; a listener
+    that fails is logged."""
     found: list[str] = []
     deadline = time.monotonic() + LAST_WORD_S
     for process in ancestors():
@@ -228,8 +239,8 @@ def ask_listeners(session: str) -> list[str]:
 
 
 def tell_committed(end: str | Offset | None) -> None:
-    """Tell the planner whose offset this is that Spark has it in its checkpoint. Offsets of other
-    sources, and of planners that are gone or elsewhere, are none of ours."""
+    """Tell the planner that made this offset that Spark has it in its checkpoint. Does nothing for
+    None, for offsets of other sources, and for planners that are gone or on another machine."""
     try:
         offset = json.loads(end) if isinstance(end, str) else end
     except ValueError:
@@ -240,7 +251,7 @@ def tell_committed(end: str | Offset | None) -> None:
 
 
 def say(session: str, words: bytes) -> None:
-    """To the planner of a session, if it listens."""
+    """Send octets to the planner of a session; does nothing when that does not listen."""
     with (
         contextlib.suppress(OSError, AttributeError),
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth,

@@ -36,18 +36,20 @@ Result = TypeVar("Result")
 
 
 class AmqpError(SluiceError):
-    """What Spark is told: one sentence with the queue or exchange, the broker and its own words."""
+    """An error for Spark to show: one sentence with the queue or exchange, the broker and the
+    broker's own words."""
 
 
 def is_transient(error: BrokerError) -> bool:
-    """Worth another try."""
+    """Return whether the error may pass, so that another try makes sense."""
     if not isinstance(error, ClosedByBrokerError):
         return True
     return error.code in TRANSIENT_CODES or error.text.endswith(PASSING_WORDS)
 
 
 def is_missing(error: BrokerError) -> bool:
-    """A queue is asked for that is not there, nor away with its node."""
+    """Return whether the error says that a queue does not exist, rather than that its node is
+    down."""
     return (
         isinstance(error, ClosedByBrokerError)
         and error.channel != 0
@@ -57,7 +59,8 @@ def is_missing(error: BrokerError) -> bool:
 
 
 def is_overdue(error: BrokerError) -> bool:
-    """The broker's `consumer_timeout`: something was out for longer than that."""
+    """Return whether the broker closed the channel because of its `consumer_timeout`: a delivery
+    was unacknowledged for too long."""
     return (
         isinstance(error, ClosedByBrokerError)
         and error.code == PRECONDITION_FAILED
@@ -72,7 +75,8 @@ def connect(
     heartbeat_s: int = HEARTBEAT_S,
     poller: Poller | None = None,
 ) -> Wire:
-    """One try to connect, with the address whose turn it is; `poller` as `Wire` has it."""
+    """Try once to connect, to the address whose turn it is at this attempt (from 0). `poller` waits
+    for the socket; None: the wire makes one of its own. Raises `BrokerError` on failure."""
     addresses = options.addresses
     address = addresses[attempt % len(addresses)]
     timeout_s = options.timeout_ms / 1000
@@ -80,13 +84,13 @@ def connect(
 
 
 def backoff_s(options: Options, attempt: int) -> float:
-    """How long to wait after failure number `attempt`, from 0."""
+    """Return how many seconds to wait after failure number `attempt`, counted from 0."""
     return min(options.retry_backoff_ms / 1000 * 2.0 ** min(attempt, 32), BACKOFF_MAX_S)
 
 
 class Outage:
-    """How long a broker has been away for one who wants it: `reconnectFor` at most. The log is told
-    when it begins, while it lasts and when it is over."""
+    """Keeps account of how long a broker has been away, and gives up after `reconnectFor`. It logs
+    when an outage begins, while it lasts and when it is over."""
 
     def __init__(self, options: Options, what: str) -> None:
         self.attempts = 0
@@ -98,12 +102,13 @@ class Outage:
 
     @property
     def seconds(self) -> float:
-        """Since the first failure; 0.0: there is no outage."""
+        """The time since the first failure of this outage, in seconds; 0.0 while there is none."""
         return time.monotonic() - self._began if self.attempts else 0.0
 
     def failed(self, error: BrokerError, transient: tuple[int, ...] = (), where: str = "") -> float:
-        """Seconds to wait before the next try; `AmqpError` when there shall be none. `transient`
-        are further reply codes that may pass, `where` says more of what could not be done."""
+        """Note a failure, and return how many seconds to wait before the next try. Raises
+        `AmqpError` when the error is not one that passes, or `reconnectFor` is over. `transient`
+        are further reply codes that may pass; `where` is added to the name of what failed."""
         now = time.monotonic()
         if not self.attempts:
             self._began = self._told_at = now
@@ -122,7 +127,9 @@ class Outage:
         return min(backoff_s(self._options, self.attempts - 1), left_s)
 
     def reach(self, work: Callable[[int], Result], transient: tuple[int, ...] = ()) -> Result:
-        """The result of `work(attempt)`, tried again while that makes sense."""
+        """Return the result of `work(attempt)`, called again after each `BrokerError` that may
+        pass. Raises `AmqpError` when it gives up; `transient` are further reply codes that may
+        pass."""
         while True:
             try:
                 return work(self.attempts)
@@ -130,7 +137,7 @@ class Outage:
                 time.sleep(self.failed(error, transient))
 
     def over(self) -> None:
-        """The broker is there."""
+        """Note that the broker answers again, which ends the outage if there was one."""
         if self.attempts:
             log.warning("%s: there again after %.1f s", self._what, self.seconds)
         self.attempts = 0
@@ -139,10 +146,10 @@ class Outage:
 def persistently(
     options: Options, what: str, work: Callable[[int], Result], transient: tuple[int, ...] = ()
 ) -> Result:
-    """The result of `work(attempt)`, which connects by itself; tried again while that makes sense.
-
-    `transient` are further reply codes that may pass.
-    """
+    """Return the result of `work(attempt)`, which makes its own connection; it is called again
+    after each `BrokerError` that may pass, for `reconnectFor` at most. Raises `AmqpError` when it
+    gives up. `what` names the subject in errors; `transient` are further reply codes that may
+    pass."""
     outage = Outage(options, what)
     result = outage.reach(work, transient)
     outage.over()

@@ -23,16 +23,16 @@ BYTES_UNLIMITED: Final = 2**62
 
 
 class Place(NamedTuple):
-    """A consumer that shall be."""
+    """A consumer to be opened: the queue it reads, and the name it will have."""
 
     queue: str
     consumer: str
 
 
 class Taken(NamedTuple):
-    """A chunk that was handed out: `position` is that of its last message, `number` the one its
-    server knows it by. `ids` are the messages' if they were asked for, else None. So many of them
-    the broker had sent before, `redelivered`."""
+    """Describes a chunk that was handed out. `position` is that of its last message at its
+    consumer; `number` is its number at the chunk server. `ids` are the message ids if they were
+    asked for, else None. `redelivered` is how many of its messages the broker had sent before."""
 
     consumer: str
     queue: str
@@ -45,7 +45,8 @@ class Taken(NamedTuple):
 
 
 class ConsumerGroup:
-    """See above; for one thread, but for `abandon`."""
+    """Owns the consumers of one process, and hands out what they gathered through a chunk server.
+    For use by one thread; only `abandon` may be called by any."""
 
     def __init__(self, options: Options, news: threading.Condition, server: ChunkServer) -> None:
         self.consumers: list[ConsumerThread] = []
@@ -58,16 +59,18 @@ class ConsumerGroup:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Where chunks are fetched."""
+        """The address at which the chunks that were handed out are fetched."""
         return self._server.endpoint
 
     @property
     def heard_at(self) -> float:
-        """What is known of it is known as of now (monotonic)."""
+        """The monotonic time of the latest knowledge about the consumers, in seconds: always now,
+        for they are in this process."""
         return time.monotonic()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """More consumers; `bytes_max` is each one's (`ConsumerThread`), also of those there are."""
+        """Open a consumer for each place. All consumers, also those there are, stop reading when
+        they hold `bytes_max` octets."""
         self.bound(bytes_max)
         for place in places:
             consumer = ConsumerThread(
@@ -78,7 +81,9 @@ class ConsumerGroup:
     def take(
         self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
     ) -> list[Taken]:
-        """Chunks within the limits, of these consumers in turn."""
+        """Hand out chunks of the named consumers in turn, of at most `rows_max` messages in all.
+        Consumers stop giving when `bytes_max` octets are reached. With `has_ids` the message ids
+        are read, too."""
         named = {consumer.name: consumer for consumer in self.consumers}
         found: list[Taken] = []
         for name in consumers:
@@ -96,26 +101,29 @@ class ConsumerGroup:
         return found
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
-        """All up to there is safe; nobody needs those chunks any more."""
+        """Acknowledge all messages up to these positions, by consumer name, and forget the chunks
+        they were in. Consumers that are not named acknowledge nothing."""
         for consumer in self.consumers:
             self._server.withdraw(consumer.acknowledge(positions.get(consumer.name, 0)))
 
     def reject(self, number: int, rows: Sequence[int]) -> None:
-        """Have these rows of a chunk, from 0, become dead letters when it is acknowledged."""
+        """Mark rows of the chunk, counted from 0, to be rejected as dead letters when the chunk is
+        acknowledged. Raises KeyError when there is no such chunk."""
         self._server.chunk(number).rejected = rows
 
     def await_written(self, deadline: float) -> None:
-        """Until the acknowledgements are on their way."""
+        """Wait until all acknowledgements are written to the broker, or until `deadline`
+        (monotonic, in seconds)."""
         for consumer in self.consumers:
             consumer.await_written(deadline)
 
     def bound(self, bytes_max: int) -> None:
-        """Have each consumer stop reading there from now on."""
+        """Have each consumer stop reading when it holds `bytes_max` octets."""
         for consumer in self.consumers:
             consumer.bound(bytes_max)
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
-        """Those of them that wait, the first of each id."""
+        """Return those of the wanted messages that wait here; of several with one id the first."""
         found: dict[MessageKey, Message] = {}
         for consumer in self.consumers:
             for chunk in consumer.peek():
@@ -128,8 +136,9 @@ class ConsumerGroup:
         return found
 
     def start_over(self, bytes_max: int) -> None:
-        """Give back all that waits, of which nothing has been taken yet, and consume anew: from the
-        heads of the queues, wherever what was given back since has its place there."""
+        """Give back to the broker all messages that wait, and consume anew from the heads of the
+        queues. Only for consumers of which nothing has been handed out yet; each is then opened
+        with `bytes_max`."""
         gone = [consumer for consumer in self.consumers if consumer.is_gone]
         self.consumers = [consumer for consumer in self.consumers if not consumer.is_gone]
         places = [Place(consumer.queue, consumer.name) for consumer in self.consumers]
@@ -138,29 +147,32 @@ class ConsumerGroup:
         self.consumers += gone
 
     def drop(self, names: Collection[str]) -> None:
-        """Consumers whose queues are gone, and of which nothing is out."""
+        """Stop and forget the named consumers, whose queues are deleted and of which no message is
+        unacknowledged."""
         for consumer in self.consumers:
             if consumer.name in names:
                 consumer.stop()
         self.consumers = [consumer for consumer in self.consumers if consumer.name not in names]
 
     def keep_alive(self) -> None:
-        """Nothing has to be done for it."""
+        """Do nothing, for consumers in this process need no lease."""
 
     def stop(self) -> None:
-        """Acknowledge what is safe, close the connections; the broker takes back the rest."""
+        """Write all acknowledgements and close the connections; the broker takes back what is not
+        acknowledged."""
         for consumer in self.consumers:
             consumer.stop()
         self.consumers = []
 
     def abandon(self) -> None:
-        """Close the sockets at once, from any thread."""
+        """Close all sockets at once without writing anything; any thread may call it."""
         for consumer in self.consumers:
             consumer.abandon()
 
 
 def in_parts(found: Mapping[MessageKey, Message]) -> list[tuple[list[str | None], Chunk]]:
-    """As chunks, of one queue each, with the ids in order."""
+    """Put messages into one chunk for each queue; returns each chunk with the ids of its messages,
+    in the same order."""
     queues: dict[str, list[tuple[str | None, Message]]] = {}
     for (queue, name), message in found.items():
         queues.setdefault(queue, []).append((name, message))

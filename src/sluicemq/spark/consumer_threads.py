@@ -50,9 +50,11 @@ not know that the broker has taken it back."""
 
 
 class ConsumerThread:
-    """See above. Methods are for the planner's thread; `_run` and below are the consumer's own.
+    """Consumes a queue in a thread of its own, and gathers what comes into chunks. Public methods
+    are for the planner's thread; `_run` and what it calls are for the consumer's.
 
-    `bytes_max` is where it stops reading; one read more may be held, and one message in any case.
+    It stops reading when it holds `bytes_max` octets of contents; it may hold one read more, and
+    always takes one message at least.
     """
 
     def __init__(
@@ -110,20 +112,22 @@ class ConsumerThread:
         self._thread.start()
 
     def waiting_rows(self) -> int:
-        """Messages that could be taken."""
+        """Return how many messages wait to be taken."""
         return self._waiting_rows
 
     def waiting_bytes(self) -> int:
-        """The sum of their contents."""
+        """Return how many octets the contents of the waiting messages have together."""
         return self._waiting_bytes
 
     def first_rows(self) -> int:
-        """The least that can be taken: a chunk. 0: nothing waits."""
+        """Return the size of the first waiting chunk in messages, which is the least that can be
+        taken; 0 when nothing waits."""
         with self._news:
             return self._waiting[0].rows if self._waiting else 0
 
     def take(self, rows_max: int, bytes_max: int) -> list[Chunk]:
-        """The next chunks, whole, within these limits."""
+        """Hand out the next chunks, whole ones, of at most `rows_max` messages in all. The one that
+        reaches `bytes_max` octets is the last."""
         taken: list[Chunk] = []
         with self._news:
             while self._waiting:
@@ -144,7 +148,8 @@ class ConsumerThread:
         return taken
 
     def resume(self, rows_max: int) -> None:
-        """Somebody wants messages, in batches of so many at most."""
+        """Fetch messages, if the consumer is parked, in chunks of at most `rows_max` from now
+        on."""
         self._chunk_rows = min(self._chunk_rows, rows_max)
         if self.is_parked:
             self.tried.clear()
@@ -152,18 +157,19 @@ class ConsumerThread:
             self._waker.wake()
 
     def bound(self, bytes_max: int) -> None:
-        """Stop reading there from now on."""
+        """Stop reading when `bytes_max` octets of contents wait, from now on."""
         with self._news:
             self._bytes_max = bytes_max
         self._waker.wake()
 
     def peek(self) -> list[Chunk]:
-        """Copies of what could be taken."""
+        """Return copies of the chunks that wait, and leave them waiting."""
         with self._news:
             return [chunk.copy() for chunk in self._waiting]
 
     def acknowledge(self, position: int) -> list[Chunk]:
-        """All up to there is safe; the chunks nobody needs any more."""
+        """Have all messages up to `position`, inclusive, acknowledged by the thread. Returns the
+        chunks that nobody needs any more."""
         released: list[Chunk] = []
         with self._news:
             while self._out and self._out[0][0] <= position:
@@ -178,14 +184,16 @@ class ConsumerThread:
         return released
 
     def await_written(self, deadline: float) -> None:
-        """Until the acknowledgements are on their way: who is killed then has sent them."""
+        """Wait until all acknowledgements are written to the broker, so that a kill no longer loses
+        them, or until `deadline` (monotonic, in seconds)."""
         with self._news:
             while self._unwritten and self._subscription is not None:
                 if not self._news.wait(deadline - time.monotonic()):
                     return
 
     def stop(self) -> None:
-        """Acknowledge what is safe, close the connection; the broker takes back the rest."""
+        """Write all acknowledgements and close the connection; the broker takes back what is not
+        acknowledged."""
         self._stopping = True
         self._waker.wake()
         self.await_written(time.monotonic() + WRITTEN_S)
@@ -194,7 +202,7 @@ class ConsumerThread:
             self._poller.close()
 
     def abandon(self) -> None:
-        """Close the socket at once, from any thread."""
+        """Close the socket at once without writing anything; any thread may call it."""
         self._stopping = True
         subscription = self._subscription
         if subscription is not None:

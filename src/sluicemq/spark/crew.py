@@ -48,7 +48,8 @@ STARTS_MAX: Final = 5
 
 
 class Crew:
-    """See above. For the planner's thread; `answer` is for those of the server."""
+    """Decides which processes gather for a query, and which queues each of them consumes. For use
+    by the planner's thread; `answer` is called by the threads of the chunk server."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Crew:
 
     @property
     def consumers(self) -> list[AnyConsumer]:
-        """Of all groups."""
+        """The consumers of all groups, in the order of the groups."""
         return [consumer for group in self.groups for consumer in group.consumers]
 
     @property
@@ -85,11 +86,13 @@ class Crew:
 
     @property
     def call(self) -> Call | None:
-        """What tasks need to start a process on their executor; None: they shall not."""
+        """What a task needs to start a process that gathers on its executor; None when executors do
+        not gather."""
         return self._call if self.is_on_executors else None
 
     def open(self) -> None:
-        """Begin to gather, as far as it depends on the driver."""
+        """Start the consumers on the driver's side, unless that was done before. When executors
+        gather, they are started by tasks instead."""
         if self._is_open:
             return
         self._is_open = True
@@ -103,19 +106,22 @@ class Crew:
             self._start(self._processes())
 
     def grow(self) -> None:
-        """There are queues that had no consumers before. On executors `tend` gives them some."""
+        """Give consumers to queues that are new. When executors gather, `tend` does that
+        instead."""
         if not self._is_open or self.is_on_executors:
             return
         self._start(self._processes() - len(self.groups))
         self._assign()
 
     def drop(self, consumers: Collection[str]) -> None:
-        """Whose queues are gone, and of which nothing is out."""
+        """Drop the named consumers, whose queues are deleted and of which no message is
+        unacknowledged."""
         for group in self.groups if consumers else ():
             group.drop(consumers)
 
     def tend(self) -> list[ConsumerView]:
-        """See that each queue has its consumers; those of the groups lost since the last time."""
+        """Make sure that each queue has its consumers, in new processes if some were lost. Returns
+        the consumers of the groups that were lost since the last call."""
         lost = [each for each in self.groups if isinstance(each, RemoteGroup) and each.is_lost]
         self.groups = [group for group in self.groups if group not in lost]
         gone = [consumer for group in lost for consumer in group.consumers]
@@ -134,7 +140,8 @@ class Crew:
         return gone
 
     def call_up(self) -> int:
-        """How many tasks shall start processes on executors, because there are none."""
+        """Return how many tasks shall start processes on executors, because there are none. Raises
+        `AmqpError` when STARTS_MAX calls in a row were followed by no process."""
         self._calls += 1
         if self._calls > STARTS_MAX:
             raise AmqpError(
@@ -145,8 +152,8 @@ class Crew:
 
     @contextmanager
     def gathering_somewhere(self) -> Iterator[None]:
-        """While nobody on an executor gathers, consumers here. What they got goes back in the
-        end."""
+        """Have consumers in this process for the time of the block if no executor gathers yet. What
+        they hold at its end goes back to the queues."""
         if self.groups:
             yield
             return
@@ -160,12 +167,13 @@ class Crew:
             group.stop()
 
     def keep_alive(self) -> None:
-        """Renew leases; from any thread."""
+        """Renew the leases of all processes that gather; any thread may call it."""
         for group in self.groups + self._arrived:
             group.keep_alive()
 
     def stop(self) -> None:
-        """Take leave of the broker, in so many words: it has heard everything then."""
+        """Have all groups write their acknowledgements and close their connections, and wait for
+        their processes to end."""
         groups, self.groups = [*self.groups, *self._arrived], []
         threads = [threading.Thread(target=group.stop) for group in groups]
         for thread in threads:
@@ -181,12 +189,14 @@ class Crew:
         self._children = {}
 
     def abandon(self) -> None:
-        """Close all sockets at once, from any thread."""
+        """Close the sockets of all groups at once without writing anything; any thread may call
+        it."""
         for group in self.groups + self._arrived:
             group.abandon()
 
     def answer(self, asked: dict[str, Any], peer: Peer) -> None:
-        """Tasks, and the processes they started."""
+        """Serve a request that is not for chunks: a process that joins, or a task that asks whether
+        processes are there or lost."""
         if "join" in asked:
             self._welcome(Endpoint(*asked["join"]), Link(peer))
             return
@@ -301,5 +311,6 @@ class Crew:
 
 
 def new_name(queue: str) -> str:
-    """For one life of a consumer."""
+    """Return a consumer's name that has never been used: a name stands for one life of a
+    consumer."""
     return f"{queue}@{uuid.uuid4().hex[:8]}"

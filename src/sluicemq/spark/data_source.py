@@ -34,7 +34,8 @@ __all__ = ["AmqpDataSource", "named"]
 
 
 class AmqpDataSource(DataSource):
-    """Queues and streams of any AMQP 0-9-1 broker, both ways, in batches and as streams."""
+    """The data source `amqp`: reads and writes queues and streams of any AMQP 0-9-1 broker, in
+    batches and as streams."""
 
     @classmethod
     def name(cls) -> str:

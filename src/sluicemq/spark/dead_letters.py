@@ -27,7 +27,8 @@ ROUTING_KEY_HEADER: Final = "x-spark-routing-key"
 
 
 class DeadLetters:
-    """Of one task."""
+    """Publishes rows of one task that the broker did not take to the dead-letter exchange of the
+    options."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -43,12 +44,12 @@ class DeadLetters:
         """Confirmed so far."""
 
     def add(self, refused: RefusedMessage) -> None:
-        """One for `settle`."""
+        """Keep a refused message for the next call of `settle`."""
         self._refused.append(refused)
 
     def settle(self) -> None:
-        """Publish those that were added; returns when the broker has them. `AmqpError` when it does
-        not take one there either."""
+        """Publish the messages that were added, and return when the broker has confirmed them.
+        Raises `AmqpError` when it does not take one of them there either, or stays away."""
         while self._refused:
             try:
                 if self._publisher is None:
@@ -69,7 +70,7 @@ class DeadLetters:
                 self._refused.clear()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection, politely if nothing on it is unconfirmed."""
         if self._publisher is not None and not self._publisher.waiting():
             self._publisher.wire.close()
         self._abandon()

@@ -24,7 +24,8 @@ DEAD_LETTER: Final = "deadLetter"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declared:
-    """What is known about an option besides its default. `low` and `high` bound numbers."""
+    """What is known of an option besides its default. Numbers lie between `low` and `high`,
+    inclusive."""
 
     name: str
     kind: Literal["text", "secret", "list", "count", "switch", "choice", "offset"]
@@ -39,7 +40,7 @@ class Declared:
     why_gone: str = ""
 
     def allowed(self) -> str:
-        """What a value may be, in words that end an error message."""
+        """Return in words which values the option may have, for the end of an error message."""
         if self.kind == "count":
             above = f" to {self.high}" if self.high < 2**63 - 1 else " up"
             return f"a whole number from {self.low}{above}"
@@ -53,7 +54,8 @@ class Declared:
         }.get(self.kind, "a text that is not empty")
 
     def parse(self, text: str) -> Any:
-        """The value; ValueError when it is none."""
+        """Return the value that a user's text stands for. Raises ValueError or KeyError when it
+        stands for none."""
         if self.kind == "count":
             number = int(text)
             if not self.low <= number <= self.high:
@@ -76,14 +78,15 @@ class Declared:
 
 
 def shown(declared: Declared, text: str) -> str:
-    """A value as an error may show it: no password."""
+    """Return a user's text as an error may show it, quoted and without a password."""
     if declared.kind == "secret":
         return "'...'"
     return repr(without_password(text))
 
 
 def parse_offset(text: str) -> str | int | datetime:
-    """One of the words, an offset, or a time (UTC when it names no zone)."""
+    """Return the offset that a text stands for: `first`, `last` or `next`, a whole number, or a
+    time (in UTC when it names no zone). Raises ValueError for anything else."""
     word = text.strip().lower()
     if word in (FIRST, LAST, NEXT):
         return word

@@ -38,8 +38,9 @@ OWN: Final = "SluiceMQ"
 
 
 class Search:
-    """The queues of a streaming query. `queues` is for the planner's thread, and so are the
-    methods; `AmqpError` or `Refused` when they cannot be found to begin with."""
+    """Keeps the list of queues a streaming query reads. `queues` and the methods are for the
+    planner's thread. The constructor raises `AmqpError` or `Refused` when the queues cannot be
+    found."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -53,16 +54,17 @@ class Search:
 
     @property
     def words(self) -> str:
-        """What is read, as errors begin with it."""
+        """What the query reads, in the words that its errors begin with."""
         return words_of(self._options, self.queues)
 
     def open(self) -> None:
-        """Look again, from now on."""
+        """Start to look for new queues every discoveryInterval, if there is a pattern."""
         if self._options.queue_pattern:
             threading.Thread(target=self._watch, name="amqp queues", daemon=True).start()
 
     def take_in(self) -> bool:
-        """Have `queues` those that came into being; are there any?"""
+        """Add the queues that were found since the last call to `queues`; return whether there are
+        any."""
         new = [queue for queue in self._found if queue not in self.queues]
         self.queues += new
         if new:
@@ -70,14 +72,15 @@ class Search:
         return bool(new)
 
     def drop(self, queue: str) -> None:
-        """It is gone; should it be found again, it is another one."""
+        """Stop reading a queue that was deleted. If one of that name is found again, it counts as a
+        new queue."""
         self._found = tuple(each for each in self._found if each != queue)
         if queue in self.queues:
             self.queues.remove(queue)
             log.warning("queue %r: is gone, and is not read any more (queuePattern)", queue)
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop looking for new queues."""
         self._closing.set()
 
     def _watch(self) -> None:
@@ -103,7 +106,7 @@ class Search:
 
 
 def none_matches(options: Options) -> AmqpError:
-    """What a batch read says, which has nothing to wait for."""
+    """Return the error of a batch read whose pattern matches no queue."""
     host = options.addresses[0].virtual_host
     return AmqpError(
         f"queuePattern = {options.queue_pattern!r}: virtual host {host!r} has no queue whose whole"
@@ -112,8 +115,9 @@ def none_matches(options: Options) -> AmqpError:
 
 
 def find_queues(options: Options) -> tuple[str, ...]:
-    """What the pattern stands for now, in order. While the broker is away too, that is waited for
-    (`reconnectFor`)."""
+    """Return the names of the queues that match the pattern now, sorted. Waits up to `reconnectFor`
+    while the server or the broker is away; raises `AmqpError` or `Refused` when they cannot be
+    listed."""
     server = server_of(options)
 
     def find(attempt: int) -> tuple[str, ...]:
@@ -135,7 +139,9 @@ def find_queues(options: Options) -> tuple[str, ...]:
 
 
 def matching(text: str, found: Iterable[Listed]) -> tuple[str, ...]:
-    """Those that can be read as queues, by anybody, and match."""
+    """Return the sorted names that match the pattern as a whole, of classic and quorum queues that
+    are not exclusive. Raises `Refused` when matching takes too long, or finds more than
+    MATCHES_MAX."""
     pattern = regex.compile(text)
     names: list[str] = []
     for queue in found:
@@ -155,7 +161,8 @@ def matching(text: str, found: Iterable[Listed]) -> tuple[str, ...]:
 
 
 def product_of(options: Options, attempt: int) -> str | None:
-    """What the broker calls itself; None: it is away, empty: it does not let us in."""
+    """Return the product name that the broker gives itself; None when it is away, empty when it
+    refuses the connection or gives none."""
     try:
         wire = connect(options, "sluicemq spark queues", attempt, heartbeat_s=0)
     except BrokerError as error:
@@ -165,7 +172,8 @@ def product_of(options: Options, attempt: int) -> str | None:
 
 
 def count_ready(options: Options, queues: Iterable[str]) -> dict[str, int]:
-    """Messages ready in each queue. Of those of a pattern the ones that are gone are left out."""
+    """Return how many messages are ready in each queue. Queues that do not exist are left out if
+    they came of a pattern; else they raise `AmqpError`."""
     names = list(queues)
     if not names:
         return {}
@@ -192,7 +200,7 @@ def count_ready(options: Options, queues: Iterable[str]) -> dict[str, int]:
 
 
 def words_of(options: Options, queues: Iterable[str]) -> str:
-    """What is read, as errors begin with it."""
+    """Return what a query reads, in the words that its errors begin with."""
     if options.queue_pattern:
         return f"queuePattern = {options.queue_pattern!r}"
     return f"queues {', '.join(queues)}"

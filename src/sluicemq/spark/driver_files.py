@@ -35,39 +35,40 @@ MANAGERS: Final = "org.apache.spark.sql.execution.streaming.checkpointing.Checkp
 
 
 def socket_of(process: int) -> str:
-    """Where the driver answers whose JVM that is."""
+    """Return the path of the socket at which the driver answers whose JVM has this process id."""
     return str(own_folder() / f"files-{process}")
 
 
 class DriverFiles:
-    """The planner's side: the files of one folder. Errors are `OSError`; `LookupError` when there
-    is no driver that answers."""
+    """Reads and writes the files of one folder through the driver, on the planner's side. Methods
+    raise `OSError`; the constructor raises `LookupError` when no driver answers."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._path = find_driver()
 
     def names(self) -> list[str]:
-        """All of them; the folder is made if it is missing."""
+        """Return the names of all files in the folder, which is made if it is missing."""
         found: list[str] = self._ask(do="list")["names"]
         return found
 
     def read(self, name: str) -> str:
-        """The text of one."""
+        """Return the text of the file with that name; raises `OSError` when it cannot be read."""
         with tempfile.TemporaryDirectory(prefix=COPIES, dir=own_folder()) as here:
             file = Path(here) / "read"
             self._ask(do="read", name=name, file=str(file))
             return file.read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Make one that is not there, else `OSError`; returns when it is there."""
+        """Make a new file, and return when it is there whole. Raises `OSError` when there is one of
+        that name."""
         with tempfile.TemporaryDirectory(prefix=COPIES, dir=own_folder()) as here:
             file = Path(here) / "write"
             file.write_text(text, encoding="utf-8")
             self._ask(do="write", name=name, file=str(file))
 
     def remove(self, name: str) -> None:
-        """Whether it is there or not."""
+        """Remove the file with that name; it need not exist."""
         self._ask(do="remove", name=name)
 
     def _ask(self, **question: str) -> dict[str, Any]:
@@ -75,7 +76,8 @@ class DriverFiles:
 
 
 def find_driver() -> str:
-    """The socket of the driver this process belongs to; `LookupError` when nobody answers."""
+    """Return the path of the socket of the driver that this process belongs to. Raises
+    `LookupError` when none answers."""
     for process in ancestors():
         path = socket_of(process)
         if answers(path):
@@ -84,8 +86,8 @@ def find_driver() -> str:
 
 
 def serve_files(session: SparkSession) -> None:
-    """Answer, from now on, unless this driver does already. One that cannot is told so; its
-    ledgers are directories of its machine."""
+    """Answer planners' questions about files from now on, unless this driver does so already. A
+    driver that cannot do so logs why; its queries can then keep ledgers only on its own machine."""
     java: Any = session
     try:
         path = socket_of(jvm_process(java._jvm))
@@ -96,13 +98,14 @@ def serve_files(session: SparkSession) -> None:
 
 
 class Files:
-    """The driver's side, through Py4J."""
+    """Answers questions about files on the driver's side, through Py4J."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
 
     def answer(self, question: dict[str, str]) -> dict[str, Any]:
-        """What the planner asks for."""
+        """Do what the question says: list a folder, or read, write or remove a file. Errors of the
+        JVM are raised as they are."""
         jvm = self._jvm
         folder = jvm.org.apache.hadoop.fs.Path(question["folder"])
         session = jvm.org.apache.spark.sql.classic.SparkSession.active()
@@ -127,7 +130,8 @@ class Files:
 
 
 def copy_all(jvm: Any, source: Any, target: Any) -> None:
-    """From one stream of the JVM to another; both are closed, the target only when it is whole."""
+    """Copy one stream of the JVM to another. The source is always closed, the target only when all
+    was copied."""
     try:
         jvm.org.apache.commons.io.IOUtils.copyLarge(source, target)
     finally:

@@ -26,7 +26,8 @@ LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 def ancestors() -> Iterator[int]:
-    """The processes above this one, one of which is the JVM; 0 where it is not known."""
+    """Yield the process ids of the parent, its parent and so on, one of which is the JVM; 0 where
+    one is not known."""
     process = os.getpid()
     for _ in range(ANCESTORS_MAX):
         process = parent_of(process)
@@ -34,7 +35,7 @@ def ancestors() -> Iterator[int]:
 
 
 def parent_of(process: int) -> int:
-    """Of a process; 0 when it is not known."""
+    """Return the process id of a process's parent; 0 when it is not known."""
     if process == os.getpid():
         return os.getppid()
     try:
@@ -45,14 +46,14 @@ def parent_of(process: int) -> int:
 
 
 def jvm_process(jvm: Any) -> int:
-    """Of the driver's JVM, asked through Py4J."""
+    """Return the process id of the driver's JVM, which is asked through Py4J."""
     process: int = jvm.java.lang.ProcessHandle.current().pid()
     return process
 
 
 def answers(path: str) -> bool:
-    """Does somebody listen there? Another driver with this number may have left the file: it is
-    removed, and no other that has come to its place meanwhile."""
+    """Return whether somebody listens at the socket with that path. If nobody does, the file is
+    removed, unless another has come to its place meanwhile."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             before = mark_of(path)
@@ -68,13 +69,15 @@ def answers(path: str) -> bool:
 
 
 def mark_of(path: str) -> tuple[int, int]:
-    """What tells a file from another one at its path; its number alone is soon given again."""
+    """Return what tells a file from another one that comes to its path later: its inode and its
+    time. Inode numbers alone are soon used again. Raises OSError when there is no file."""
     found = os.lstat(path)
     return found.st_ino, found.st_mtime_ns
 
 
 def ask(path: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """The answer; OSError with the driver's words, or when there is none in that time."""
+    """Send a question and return the answer. Raises OSError with the driver's words when it failed,
+    or when there is no answer within `timeout_s` seconds."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
         peer.settimeout(timeout_s)
         peer.connect(path)
@@ -88,8 +91,8 @@ def ask(path: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]
 
 
 class LineServer:
-    """The driver's side: questions at `path` go to `answer`, each in a thread of its own; what it
-    raises is the answer, too."""
+    """Serves a socket at `path` on the driver's side. Each question is given to `answer` in a
+    thread of its own; an exception that this raises is sent as the answer."""
 
     def __init__(self, path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self._answer = answer

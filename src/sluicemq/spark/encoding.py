@@ -67,8 +67,9 @@ properties."""
 
 
 class Place:
-    """Where a message comes from: the same for a retry of the same task. A batch that runs again
-    may have its rows in other partitions."""
+    """Says which task writes a message: the query, the number of the batch and the partition. A
+    retry of the task has the same place; a batch that runs again may have its rows in other
+    partitions."""
 
     __slots__ = ("batch", "partition", "query")
 
@@ -79,7 +80,8 @@ class Place:
 
 
 class Columns:
-    """Which columns of a frame are used; `Refused` for those that mean nothing."""
+    """Says which columns of a DataFrame become which part of a message. The constructor raises
+    `Refused` for columns that are missing, mean nothing or have the wrong type."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         names = schema.names
@@ -128,7 +130,8 @@ class Columns:
 
 
 class Encoder:
-    """Frames for the rows of one task. Rows are numbered from 0 in the order they come."""
+    """Makes the frames for the rows of one task, which are numbered from 0 in the order they
+    come."""
 
     def __init__(self, options: Options, columns: Columns, place: Place, frame_max: int) -> None:
         self._options = options
@@ -143,7 +146,8 @@ class Encoder:
         self.rows = 0
 
     def encode(self, batch: pa.RecordBatch) -> Messages:
-        """A message a row, of one row at least."""
+        """Return a message for each row of a batch that has one row at least. Raises `Refused` for
+        a row without the deduplication id it needs."""
         first = self.rows
         self._check_names(batch)
         self.rows += batch.num_rows
@@ -313,8 +317,8 @@ class Encoder:
 
 
 class Stencil:
-    """What stands before the body in messages with one head, and where in it are the name by
-    content, the sequence, and the body's size, which comes twice."""
+    """Keeps the octets that precede the body in messages with one head, and the places in them of
+    what differs: the name by content, the sequence number and the body's size."""
 
     __slots__ = ("_before_body", "_name_at", "_sequence_at", "_size_at")
 
@@ -325,7 +329,8 @@ class Stencil:
         self._size_at = frame_end(before_body, 0) + BODY_SIZE_AT
 
     def fill(self, first: int, bodies: Array, names: Array) -> Messages:
-        """The messages of rows from `first` on; `bodies` and `names` have a row of octets each."""
+        """Return the messages of the rows from number `first` on. `bodies` and `names` are matrices
+        with a row of octets for each message."""
         count, size = bodies.shape
         body_at = len(self._before_body)
         frames = np.empty((count, body_at + size + 1), np.uint8)
@@ -336,7 +341,8 @@ class Stencil:
         return Messages(frames.reshape(-1).data, range(0, frames.size + 1, frames.shape[1]))
 
     def prefixes(self, rows: Array, sizes: Array, names: Array) -> Iterator[bytes]:
-        """What stands before the body in each of these rows."""
+        """Yield the octets that precede the body for each of these row numbers. `sizes` are those
+        of the bodies, in octets; `names` has a row of octets for each message."""
         size = len(self._before_body)
         made = np.empty((len(rows), size), np.uint8)
         self._write(made, rows, sizes, names)
@@ -355,12 +361,13 @@ class Stencil:
 
 
 def octets_of(numbers: Array, kind: str) -> Array:
-    """A row of octets for each number."""
+    """Return a matrix with the octets of each number in a row, in the layout `kind` of numpy."""
     return numbers.astype(kind).view(np.uint8).reshape(len(numbers), -1)
 
 
 def binary_parts(column: pa.BinaryArray) -> tuple[Array, Array]:
-    """The octets of all values, end to end, and the size of each; there must be no nulls."""
+    """Return the octets of all values, end to end, and the size of each in octets. The column must
+    have no nulls."""
     _, offsets, data = column.buffers()
     start = column.offset * 4
     bounds = np.frombuffer(offsets, np.int32, len(column) + 1, start)
@@ -369,14 +376,16 @@ def binary_parts(column: pa.BinaryArray) -> tuple[Array, Array]:
 
 
 def is_constant(column: pa.Array) -> bool:
-    """Surely: all values are equal, or null."""
+    """Return whether all values are surely equal, or all are null. May be False for equal values,
+    as with maps."""
     if column.null_count or pa.types.is_map(column.type):
         return bool(column.null_count == len(column))
     return bool(pc.all(pc.equal(column, column[0])).as_py())
 
 
 def property_value(name: str, value: Any) -> Any:
-    """A column's value as AMQP has it."""
+    """Return a column's value as the property `name` has it in AMQP; None for null. Timestamps
+    become seconds, taken as UTC when they name no zone."""
     if value is None:
         return None
     if name == "headers":

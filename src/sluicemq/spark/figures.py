@@ -30,7 +30,7 @@ LOOK_S: Final = 1.0
 
 
 class Gathering(Protocol):
-    """What is asked of a consumer."""
+    """What `Figures` asks of a consumer, in this process or elsewhere."""
 
     queue: str
     reconnects: int
@@ -39,7 +39,8 @@ class Gathering(Protocol):
 
 
 class Figures:
-    """Of one session, which reads these queues; there may be others later."""
+    """Collects the figures that one session reports of each of its queues. `queues` may grow and
+    shrink later."""
 
     def __init__(self, options: Options, queues: Sequence[str]) -> None:
         self._options = options
@@ -52,14 +53,15 @@ class Figures:
         self._attempts = 0
 
     def taken(self, found: Iterable[Taken]) -> None:
-        """These were handed out."""
+        """Count the redelivered messages among these chunks, which were handed out."""
         for each in found:
             self._redelivered[each.queue] += each.redelivered
 
     def report(
         self, consumers: Iterable[Gathering], planned: Iterable[Taken]
     ) -> dict[str, dict[str, int]]:
-        """By queue; `planned` are in batches not known to be committed."""
+        """Return the figures of each queue, by name. `planned` are the chunks in batches that are
+        not known to be committed."""
         self._look()
         waiting: Counter[str] = Counter()
         reconnects: Counter[str] = Counter()
@@ -81,7 +83,7 @@ class Figures:
         return found
 
     def close(self) -> None:
-        """Ask no more."""
+        """Close the connection on which the broker is asked for queue depths."""
         if self._wire is not None:
             self._wire.abandon()
 

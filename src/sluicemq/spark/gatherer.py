@@ -38,15 +38,16 @@ WATCH_S: Final = 0.5
 
 
 class Ending:
-    """The end of this process, whose lock is on the file at `path` (empty: it has none)."""
+    """Prepares the end of this process, which holds a lock on the file at `path` (empty: on
+    none)."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._once = threading.Lock()
 
     def begin(self) -> None:
-        """Remove that file. A second thread that comes here goes no further: the next process may
-        have its own file there."""
+        """Remove the file that is locked. Only the first call returns: another thread that comes
+        here blocks for good, for by then the file at that path may be the next process's."""
         self._once.acquire()
         if self._path:
             with contextlib.suppress(OSError):  # it is found to be nobody's when it is old
@@ -54,7 +55,8 @@ class Ending:
 
 
 class Gatherer:
-    """See above."""
+    """Gathers in a process of its own: does what the planner asks for, one `on_` method a request,
+    and reports what its consumers hold."""
 
     def __init__(self, call: Call, ending: Ending) -> None:
         self._ending = ending
@@ -74,7 +76,7 @@ class Gatherer:
         """Between the look at the consumers and what is said of them."""
 
     def run(self) -> None:
-        """Until the planner says so, or is gone."""
+        """Do what the planner asks for, until it says stop or is gone."""
         self._link.send({"token": self._token, "join": self._server.endpoint})
         threading.Thread(target=self._report, daemon=True).start()
         while (words := self._link.receive()) is not None:
@@ -86,30 +88,32 @@ class Gatherer:
         self._group.abandon()
 
     def on_open(self, words: Words) -> None:
-        """More consumers."""
+        """Open consumers at the places that the planner has chosen for them."""
         places = [Place(*each) for each in words["places"]]
         self._group.open(places, words["bytes"])
 
     def on_take(self, words: Words) -> list[Any]:
-        """Chunks."""
+        """Hand out chunks of the named consumers, within the planner's limits of rows and
+        octets."""
         limits = words["rows"], words["bytes"]
         return [tuple(each) for each in self._group.take(words["consumers"], *limits, words["ids"])]
 
     def on_acknowledge(self, words: Words) -> None:
-        """Answered when it is written."""
+        """Acknowledge up to the planner's positions, and return when that is written, or after
+        WRITTEN_S seconds."""
         self._group.acknowledge(words["positions"])
         self._group.await_written(time.monotonic() + WRITTEN_S)
 
     def on_reject(self, words: Words) -> None:
-        """Rows that shall become dead letters."""
+        """Mark rows of a chunk to become dead letters when it is acknowledged."""
         self._group.reject(words["number"], words["rows"])
 
     def on_drop(self, words: Words) -> None:
-        """Consumers whose queues are gone."""
+        """Stop the named consumers, whose queues are deleted."""
         self._group.drop(words["consumers"])
 
     def on_resume(self, words: Words) -> None:
-        """One consumer."""
+        """Have the named consumer fetch messages, if it is parked."""
         for consumer in self._group.consumers:
             if consumer.name == words["consumer"]:
                 consumer.resume(words["rows"])
@@ -118,7 +122,8 @@ class Gatherer:
         self._group.bound(words["bytes"])
 
     def on_find(self, words: Words) -> list[Any]:
-        """Copies of messages that wait: their ids and the number of the chunk, for each queue."""
+        """Return, for each queue, the ids of the wanted messages that wait, and the number of a
+        chunk with copies of these. The copies replace those of the call before."""
         self._server.withdraw(self._found)
         wanted = {(queue, name) for queue, names in words["wanted"] for name in names}
         parts = in_parts(self._group.find(wanted))
@@ -126,14 +131,14 @@ class Gatherer:
         return [(chunk.queue, ids, self._server.offer(chunk)) for ids, chunk in parts]
 
     def on_start_over(self, words: Words) -> None:
-        """Give back what waits, and consume anew."""
+        """Give back to the broker all messages that wait, and consume anew."""
         self._group.start_over(words["bytes"])
 
     def on_beat(self, words: Words) -> None:
-        """The planner lives."""
+        """Do nothing: the planner's beat only renews the lease, and is answered."""
 
     def on_stop(self, words: Words) -> None:
-        """Acknowledge what is safe, and go."""
+        """Write all acknowledgements and close the connections to the broker."""
         self._group.stop()
 
     def _report(self) -> None:
@@ -160,19 +165,21 @@ class Gatherer:
             self._link.send({"n": heard, "state": state, **more})
 
     def end(self) -> None:
-        """At once, from any thread."""
+        """End this process at once, without writing anything more; any thread may call it."""
         self._group.abandon()
         self._ending.begin()
         os._exit(0)
 
     def watch(self, life: int) -> None:
-        """End with the process that this is a handle of; it may have ended before we began."""
+        """End this process when the one that the pidfd `life` refers to ends, which may have
+        happened before the call."""
         select.select((life,), (), ())
         self.end()
 
 
 def state_of(consumer: ConsumerThread) -> list[Any]:
-    """What the planner knows of a consumer; `ConsumerView.update` reads it."""
+    """Return what the planner is told of a consumer, in the order that `ConsumerView.update` reads
+    it in."""
     failure = consumer.failure
     settled = consumer.settled  # before what is lost, for what is lost meanwhile is settled
     return [

@@ -33,7 +33,8 @@ MORE_FLAGS: Final = 0x0001
 
 
 def message_ids(contents: RawContents) -> list[str | None]:
-    """Of each content, in order; None: it has none, or properties that cannot be read."""
+    """Return the message id of each content, in order; None where there is none, or the properties
+    cannot be read."""
     octets = np.frombuffer(contents.data, np.uint8)
     starts = contents.starts + PROPERTIES_AT
     limits = contents.heads - 1
@@ -58,7 +59,8 @@ def message_ids(contents: RawContents) -> list[str | None]:
 
 
 def message_id(properties: bytes) -> str | None:
-    """Of one content, as `message_ids`."""
+    """Return the message id in one content's encoded properties; None when there is none, or they
+    cannot be read."""
     try:
         return BasicProperties.decode(properties).message_id
     except Malformed:
@@ -66,7 +68,7 @@ def message_id(properties: bytes) -> str | None:
 
 
 def sizes_at(octets: Numbers, places: Numbers, kind: str) -> Numbers | int:
-    """How many octets a property of that kind takes at each of these places."""
+    """Return how many octets a property of that kind takes at each of these places."""
     if kind == OCTET:
         return 1
     return (
@@ -75,8 +77,8 @@ def sizes_at(octets: Numbers, places: Numbers, kind: str) -> Numbers | int:
 
 
 def number_at(octets: Numbers, places: Numbers, size: int) -> Numbers:
-    """The number of so many octets at each place. Behind the end of all there is nothing sensible,
-    and nothing to fear: such a content ends behind its limit."""
+    """Return the big-endian number of `size` octets at each place. Places beyond the end give
+    meaningless numbers; their contents are found to be malformed later."""
     found = np.zeros(len(places), np.int64)
     for at in range(size):
         found = found << 8 | octets[np.minimum(places + at, len(octets) - 1)]
@@ -84,7 +86,8 @@ def number_at(octets: Numbers, places: Numbers, size: int) -> Numbers:
 
 
 def texts(values: pa.Array) -> list[str | None]:
-    """As `str`; octets that are no UTF-8 as surrogates, as everywhere."""
+    """Return binary values as `str`; octets that are not UTF-8 become surrogates, as elsewhere in
+    this package."""
     try:
         found: list[str | None] = values.cast(pa.string()).to_numpy(zero_copy_only=False).tolist()
     except pa.ArrowInvalid:

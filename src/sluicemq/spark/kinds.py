@@ -28,14 +28,15 @@ ANSWER_S: Final = 2.0
 
 
 def check_delivery(options: Options, queue: str, event: Deliveries) -> None:
-    """The first deliveries of a consumer: `AmqpError` when they are a stream's."""
+    """Look at the first deliveries of a consumer, and raise `AmqpError` when they are a
+    stream's."""
     if has_offset(event.content(0)):
         refuse_stream(options, queue)
 
 
 def refuse_stream(options: Options, queue: str) -> None:
-    """`AmqpError` when it is one. Asks the broker, on a connection of its own; an empty stream
-    looks as an empty queue does."""
+    """Raise `AmqpError` when the queue is a stream. Asks the broker on a connection of its own; an
+    empty stream cannot be told from an empty queue, and passes."""
     what = f"queue {queue!r}"
     if persistently(options, what, lambda attempt: is_stream(options, queue, attempt)):
         raise AmqpError(
@@ -44,8 +45,9 @@ def refuse_stream(options: Options, queue: str) -> None:
 
 
 def is_stream(options: Options, queue: str, attempt: int) -> bool:
-    """Does its first message have an offset? `BrokerError` when the broker cannot be asked. One of
-    a pattern that is gone has none."""
+    """Return whether the queue's first message has a stream offset; False for an empty stream, and
+    for a queue of a pattern that was deleted. Raises `BrokerError` when the broker cannot be
+    asked."""
     wire = connect(options, f"sluicemq spark kind of {queue}", attempt, heartbeat_s=0)
     try:
         subscription = Subscription(wire, queue, 1, arguments={"x-stream-offset": FIRST})

@@ -52,7 +52,7 @@ LOOK_S: Final = 0.2
 
 
 class SparkWorker(WorkerHandle):
-    """A worker that has called."""
+    """A worker of the lab that runs in a Spark task and has connected to the conductor."""
 
     def __init__(self, role: str, index: int, host: str, pipe: Connection) -> None:
         self.role = role
@@ -61,12 +61,14 @@ class SparkWorker(WorkerHandle):
         self.pipe = pipe
 
     def end(self, timeout_s: float) -> None:
-        """Hang up, and the worker ends; the engine waits for all of them."""
+        """Close the connection, upon which the worker ends. Does not wait for that:
+        `SparkEngine.close` waits for all of them."""
         self.pipe.close()
 
 
 class SparkEngine(Engine):
-    """On the cluster of `master`; a session that is running already is used as it is."""
+    """Runs the lab's workers on the Spark cluster at `master`, with `memory` for the driver. A
+    session that is running already is used as it is."""
 
     name = "spark"
     shares_clock = False
@@ -87,7 +89,6 @@ class SparkEngine(Engine):
         self._closing = False
 
     def start(self, plan: RunPlan) -> Iterator[WorkerHandle]:
-        """See Engine."""
         places = [(role, index) for index in range(plan.workers) for role in ROLES]
         if self.master.startswith("local"):
             if len(places) > self._context.defaultParallelism:
@@ -113,7 +114,8 @@ class SparkEngine(Engine):
             yield SparkWorker(role, index, host, pipe)
 
     def close(self) -> None:
-        """The job ends when its workers have; the session, if it was started here."""
+        """Stop listening, wait for the job that holds the workers, and stop the session if it was
+        started here."""
         self._closing = True
         self._listener.close()
         for thread in self._threads:
@@ -161,7 +163,8 @@ class SparkEngine(Engine):
 
 
 class Task:
-    """What a task does; it travels to the executors."""
+    """The work of one Spark task, sent to the executors: it runs a worker that calls the conductor
+    at `place` with `key`."""
 
     def __init__(self, place: str, key: str) -> None:
         self.place = place
@@ -188,7 +191,8 @@ class Task:
 
 
 def packed_package(directory: Path) -> Path:
-    """This package as a zip file, for executors that do not have it."""
+    """Write this package into `directory` as a zip file, for executors that do not have it, and
+    return its path."""
     root = Path(sluicemq.__file__).parent
     packed = directory / "sluicemq.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -49,7 +49,8 @@ LOOK_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class WatchedSecond:
-    """One second, of all workers together; latencies in ns, None: nothing was delivered."""
+    """The figures of one second of a run, all workers together. Latencies are in nanoseconds; None
+    when nothing was delivered."""
 
     second: int
     step: int
@@ -67,8 +68,8 @@ def watch(
     show: Callable[[WatchedSecond], None],
     start_timeout_s: float = START_TIMEOUT_S,
 ) -> None:
-    """Tell `show` each second of the run in `directory`, in order, until the run ends. Refused:
-    there is no run."""
+    """Call `show` with each second of the run in `directory`, in order, until the run ends. Raises
+    `Refused` when no run has begun there within `start_timeout_s` seconds."""
     folder = directory / FOLDER
     deadline = time.monotonic() + start_timeout_s
     while not folder.is_dir():
@@ -87,8 +88,8 @@ def watch(
 
 
 class Batches:
-    """Takes the new files of each micro-batch. A second is in one file, so that no state has to be
-    kept from batch to batch."""
+    """Shows the seconds in the new files of each micro-batch. A second is in one file, so no state
+    is kept from batch to batch."""
 
     def __init__(self, show: Callable[[WatchedSecond], None]) -> None:
         self._show = show
@@ -99,7 +100,8 @@ class Batches:
 
 
 def seconds(rows: DataFrame) -> DataFrame:
-    """A row a second: sums over the workers, percentiles over their samples."""
+    """Return a row for each second: sums over the workers, and percentiles over their latency
+    samples."""
     totals = rows.groupBy("second").agg(
         f.max("step").alias("step"),
         *(f.sum(name).alias(name) for name in ("written", "confirmed", "delivered", "unconfirmed")),
@@ -113,7 +115,7 @@ def seconds(rows: DataFrame) -> DataFrame:
 
 
 def watched(row: Row) -> WatchedSecond:
-    """A row of `seconds`."""
+    """Return a row of `seconds` as the record that is shown."""
     fields: dict[str, Any] = row.asDict()
     p50_ns, p99_ns = fields.pop("quantiles") or (None, None)
     return WatchedSecond(**fields, p50_ns=p50_ns, p99_ns=p99_ns)

@@ -38,8 +38,8 @@ from sluicemq.spark.driver_files import DriverFiles
 
 
 class Part(NamedTuple):
-    """A chunk of a batch: how many messages it had, and the ids of those that had not come before,
-    in order."""
+    """A chunk of a batch: its queue, how many messages it had, and the ids of those that had not
+    come before, in order."""
 
     queue: str
     rows: int
@@ -47,8 +47,8 @@ class Part(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The ledger's id, the session that opened it last, and whether Spark knows of a batch in it.
-    `number`: how many have opened it before."""
+    """Says whose a ledger is: its id, the session that opened it last, and whether Spark has
+    committed a batch of it. `number` is how many sessions have opened it before."""
 
     number: int
     ledger: str
@@ -69,7 +69,8 @@ BATCHES_KEPT_MIN: Final = 2
 
 
 class Files(Protocol):
-    """Those of a folder. Errors are `OSError`, or `ValueError` for what cannot be understood."""
+    """The text files of one folder. Methods raise `OSError`, or `ValueError` for contents that
+    cannot be understood."""
 
     def names(self) -> list[str]: ...
     def read(self, name: str) -> str: ...
@@ -78,22 +79,22 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """Those of a directory of this machine, which is made if it is missing."""
+    """The text files of a directory of this machine, which is made if it is missing."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """All of them."""
+        """Return the names of all files in the directory."""
         return [path.name for path in self._folder.iterdir()]
 
     def read(self, name: str) -> str:
-        """The text of one."""
+        """Return the text of the file with that name; raises `OSError` when it cannot be read."""
         return (self._folder / name).read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Make one that is not there; returns when it is on disk."""
+        """Write a file that is there whole or not at all, and return when it is on disk."""
         path = self._folder / name
         fresh = path.with_suffix(".tmp")
         with fresh.open("w", encoding="utf-8") as file:
@@ -108,13 +109,13 @@ class LocalFiles:
             os.close(folder)
 
     def remove(self, name: str) -> None:
-        """Whether it is there or not."""
+        """Remove the file with that name; it need not exist."""
         (self._folder / name).unlink(missing_ok=True)
 
 
 def open_files(location: str) -> Files:
-    """The files at a path, or at a URL: `file:` is the driver's machine, everything else is for
-    Spark to open. `LookupError` when nobody can."""
+    """Return the files at a path or URL. Paths and `file:` URLs are on this machine; all others are
+    opened by Spark's driver. Raises `LookupError` when no driver answers."""
     scheme, colon, path = location.partition(":")
     if not colon or "/" in scheme:
         return LocalFiles(location)
@@ -124,8 +125,9 @@ def open_files(location: str) -> Files:
 
 
 class Ledger:
-    """See above, for one `session`. `window` ids are remembered, and the last batches always. For
-    one thread; `settle` is for any."""
+    """Remembers the ids of the latest batches on disk, for one `session`: `window` ids, and always
+    the last BATCHES_KEPT_MIN batches. For use by one thread; `settle` may be called by any. The
+    constructor raises `Refused` when the ledger cannot be used."""
 
     def __init__(self, location: str, window: int, session: str) -> None:
         self._location = without_password(location)
@@ -158,9 +160,10 @@ class Ledger:
             self._learn(parts)
 
     def align(self, serial: int, owner: str) -> None:
-        """Spark's last batch is `serial`: what comes after it never was. `owner` is the id of the
-        ledger in its offset; `Refused` when this is another one, `AmqpError` when it has been taken
-        or cannot be written."""
+        """Forget all batches after `serial`, the last one that Spark knows of. The first call
+        claims the ledger for the session; `owner` is the ledger's id in Spark's offset, empty for
+        none. Raises `Refused` when the ledger belongs to another query, `AmqpError` when another
+        session has taken it or it cannot be written."""
         with self._using():
             if self.id:
                 self._check_mine()
@@ -193,7 +196,8 @@ class Ledger:
         self.id = claimed
 
     def settle(self) -> None:
-        """Spark has committed a batch that is in here."""
+        """Note on disk that Spark has committed a batch of this ledger. A failure is only
+        logged."""
         with self._writing:
             if self._is_known:
                 return
@@ -241,9 +245,9 @@ class Ledger:
                 raise AmqpError(f"ledger = {self._location!r}: cannot be used: {error}") from error
 
     def repeats(self, queue: str, ids: Sequence[str], batch: set[str]) -> list[int]:
-        """Which of these ids of a queue, by their places from 0, have been in one of the batches
-        remembered or are in `batch`, the ids of that queue in a batch that is being made, or stand
-        here before. The others are added to it."""
+        """Return the places, from 0, of the ids that have come before: in a remembered batch, in
+        `batch` (the ids of this queue in the batch being made), or earlier in `ids`. All other ids
+        are added to `batch`."""
         fresh = set(ids)
         known = self._known[queue]
         if len(fresh) == len(ids) and fresh.isdisjoint(known) and fresh.isdisjoint(batch):
@@ -258,12 +262,12 @@ class Ledger:
         return found
 
     def batch(self, serial: int) -> list[Part] | None:
-        """What a batch was made of."""
+        """Return the parts that a batch was made of; None when it is not remembered."""
         return self._batches.get(serial)
 
     def record(self, serial: int, parts: list[Part]) -> None:
-        """A new batch; returns when it is on disk. `AmqpError` when the ledger has been taken or
-        cannot be written."""
+        """Remember a new batch, and return when it is on disk. Raises `AmqpError` when another
+        session has taken the ledger, or it cannot be written."""
         with self._using():
             self._check_mine()
             # json.dump would encode it in Python
@@ -298,5 +302,5 @@ class Ledger:
 
 
 def known_name(ledger: str) -> str:
-    """The file that is there when Spark has committed a batch of that ledger."""
+    """Return the name of the file that exists once Spark has committed a batch of that ledger."""
     return f"known-{ledger}.json"

@@ -35,7 +35,8 @@ Words = dict[str, Any]
 
 
 class Link:
-    """See above. `send` is for any thread, `receive` for one."""
+    """Exchanges lines of JSON between a planner and a process that gathers. Any thread may call
+    `send`, one thread `receive`."""
 
     def __init__(self, peer: Peer) -> None:
         peer.settimeout(LEASE_S)
@@ -44,13 +45,15 @@ class Link:
         self._lock = threading.Lock()
 
     def send(self, words: Words) -> None:
-        """OSError when the other side is gone, or takes nothing for LEASE_S."""
+        """Send one message. Raises OSError when the other side is gone, or takes nothing for
+        LEASE_S seconds."""
         line = json.dumps(words).encode() + b"\n"
         with self._lock:
             self._peer.sendall(line)
 
     def receive(self) -> Words | None:
-        """The next that the other side says; None when it is gone, or silent for LEASE_S."""
+        """Wait for the next message of the other side; None when that is gone, or silent for
+        LEASE_S seconds."""
         try:
             line = self._stream.readline(LINE_MAX_BYTES)
         except (OSError, ValueError):  # ValueError: closed on this side
@@ -61,7 +64,7 @@ class Link:
         return words
 
     def close(self) -> None:
-        """The other side hears of it at once; from any thread."""
+        """Close the connection, which the other side notices at once; any thread may call it."""
         with contextlib.suppress(OSError):
             self._peer.shutdown(socket.SHUT_RDWR)
         self._peer.close()

@@ -32,7 +32,8 @@ LISTENS: Final = "spark.sluicemq.listens"
 
 
 class Run(NamedTuple):
-    """Of a query: its checkpoint, and the lines of the batch that was planned last before it."""
+    """A run of a streaming query: the place of its checkpoint, and the offsets of the last batch
+    that was planned before the run, a line each."""
 
     checkpoint: str
     before: list[str]
@@ -41,9 +42,9 @@ class Run(NamedTuple):
 class CommitListener(StreamingQueryListener):
     """Tells sources of each batch when its commit is in the checkpoint, so that they acknowledge it
     then and not when the next batch is planned. A query that is stopped between a commit and its
-    report reports no more: so at the end the checkpoint is looked at, through Spark, which can read
-    it wherever it is. Spark ends a planner before it reports the end: the planner asks then
-    (`last_word`), and waits for that as long as the driver takes."""
+    report never reports it, so at the end the checkpoint is read, through Spark, wherever it is.
+    Spark ends a planner before it reports the end of the query; the planner then asks for the
+    `last_word`, and waits while the driver takes its time."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -52,8 +53,9 @@ class CommitListener(StreamingQueryListener):
         """Those whose end has not been told, by their id."""
 
     def last_word(self, question: dict[str, Any]) -> dict[str, Any]:
-        """To a planner that Spark has ended: the offsets of the last commit of its query, once all
-        has been told of that; none when it is no query of this listener, or no more."""
+        """Answer a planner that Spark has ended: return the offsets of the last commit of its
+        query, as lines of JSON. Waits for the end of the query first, LAST_WORD_S seconds at most.
+        There are none when the query is not, or no longer, one of this listener."""
         found: list[str] = []
         for name, run in list(self._runs.items()):
             if has_planned(self._session, run, question["session"]):
@@ -105,8 +107,8 @@ class CommitListener(StreamingQueryListener):
 
 
 def has_planned(session: SparkSession, run: Run, planner: str) -> bool:
-    """Is the batch that was planned last in this run that planner's? A checkpoint that is gone may
-    have had it: Spark deletes one that nobody has given a place, when its query has ended."""
+    """Return whether the planner, named by its session, planned the last batch of this run. Also
+    true when the checkpoint is gone: Spark deletes a temporary one when its query ends."""
     try:
         lines = lines_of(session, run.checkpoint, "offsets")
         return lines != run.before and any(planner in line for line in lines)
@@ -118,8 +120,9 @@ def has_planned(session: SparkSession, run: Run, planner: str) -> bool:
 
 
 def lines_of(session: SparkSession, checkpoint: str, log_name: str) -> list[str]:
-    """The lines of the offsets of the last batch in that log of the checkpoint, `offsets` or
-    `commits`; none when there is no such batch."""
+    """Return the lines of the offset file of the last batch in `log_name` of the checkpoint, which
+    is `offsets` or `commits`. The list is empty when there is no batch; errors of the JVM are
+    raised as they are."""
     java: Any = session
     path = java._jvm.org.apache.hadoop.fs.Path
     batches = path(f"{checkpoint}/{log_name}")
@@ -137,9 +140,9 @@ def lines_of(session: SparkSession, checkpoint: str, log_name: str) -> list[str]
 
 
 def listen(session: SparkSession) -> None:
-    """Hear of the commits of this session's queries, from now on. A driver that cannot is told so;
-    its queries acknowledge a batch when they plan the next one. So do those of a client of Spark
-    Connect, whose driver is elsewhere."""
+    """Listen for commits of this session's queries from now on. A driver that cannot, or a client
+    of Spark Connect, logs a warning; its queries then acknowledge a batch only when they plan the
+    next one."""
     if not isinstance(session, SparkSession):
         log.warning(
             "format amqp hears of no commits through Spark Connect: give the source the query's"

@@ -62,7 +62,8 @@ FIXED: Final = re.compile(r"(?:\w|-|\\[.\-])*", re.ASCII)
 
 @dataclass(frozen=True)
 class Server:
-    """Who is asked, and as whom. `shown` is the option with its value, without a password."""
+    """The HTTP API that is asked for queues, and the user it is asked as. `shown` is the option
+    with its value as errors show it, without a password."""
 
     shown: str
     secure: bool
@@ -75,7 +76,8 @@ class Server:
 
 
 class Listed(NamedTuple):
-    """A queue, as the server knows it. `kind`: classic, quorum, stream, or one of a plugin."""
+    """A queue as the server lists it. `kind` is classic, quorum, stream, or the type of a
+    plugin."""
 
     name: str
     kind: str
@@ -83,14 +85,15 @@ class Listed(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came for a request."""
+    """The server's answer to a request: its HTTP status and its body."""
 
     status: int
     body: bytes
 
 
 def server_of(options: OptionValues) -> Server:
-    """That of `managementUrl`."""
+    """Return the server that `managementUrl` names. The user is the one in the URL, else the one
+    who connects to the broker. Raises `Refused` when the option is missing or is no such URL."""
     if not options.management_url:
         raise Refused(
             f"queuePattern = {options.queue_pattern!r}: needs managementUrl, for AMQP cannot list"
@@ -117,7 +120,8 @@ def server_of(options: OptionValues) -> Server:
 
 
 def check_pattern(options: OptionValues) -> None:
-    """`Refused` when it cannot be matched, or there is nothing it could be matched with."""
+    """Raise `Refused` when queuePattern is no regular expression, is given together with queues or
+    for streams, or when the brokers have different virtual hosts."""
     given = f"queuePattern = {options.queue_pattern!r}"
     if options.queues:
         raise Refused(f"{given}: give it, or queues, not both")
@@ -133,7 +137,8 @@ def check_pattern(options: OptionValues) -> None:
 
 
 def fixed_begin(pattern: str) -> str:
-    """Letters with which all that it matches begins, as a pattern themselves; perhaps none."""
+    """Return the longest known text that all matches of the pattern begin with, as a pattern
+    itself; empty when there is none."""
     if "|" in pattern or "(?" in pattern:  # alternatives; flags, which are for the whole
         return ""
     found = FIXED.match(pattern)
@@ -145,8 +150,10 @@ def fixed_begin(pattern: str) -> str:
 
 
 def list_queues(server: Server, virtual_host: str, begin: str, timeout_s: float) -> list[Listed]:
-    """Those whose names begin so (`fixed_begin`), and perhaps more. What is made or deleted
-    meanwhile moves the others from page to page: then they are looked through again."""
+    """Return all queues of the virtual host whose names begin with `begin`, a result of
+    `fixed_begin`, and perhaps others. Looks through all pages again, ROUNDS_MAX times at most,
+    while the number of queues changes. One page may take `timeout_s` seconds, all of them
+    PAGES_TIMEOUTS times that. Raises `BrokerError` for what may pass, else `Refused`."""
     found: dict[str, Listed] = {}
     deadline = time.monotonic() + PAGES_TIMEOUTS * timeout_s
     for _ in range(ROUNDS_MAX):
@@ -170,7 +177,8 @@ def list_queues(server: Server, virtual_host: str, begin: str, timeout_s: float)
 def read_page(
     server: Server, virtual_host: str, begin: str, page: int, timeout_s: float
 ) -> tuple[list[Listed], int, int]:
-    """The queues of a page, how many pages there are, and how many queues in all of them."""
+    """Return the queues of a page, the number of pages, and the number of queues in all of them.
+    Pages count from 1. Raises `BrokerError` for what may pass, else `Refused`."""
     query = {"page": page, "page_size": PAGE_ROWS, "sort": "name"}
     query["columns"] = "name,type,arguments,exclusive,owner_pid_details"
     if begin:
@@ -197,14 +205,16 @@ def read_page(
 
 
 def listed(item: dict[str, Any]) -> Listed:
-    """One of a page. Servers before RabbitMQ 3.8 do not say of what type a queue is."""
+    """Return a queue out of one item of a page. Servers before RabbitMQ 3.8 do not give its type,
+    which is then found in its arguments."""
     kind = item.get("type") or item.get("arguments", {}).get("x-queue-type", "classic")
     is_exclusive = bool(item.get("exclusive") or item.get("owner_pid_details"))
     return Listed(str(item["name"]), str(kind), is_exclusive)
 
 
 def check_status(server: Server, answer: Answer, virtual_host: str) -> None:
-    """An error unless it is a page."""
+    """Raise an error unless the answer has status 200: `BrokerError` when that may pass, else
+    `Refused`."""
     status, reason = answer.status, reason_of(answer.body)
     if status == OK:
         return
@@ -230,7 +240,8 @@ def check_status(server: Server, answer: Answer, virtual_host: str) -> None:
 
 
 def reason_of(body: bytes) -> str:
-    """What an error of the server says, if it is its own."""
+    """Return the reason that the server gives for an error, after a space; empty when the body is
+    not one of its errors."""
     with suppress(ValueError, TypeError, LookupError, RecursionError):
         words = json.loads(body)
         return f" {str(words['reason'])[:REASON_MAX]}"
@@ -238,7 +249,8 @@ def reason_of(body: bytes) -> str:
 
 
 def get(server: Server, target: str, timeout_s: float) -> Answer:
-    """One request, which has that time from begin to end."""
+    """Send one request and return its answer. Raises `BrokerError` or `Refused` when that fails, or
+    takes more than `timeout_s` seconds in all."""
     deadline = time.monotonic() + timeout_s
     login = b64encode(f"{server.username}:{server.password}".encode()).decode()
     headers = {"Authorization": f"Basic {login}", "Accept": "application/json"}
@@ -266,7 +278,8 @@ def late(timeout_s: float) -> BrokerError:
 
 
 def failure(server: Server, error: OSError | HTTPException) -> BrokerError | Refused:
-    """What a request that went wrong means."""
+    """Return the error that a failed request stands for: `BrokerError` when it may pass, else
+    `Refused`."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
         return Refused(f"{server.shown}: TLS: {error}")
     if isinstance(error, OSError):
@@ -277,7 +290,8 @@ def failure(server: Server, error: OSError | HTTPException) -> BrokerError | Ref
 
 
 def reach(server: Server, timeout_s: float) -> socket.socket:
-    """A connection; under TLS hands are still to be shaken."""
+    """Connect to the server within `timeout_s` seconds. Under TLS the handshake has not been done
+    yet. Raises OSError when there is no connection."""
     sock = socket.create_connection((server.host, server.port), timeout_s)
     if not server.secure:
         return sock
@@ -292,7 +306,8 @@ def reach(server: Server, timeout_s: float) -> socket.socket:
 
 @contextmanager
 def ended_at(deadline: float, sock: socket.socket) -> Iterator[None]:
-    """Who sends a letter a minute is in time with each: so the connection ends then (monotonic)."""
+    """Shut the connection down at `deadline` (monotonic, in seconds) if the block still runs, for a
+    server that sends an octet now and then is never late for a single one."""
 
     def end() -> None:
         with suppress(OSError):

@@ -25,12 +25,13 @@ from sluicemq.spark.sink import place_in_query, task_context
 
 
 def named(frame: DataFrame, write: str = "") -> DataFrame:
-    """The frame with a column `deduplication_id`, and without what messages have only when they
-    were read. Rows that are changed after it keep the names they had.
+    """Return the frame with a column `deduplication_id`, and without the columns that only messages
+    have that were read. Rows that are changed afterwards keep their names.
 
-    `write` stands in the names for what is written: the same when it is written again, another one
-    for other rows, so that of `foreachBatch` has the number of the batch in it. A streaming query
-    has its id and the number of the batch there itself. `Refused` when it is missing, or too much.
+    `write` names what is written, and is a part of the names: give the same when it is written
+    again, and another one for other rows, so in `foreachBatch` one with the number of the batch.
+    Leave it empty for a streaming query, whose id and batch number are in the names already. Raises
+    `Refused` when it is missing, or given for a streaming query.
     """
     if frame.isStreaming == bool(write):
         raise Refused(
@@ -51,14 +52,15 @@ def named(frame: DataFrame, write: str = "") -> DataFrame:
 
 
 def hashable(field: StructField) -> Column:
-    """Spark hashes no maps, for their entries have no order."""
+    """Return the field as a column that Spark can hash: a map, which it cannot, becomes a sorted
+    array of entries."""
     column = f.col(f"`{field.name}`")
     return f.array_sort(f.map_entries(column)) if isinstance(field.dataType, MapType) else column
 
 
 def names_in(write: str, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The names of the rows of a partition in which equal ones are together; a batch is an array of
-    structs."""
+    """Yield the names of the rows of one partition, an array of texts for each array of structs.
+    Equal rows must all be in the same partition."""
     scope = write or "{}/{}".format(*place_in_query(task_context()))
     counter = EqualCounter()
     for batch in batches:
@@ -69,7 +71,8 @@ def names_in(write: str, batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 
 
 def canonical(column: pa.Array) -> list[object]:
-    """Values of which equal ones look alike."""
+    """Return the column's values so that equal ones have the same representation: maps become
+    sorted lists of entries."""
     values = column.to_pylist()
     if pa.types.is_map(column.type):
         return [None if value is None else sorted(value) for value in values]

@@ -39,7 +39,8 @@ class EqualCounter:
         self._arrays: list[Array] = []
 
     def number(self, digests: Array) -> Array:
-        """The numbers of the next rows; `digests` has a row of octets for each, one at least."""
+        """Return the numbers of the next rows. `digests` is a matrix with a row of octets for each
+        of them, one at least."""
         keys = np.ascontiguousarray(digests[:, :KEY_SIZE]).view(np.uint64).ravel()
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
@@ -61,12 +62,14 @@ class EqualCounter:
 
 
 def digest(octets: bytes, key: bytes = b"") -> bytes:
-    """Of a row's octets; `key`, at most 64 octets, stands for the rest of the row."""
+    """Return the digest of a row's octets, DIGEST_SIZE octets long. `key`, 64 octets at most,
+    stands for the rest of the row."""
     return blake2b(octets, digest_size=DIGEST_SIZE, key=key).digest()
 
 
 def names_of(digests: Iterable[bytes], counter: EqualCounter) -> Array:
-    """The names of the next rows, a row of NAME_SIZE octets for each: digest, dash, number."""
+    """Return the names of the next rows as a matrix of octets, with NAME_SIZE of them for each row:
+    the digest in hexadecimal, a dash, and the row's number."""
     octets = np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_SIZE)
     numbers = counter.number(octets)
     names = np.empty((len(octets), NAME_SIZE), np.uint8)

@@ -20,14 +20,14 @@ ROWS_PER_BATCH: Final = 100_000
 
 
 def option(name: str, kind: str, default: Any, side: Side, words: str, **more: Any) -> Any:
-    """A field of `OptionValues`."""
+    """Return a dataclass field for an option of `OptionValues`, with what is declared of it."""
     declared = Declared(name=name, kind=kind, side=side, help=words, **more)  # type: ignore[arg-type]
     return field(default=default, repr=kind != "secret", metadata={"declared": declared})
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptionValues:
-    """Every option with its value, and what follows from some of them."""
+    """The value of every option, and what follows from some of them."""
 
     uris: tuple[str, ...] = option(
         "uris",
@@ -474,7 +474,8 @@ class OptionValues:
 
     @property
     def addresses(self) -> list[Address]:
-        """The URIs taken apart, with the user and the password that are given beside them."""
+        """The addresses of the brokers, in the order of `uris`, with the user and password that are
+        given beside them. Raises `Refused` when a URI or the password file cannot be read."""
         try:
             found = [Address.parse(uri) for uri in self.uris]
         except Refused as refused:
@@ -501,14 +502,14 @@ class OptionValues:
 
     @property
     def tls(self) -> TlsFiles:
-        """The files for TLS."""
+        """The files and the check of host names that connections under TLS use."""
         return TlsFiles(
             self.cafile or None, self.certfile or None, self.keyfile or None, self.verify
         )
 
     @property
     def rows_per_batch(self) -> int:
-        """Of a micro-batch."""
+        """The most rows of a micro-batch: maxMessagesPerBatch, or a default when that is 0."""
         return self.max_messages_per_batch or ROWS_PER_BATCH
 
     @property

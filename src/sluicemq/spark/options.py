@@ -17,11 +17,13 @@ from sluicemq.spark.unknown_options import no_such_option
 
 @dataclass(frozen=True, kw_only=True)
 class Options(OptionValues):
-    """Options that agree with each other; made by `parse`."""
+    """The value of every option, checked to agree with each other; made by `parse`."""
 
     @classmethod
     def parse(cls, given: Mapping[str, str], side: Side) -> Self:
-        """From what a user wrote, names in any case; `Refused` names the option and the value."""
+        """Make options of what a user wrote, for one side; names may be in any case. Raises
+        `Refused`, which names the option and the value, for what is unknown, no value or
+        contradictory."""
         known = {declared.name.lower(): (name, declared) for name, declared in declarations()}
         known |= {alias: known[name] for alias, name in ALIASES.items()}
         values: dict[str, Any] = {}
@@ -54,7 +56,8 @@ class Options(OptionValues):
 
 
 def parse_one(declared: Declared, key: str, text: str) -> Any:
-    """The value; a name in the singular is taken as it is, commas and all."""
+    """Return the value of an option. Under a name in the singular the text is one item as it is,
+    commas and all. Raises ValueError or KeyError when the text is no value."""
     value = declared.parse(text)
     return (text,) if key.lower() in ALIASES else value
 
@@ -72,5 +75,5 @@ SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
 
 
 def declarations() -> list[tuple[str, Declared]]:
-    """Field names with what is declared of them, in order."""
+    """Return the field names of all options with what is declared of them, in order."""
     return [(each.name, each.metadata["declared"]) for each in fields(OptionValues)]

@@ -30,7 +30,8 @@ OLD_S: Final = 3600.0
 
 
 def own_folder() -> Path:
-    """The directory, swept once by each process; OSError when it is open to others."""
+    """Return the directory, which is made if it is missing, and swept once by each process. Raises
+    OSError when it is another user's, or open to others."""
     folder = Path(tempfile.gettempdir()) / f"sluicemq-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
@@ -42,13 +43,13 @@ def own_folder() -> Path:
 
 @cache
 def sweep_once(folder: Path) -> None:
-    """For each of a process's calls but the first, nothing."""
+    """Sweep the folder at the first call in a process, and do nothing at later ones."""
     sweep(folder, time.time() - OLD_S)
 
 
 def sweep(folder: Path, before: float) -> None:
-    """Remove what is ours there, older than that time (of the clock), and nobody's any more. What
-    cannot be removed is left to the next: it is in nobody's way."""
+    """Remove this user's locks, sockets and copies that are older than `before` (seconds of the
+    clock) and that nobody uses any more. What cannot be removed is left for the next sweep."""
     for path in folder.iterdir():
         with contextlib.suppress(OSError):
             found = path.lstat()
@@ -63,7 +64,7 @@ def sweep(folder: Path, before: float) -> None:
 
 
 def remove_free(path: Path) -> None:
-    """A file, unless somebody has its lock."""
+    """Remove a lock file, unless somebody holds its lock."""
     file = lock_file(path)
     if file is not None:
         path.unlink()
@@ -71,7 +72,7 @@ def remove_free(path: Path) -> None:
 
 
 def remove_silent(path: Path) -> None:
-    """A socket at which nobody is; whoever is there hears nothing of this."""
+    """Remove a socket at which nobody listens. Whoever listens is not disturbed."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
@@ -80,9 +81,9 @@ def remove_silent(path: Path) -> None:
 
 
 def lock_file(path: Path) -> int | None:
-    """A handle of that file with its lock, made if it is missing; None: somebody else has it.
-    Whoever has it removes the file before he lets it go. So one that was opened, and then is not at
-    its path any more, is nobody's, and is looked for anew."""
+    """Lock the file, which is made if it is missing, and return its descriptor; None when somebody
+    else holds the lock. A holder removes the file before it lets go of the lock, so a file that is
+    no longer at its path when it was locked is given up for the one that is there."""
     while True:
         file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         try:
@@ -102,7 +103,7 @@ def lock_file(path: Path) -> int | None:
 
 
 def is_at(file: int, path: Path) -> bool:
-    """Is it the open file that is at that path?"""
+    """Return whether the open file is the one that is at the path now."""
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:

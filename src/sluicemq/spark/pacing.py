@@ -22,7 +22,8 @@ BURST_S: Final = 1.0
 
 
 class Pace:
-    """Of one query, from `now` on; all times are monotonic, in seconds."""
+    """Decides when a micro-batch of one query is due, and how many rows it may have. The query
+    begins at `now`; all times are monotonic, in seconds."""
 
     def __init__(self, options: Options, now: float) -> None:
         self._rows_min = options.min_messages_per_trigger
@@ -38,16 +39,16 @@ class Pace:
         """Rows; below 0: the last batch had so many more than were allowed."""
 
     def trigger(self, now: float) -> None:
-        """Spark asks for a batch."""
+        """Note that Spark asks for a batch, which sets how many rows may be saved up."""
         self._most = self._rate * max(BURST_S, now - self._triggered_at)
         self._triggered_at = now
 
     def enough(self, rows: int, now: float) -> bool:
-        """Are so many rows that wait a batch?"""
+        """Return whether `rows` waiting rows are enough for a batch, or maxTriggerDelay is over."""
         return rows >= self._rows_min or now - self._planned_at >= self._delay_s
 
     def room(self, now: float) -> int:
-        """How many rows may be had now; 0: none."""
+        """Return how many rows a batch may have now; 0 for none."""
         if not self._rate:
             return ROWS_UNLIMITED
         earned = self._rate * (now - self._asked_at)
@@ -56,7 +57,7 @@ class Pace:
         return max(0, math.floor(self._allowed))
 
     def planned(self, rows: int, now: float) -> None:
-        """A batch of so many."""
+        """Note that a batch of `rows` rows was planned."""
         self._planned_at = now
         if self._rate:
             self._allowed -= rows

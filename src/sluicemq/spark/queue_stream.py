@@ -42,9 +42,10 @@ GATHERERS_S = 5.0
 
 
 class ChunkPartition(InputPartition):
-    """Chunks for one task; `planner` is where to ask when they cannot be had. `call`: what it takes
-    to have this executor gather (None: it shall not). `awaits`: so many executors are waited for,
-    so that each gets a task of this kind."""
+    """One task of a batch: the chunks it reads, as `pieces`. `planner` is asked when they cannot be
+    had. `call` is what the task needs to start a process that gathers on its executor; None when it
+    shall not. The task waits until `awaits` executors have such a process, so that each of them
+    gets a task of this kind."""
 
     def __init__(
         self,
@@ -60,7 +61,8 @@ class ChunkPartition(InputPartition):
 
 
 class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See above."""
+    """Reads queues as a stream. On the driver's side it has a planner, made when Spark first needs
+    one; `read` runs in executors, on a copy that has none."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -175,7 +177,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def unreachable(endpoint: Endpoint, error: Exception) -> AmqpError:
-    """Chunks cannot be had from there."""
+    """Return the error that says why chunks cannot be fetched from `endpoint`."""
     host, port = endpoint.host, endpoint.port
     if isinstance(error, Impostor):
         return AmqpError(str(error))
@@ -190,14 +192,15 @@ def unreachable(endpoint: Endpoint, error: Exception) -> AmqpError:
 
 
 def rows_max(limit: ReadLimit, options: Options) -> int:
-    """What a limit of Spark's means in rows. All that is available is what has been gathered."""
+    """Return the most rows that a limit of Spark's allows for a batch. "All that is available" has
+    no bound in rows, any other unknown limit the one of the options."""
     if isinstance(limit, ReadMaxRows):
         return limit.max_rows
     return ROWS_UNLIMITED if isinstance(limit, ReadAllAvailable) else options.rows_per_batch
 
 
 def without_rows(batch: pa.RecordBatch, skip: list[int]) -> pa.RecordBatch:
-    """The other rows."""
+    """Return the batch without the rows whose numbers, from 0, are in `skip`."""
     if not skip:
         return batch
     keep = np.ones(batch.num_rows, bool)
@@ -206,7 +209,8 @@ def without_rows(batch: pa.RecordBatch, skip: list[int]) -> pa.RecordBatch:
 
 
 def split(chunks: list[tuple[Each, int]], parts: int) -> list[list[Each]]:
-    """(chunk, rows) into at most so many groups of chunks, in order, of about equal rows."""
+    """Divide chunks, each given with its number of rows, into at most `parts` groups of about equal
+    rows, in order."""
     total = sum(rows for _, rows in chunks)
     groups: list[list[Each]] = []
     done = 0

@@ -32,10 +32,11 @@ OFFSET_SIZE: Final = 8
 
 @dataclass(slots=True)
 class Run:
-    """Consecutive messages that came with the same words. `first` is a delivery tag.
+    """Consecutive messages with the same exchange, routing key and redelivered flag. `first` is the
+    delivery tag of the first one.
 
-    With a `stride`, each stands in so many octets as it came, and its content begins after `skip`
-    of them; without, only the contents are there, and their sizes are said elsewhere.
+    With a `stride` above 0 each message takes that many octets, and its content begins after `skip`
+    of them. With 0 only the contents are there, and their sizes are kept elsewhere.
     """
 
     exchange: str
@@ -47,7 +48,8 @@ class Run:
     skip: int = 0
 
     def extend(self, after: Run) -> bool:
-        """Take in the run that came next, if it is of the same kind."""
+        """Take in the run that follows, and return True; False, with nothing changed, when it does
+        not continue this one."""
         if (
             after.first != self.first + self.count
             or after.stride != self.stride
@@ -62,7 +64,8 @@ class Run:
 
 
 class RawContents:
-    """The contents of `runs` in `data`; `sizes`, in octets, are of those without a stride."""
+    """Takes apart the contents of the messages of `runs`, which stand in `data` one after the
+    other. `sizes`, in octets, are those of contents without a stride."""
 
     def __init__(self, runs: Sequence[Run], sizes: Numbers, data: Octets) -> None:
         self.data = data
@@ -76,7 +79,7 @@ class RawContents:
         return len(self.starts)
 
     def bodies(self) -> pa.Array:
-        """The bodies, without their frames."""
+        """Return the bodies as an Arrow array, without the heads and ends of their frames."""
         heads, ends = self.heads, self._ends
         empty = heads == ends
         body_sizes = self._numbers(np.where(empty, self.starts, heads) + SIZE_AT)
@@ -87,8 +90,9 @@ class RawContents:
         return pa.array([body_of(bytes(view[start:end])) for start, end in cuts], pa.binary())
 
     def take_offsets(self) -> Numbers:
-        """The stream offsets. They are blanked out, so that the properties of messages that differ
-        in nothing else are equal."""
+        """Return the stream offsets, and blank them out in the properties, so that those of
+        messages that differ in nothing else are equal. Raises `Malformed` when a message has
+        none."""
         raws = self._raw_properties()
         places = places_of(raws, find_offset(raws[0].as_py()))
         octets = np.array(np.frombuffer(raws.buffers()[2], np.uint8))
@@ -100,7 +104,8 @@ class RawContents:
         return found
 
     def properties(self) -> tuple[list[bytes], pa.Array | None]:
-        """The different encoded properties, and which each message has (None: all the one)."""
+        """Return the distinct encoded properties, and for each message the index of its own; None
+        when all have the same."""
         found = self._raw_properties().dictionary_encode()
         kinds = found.dictionary.to_pylist()
         return kinds, found.indices if len(kinds) > 1 else None
@@ -111,8 +116,8 @@ class RawContents:
         return self._properties
 
     def parts(self, lows: Numbers, highs: Numbers) -> pa.Array:
-        """A copy of these slices. Arrow sees the data as slices and gaps in turn, and takes every
-        other."""
+        """Return a copy of the slices of the data from `lows` up to, not including, `highs`, as a
+        binary Arrow array."""
         edges = np.column_stack((lows, highs)).ravel().astype(np.int32)
         buffers = [None, pa.py_buffer(edges), pa.py_buffer(self.data)]
         both = pa.Array.from_buffers(pa.binary(), len(edges) - 1, buffers)
@@ -127,7 +132,8 @@ class RawContents:
 
 
 def bounds(runs: Sequence[Run], sizes: Numbers) -> tuple[Numbers, Numbers]:
-    """Where each content begins and ends."""
+    """Return where each content begins and ends in the data of the runs. `sizes`, in octets, are
+    those of contents without a stride."""
     starts: list[Numbers] = []
     ends: list[Numbers] = []
     at = done = 0
@@ -146,8 +152,9 @@ def bounds(runs: Sequence[Run], sizes: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def places_of(raws: pa.Array, at: int) -> Numbers:
-    """Where the offset stands in the octets of each of these encoded properties; in the first it is
-    at `at`, and mostly in all of them."""
+    """Return where the stream offset stands in the octets of all these encoded properties. In the
+    first it stands at `at`; where the others differ in shape they are searched. Raises `Malformed`
+    when one has no offset."""
     lows = np.frombuffer(raws.buffers()[1], np.int32)[: len(raws)].astype(np.int64)
     octets = np.frombuffer(raws.buffers()[2], np.uint8)
     names = lows[:, None] + np.arange(at - len(OFFSET_FIELD), at)
@@ -161,8 +168,8 @@ def places_of(raws: pa.Array, at: int) -> Numbers:
 
 
 def find_offset(properties: bytes) -> int:
-    """Where the offset stands in encoded properties. Brokers append it, so the last place that
-    looks like it is it."""
+    """Return where the stream offset stands in encoded properties: at the last place that looks
+    like it, for brokers append it. Raises `Malformed` when there is none."""
     at = properties.rfind(OFFSET_FIELD)
     if at < 0:
         raise Malformed(f"a message of a stream has no header {OFFSET_HEADER}")
@@ -170,11 +177,11 @@ def find_offset(properties: bytes) -> int:
 
 
 def has_offset(content: bytes) -> bool:
-    """Does the content carry what a stream's messages carry?"""
+    """Return whether the content carries a stream offset, as all messages of streams do."""
     return OFFSET_FIELD in properties_of(content)
 
 
 def offset_of(content: bytes) -> int:
-    """The stream offset of one content."""
+    """Return the stream offset of one content; raises `Malformed` when it has none."""
     at = PROPERTIES_AT + find_offset(properties_of(content))
     return int.from_bytes(content[at : at + OFFSET_SIZE])

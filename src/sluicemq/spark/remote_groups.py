@@ -22,7 +22,7 @@ ANSWER_S: Final = 20.0
 
 
 class Away:
-    """An outage that somebody else lives through."""
+    """An outage that another process lives through, as far as that process has reported it."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -31,7 +31,8 @@ class Away:
 
 
 class ConsumerView:
-    """A consumer of another process; attributes and methods as `ConsumerThread` has them."""
+    """A consumer in another process, as that has reported it last. It has the attributes and
+    methods of `ConsumerThread` that a planner needs."""
 
     def __init__(self, group: RemoteGroup, place: Place) -> None:
         self.queue = place.queue
@@ -53,24 +54,26 @@ class ConsumerView:
         self._settled = 0
 
     def waiting_rows(self) -> int:
-        """Messages that could be taken."""
+        """Return how many messages wait to be taken."""
         return self._rows
 
     def waiting_bytes(self) -> int:
-        """The sum of their contents."""
+        """Return how many octets the contents of the waiting messages have together."""
         return self._bytes
 
     def unsettled_rows(self) -> int:
-        """Handed out, and not known to be acknowledged or lost: they come again, as far as anybody
-        knows, when the process is lost."""
+        """Return how many messages were handed out and are not known to be acknowledged or lost.
+        These come again, as far as is known, when the process is lost."""
         return max(0, self.taken - self._settled)
 
     def first_rows(self) -> int:
-        """The least that can be taken: a chunk. 0: nothing waits."""
+        """Return the size of the first waiting chunk in messages, which is the least that can be
+        taken; 0 when nothing waits."""
         return self._first
 
     def resume(self, rows_max: int) -> None:
-        """Somebody wants messages, in batches of so many at most."""
+        """Fetch messages, if the consumer is parked, in chunks of at most `rows_max` from now
+        on."""
         if self._is_parked or rows_max != self._chunk_rows:
             self._chunk_rows = rows_max
             if self._is_parked:
@@ -79,7 +82,8 @@ class ConsumerView:
             self._group.ask("resume", consumer=self.name, rows=rows_max)
 
     def update(self, state: Sequence[Any], is_current: bool) -> None:
-        """What the process says. `is_current`: it knows of all that it was asked for."""
+        """Take in what the process reports of the consumer. `is_current` says that the process had
+        done all requests by then; else flags that a request may change are left as they are."""
         self._rows, self._bytes, self._first, quiet, tried, parked, *counts, away = state[:-2]
         failure, self.is_gone = state[-2:]
         overdue, lost, self.reconnects, self._settled = counts
@@ -98,15 +102,16 @@ class ConsumerView:
             self.tried.set()
 
     def forget(self) -> None:
-        """Its process is lost."""
+        """Note that the consumer's process is lost: nothing waits there any more."""
         self._rows = self._bytes = self._first = 0
         self.tried.set()
 
 
 class RemoteGroup:
-    """See above. For the planner's thread; `acknowledge` also for the one that watches for commits,
-    `keep_alive` for the one that renews leases. A further one hears what comes, and what all of
-    them share, `news`, nobody holds while a process is told something: it may stand still."""
+    """Owns the consumers of another process, over a link. For use by the planner's thread; the
+    thread that watches for commits may call `acknowledge`, the one that renews leases `keep_alive`,
+    and one of its own runs `listen`. Nobody holds the lock `news`, which all groups share, while a
+    process is being written to, for that may stand still."""
 
     def __init__(self, link: Link, endpoint: Endpoint, news: threading.Condition) -> None:
         self.consumers: list[ConsumerView] = []
@@ -125,7 +130,8 @@ class RemoteGroup:
         self._answers: dict[int, Any] = {}
 
     def listen(self) -> None:
-        """Hear what comes, until the process is gone; its thread does nothing else."""
+        """Take in what the process reports, until it is gone; then the group is lost. Runs in a
+        thread of its own."""
         try:
             while (words := self._link.receive()) is not None:
                 with self._news:
@@ -135,7 +141,8 @@ class RemoteGroup:
             self.lose()
 
     def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """More consumers; `bytes_max` is each one's, also of those there are."""
+        """Have the process open a consumer for each place. All its consumers stop reading when they
+        hold `bytes_max` octets."""
         places = list(places)
         self.bound(bytes_max)
         self.consumers += [ConsumerView(self, place) for place in places]
@@ -144,7 +151,9 @@ class RemoteGroup:
     def take(
         self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
     ) -> list[Taken]:
-        """Chunks within the limits, of these consumers in turn; none when the process is lost."""
+        """Have the process hand out chunks of the named consumers in turn, of at most `rows_max`
+        messages in all. Consumers stop giving when `bytes_max` octets are reached. With `has_ids`
+        the message ids are returned, too. Returns nothing when the process is lost."""
         if not any(view.waiting_rows() for view in self.consumers if view.name in consumers):
             return []
         words = {"consumers": consumers, "rows": rows_max, "bytes": bytes_max, "ids": has_ids}
@@ -156,7 +165,8 @@ class RemoteGroup:
         return found
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:
-        """All up to there is safe; nobody needs those chunks any more."""
+        """Have the process acknowledge all messages up to these positions, by consumer name. Does
+        not wait until that is done."""
         mine = {
             view.name: positions[view.name] for view in self.consumers if view.name in positions
         }
@@ -169,24 +179,27 @@ class RemoteGroup:
                 self._say(number, "acknowledge", {"positions": mine})
 
     def reject(self, number: int, rows: Sequence[int]) -> None:
-        """Have these rows of a chunk, from 0, become dead letters when it is acknowledged."""
+        """Mark rows of the chunk, counted from 0, to be rejected as dead letters when the chunk is
+        acknowledged."""
         self.ask("reject", number=number, rows=rows)
 
     def await_written(self, deadline: float) -> None:
-        """Until the acknowledgements are on their way."""
+        """Wait until the process has answered the last acknowledgement, or is lost, or until
+        `deadline` (monotonic, in seconds)."""
         with self._news:
             while self._heard < self._acknowledged and not self.is_lost:
                 if not self._news.wait(deadline - time.monotonic()):
                     return
 
     def bound(self, bytes_max: int) -> None:
-        """Have each consumer stop reading there from now on."""
+        """Have each consumer stop reading when it holds `bytes_max` octets."""
         if self.consumers:
             self.ask("bound", bytes=bytes_max)
 
     def find(self, wanted: set[MessageKey]) -> dict[MessageKey, Message]:
-        """Copies of those of them that wait. The one thing for which bodies come to the planner: a
-        batch that runs again after a death is put together there."""
+        """Return copies of those of the wanted messages that wait in the process; it is lost if
+        they cannot be fetched. Only here do bodies come to the planner: it puts together a batch
+        that runs again."""
         queues: dict[str, list[str | None]] = {}
         for queue, name in wanted:
             queues.setdefault(queue, []).append(name)
@@ -203,19 +216,21 @@ class RemoteGroup:
         return found
 
     def drop(self, names: Collection[str]) -> None:
-        """Consumers whose queues are gone, and of which nothing is out."""
+        """Stop and forget the named consumers, whose queues are deleted and of which no message is
+        unacknowledged."""
         mine = [view.name for view in self.consumers if view.name in names]
         if mine:
             self.consumers = [view for view in self.consumers if view.name not in names]
             self.ask("drop", consumers=mine)
 
     def start_over(self, bytes_max: int) -> None:
-        """Give back what waits, and consume anew."""
+        """Have the process give back to the broker all messages that wait, and consume anew."""
         self._answer(self.ask("start_over", bytes=bytes_max, is_awaited=True))
 
     def keep_alive(self) -> None:
-        """Renew the lease; a process that is silent is lost. Never waits for one that is being told
-        something, and takes none of it: others have their leases too."""
+        """Renew the lease, if the process has not been told anything for BEAT_S seconds; count it
+        as lost when it has been silent for LEASE_S. Does not wait while another thread writes to
+        the process, so that one that stands still cannot cost others their leases."""
         now = time.monotonic()
         if now - self.heard_at > LEASE_S:
             self.lose()
@@ -226,16 +241,18 @@ class RemoteGroup:
                 self._asking.release()
 
     def stop(self) -> None:
-        """Acknowledge what is safe, close the connections; the broker takes back the rest."""
+        """Have the process write all acknowledgements and close its connections; the broker takes
+        back what is not acknowledged. The group is lost then."""
         self._answer(self.ask("stop", is_awaited=True))
         self.lose()
 
     def abandon(self) -> None:
-        """Let go at once, from any thread: the process ends."""
+        """Close the link at once, upon which the process ends; any thread may call it."""
         self._link.close()
 
     def lose(self) -> None:
-        """It is gone, or shall be; from any thread."""
+        """Count the process as lost, and close the link so that it ends if it lives; any thread may
+        call it."""
         self._link.close()
         with self._news:
             self.is_lost = True
@@ -244,7 +261,8 @@ class RemoteGroup:
             self._news.notify_all()
 
     def ask(self, what: str, *, is_awaited: bool = False, **more: Any) -> int:
-        """The number of the request."""
+        """Send a request to the process and return its number. An answer is kept only when
+        `is_awaited`."""
         with self._asking:
             number = self._next()
             if is_awaited:

@@ -65,13 +65,15 @@ DECODED_KEPT: Final = 4096
 
 
 def columns_of(include_properties: bool) -> str:
-    """The schema as DDL."""
+    """Return the schema of messages in Spark's DDL, with or without the columns of the basic
+    properties."""
     columns = ENVELOPE + (PROPERTY_COLUMNS if include_properties else ())
     return ", ".join(f"`{name}` {kind}" for name, kind in columns)
 
 
 def check_schema(schema: StructType) -> None:
-    """`Refused` for a column that messages have not, or not in that type."""
+    """Raise `Refused` when the schema has a column that messages do not have, or one of another
+    type."""
     known = dict(ENVELOPE + PROPERTY_COLUMNS)
     for each in schema.fields:
         kind = known.get(each.name)
@@ -84,7 +86,9 @@ def check_schema(schema: StructType) -> None:
 
 
 class Decoder:
-    """Makes record batches of one schema. `is_stream`: messages have their offset in a header."""
+    """Makes record batches of one schema. `is_stream` says that the messages are a stream's, which
+    carry their offset in a header. The constructor raises `Refused` for a schema that messages
+    cannot have."""
 
     def __init__(self, schema: StructType, is_stream: bool = False) -> None:
         check_schema(schema)
@@ -98,8 +102,8 @@ class Decoder:
     def decode(
         self, queue: str, runs: Sequence[Run], sizes: Numbers, data: Octets
     ) -> pa.RecordBatch:
-        """The rows of `runs`, which stand in `data` one after the other; `sizes` are those of
-        contents without a stride."""
+        """Return a row for each message of `runs`, which stand in `data` one after the other.
+        `sizes`, in octets, are those of contents without a stride."""
         contents = RawContents(runs, sizes, data)
         count = len(contents)
         made: dict[str, pa.Array] = {"queue": pa.repeat(queue, count)}
@@ -139,7 +143,8 @@ class Decoder:
 
 
 def column(name: str, decoded: Sequence[BasicProperties]) -> list[Any]:
-    """A property of each, as Arrow takes it."""
+    """Return the property `name` of each message as Arrow takes it; None where it is missing.
+    Timestamps become microseconds, and None after the year 9999."""
     values = [getattr(each, name) for each in decoded]
     if name == "headers":
         return [None if each is None else header_items(each) for each in values]
@@ -151,24 +156,27 @@ def column(name: str, decoded: Sequence[BasicProperties]) -> list[Any]:
 
 
 def header_items(headers: Table) -> Headers:
-    """Keys and values as text."""
+    """Return the headers' keys and values as text, in order."""
     return [(tidy(key), header_text(value)) for key, value in headers.items()]
 
 
 def without_offset(headers: Headers | None) -> Headers | None:
-    """The offset of a stream's message is a column, not a header."""
+    """Return the headers without the stream offset, which has a column of its own; None stays
+    None."""
     return headers and [each for each in headers if each[0] != OFFSET_HEADER]
 
 
 def fill(values: pa.Array, indices: pa.Array | None, count: int) -> pa.Array:
-    """`values` at `indices`; without them the one value `count` times."""
+    """Return the values at these indices. With None for indices, return the first value `count`
+    times."""
     if indices is not None:
         return values.take(indices)
     return pa.repeat(values[0], count) if values.null_count == 0 else pa.nulls(count, values.type)
 
 
 def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.Array:
-    """A column of a value a run."""
+    """Return a column of type `kind`, in which each run's value stands once for each of its
+    messages."""
     total = sum(run.count for run in runs)
     if len(set(values)) == 1:
         return pa.repeat(pa.scalar(values[0], kind), total)
@@ -178,7 +186,7 @@ def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.
 
 @lru_cache(maxsize=DECODED_KEPT)
 def decode_properties(raw: bytes) -> BasicProperties:
-    """Properties that cannot be read are none."""
+    """Decode a message's properties; those that cannot be read count as none."""
     try:
         return BasicProperties.decode(raw)
     except Malformed:
@@ -186,14 +194,16 @@ def decode_properties(raw: bytes) -> BasicProperties:
 
 
 def tidy(value: Any) -> Any:
-    """Text that Arrow takes: octets that are no UTF-8 become replacement characters."""
+    """Return a text that Arrow takes: octets in it that are not UTF-8 become replacement
+    characters. Any other value is returned as it is."""
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return value
 
 
 def header_text(value: FieldValue) -> str | None:
-    """A header's value as text: plain where it is plain, JSON where it is nested."""
+    """Return a header's value as text: nested values as JSON, timestamps in seconds, None as
+    None."""
     if value is None or isinstance(value, str):
         return tidy(value)  # type: ignore[no-any-return]
     if isinstance(value, bytes):

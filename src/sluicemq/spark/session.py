@@ -42,7 +42,8 @@ QUICK_ROWS_MAX: Final = 10_000_000
 def spark_session(
     master: str = "local[*]", memory: str = "2g", raw_rows: int = 0
 ) -> Iterator[SparkSession]:
-    """The session that is running, or one for the time of the block, set up for that many rows."""
+    """Yield the session that is running, or start one for the time of the block, set up for a
+    report on `raw_rows` rows. Raises `Refused` when it does not start."""
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -60,8 +61,9 @@ def start_session(
     raw_rows: int = 0,
     settings: Mapping[str, str] = MappingProxyType({}),
 ) -> SparkSession:
-    """Start Spark. Its log goes to a nameless file, shown only when the start fails. `settings` are
-    Spark's, on top of ours."""
+    """Start a Spark session, with `settings` of Spark's above the usual ones. `raw_rows` is how
+    many rows it is set up to read. Its log is shown only when it does not start, in the `Refused`
+    that is raised then."""
     java_version()
     check_master(master)
     # Spark would take the python3 of the PATH for its workers, which need not have our packages.
@@ -83,7 +85,8 @@ def start_session(
 
 
 def check_master(master: str) -> None:
-    """Refuse a standalone master that does not listen: Spark would try it for a minute."""
+    """Raise `Refused` when nobody answers at the address of a standalone cluster, which Spark would
+    try to reach for a minute."""
     found = re.fullmatch(r"spark://([^:,/]+):(\d+)", master)
     if found is None:
         return
@@ -94,7 +97,8 @@ def check_master(master: str) -> None:
 
 
 def java_version() -> int:
-    """The major version of the Java that Spark will use; refuses when it is missing or too old."""
+    """Return the major version of the Java that Spark will use. Raises `Refused` when there is
+    none, or it is older than JAVA_MIN."""
     java = _java_command()
     if java is None:
         raise Refused(f"{JAVA_WANTED}: no java found in JAVA_HOME or on the PATH")
@@ -112,7 +116,8 @@ def java_version() -> int:
 
 
 def parse_java_version(text: str) -> int | None:
-    """The major version in what `java -version` prints: 17 for "17.0.15", 8 for "1.8.0_392"."""
+    """Return the major version in what `java -version` prints, 17 for "17.0.15" and 8 for
+    "1.8.0_392"; None when there is none."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None
 
@@ -148,7 +153,8 @@ def _builder(
 
 
 def shuffle_partitions(master: str) -> int:
-    """One partition a core: after the first aggregation the tables are small."""
+    """Return how many partitions a shuffle makes: one for each core, for the tables are small after
+    the first aggregation."""
     found = re.fullmatch(r"local\[(\d+)(?:,.*)?\]", master)
     if found:
         return int(found.group(1))

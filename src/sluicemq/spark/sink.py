@@ -43,14 +43,15 @@ PART_BYTES: Final = 1 << 20
 
 
 class Written(WriterCommitMessage):
-    """What a task has done."""
+    """Tells Spark that a task has written all of its `rows` rows."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
 
 class AmqpBatchWriter(DataSourceArrowWriter):
-    """Batch writes, `mode("append")`."""
+    """Publishes the rows of a batch write, `mode("append")`. The constructor raises `Refused` for
+    overwriting, and for columns that do not fit."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -65,7 +66,8 @@ class AmqpBatchWriter(DataSourceArrowWriter):
 
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):
-    """Streaming writes."""
+    """Publishes the rows of a streaming write, one micro-batch after another. The constructor
+    raises `Refused` for columns that do not fit."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
@@ -79,14 +81,15 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
 
 
 def place_in_query(context: TaskContext) -> tuple[str, int]:
-    """The id of the streaming query, which stays over restarts, and the number of the batch."""
+    """Return the id of the streaming query, which restarts do not change, and the number of the
+    micro-batch that this task writes."""
     query, batch = map(context.getLocalProperty, (QUERY_PROPERTY, BATCH_PROPERTY))
     assert query and batch, "a streaming task must know its batch: rows are named by it"
     return query, int(batch)
 
 
 def task_context() -> TaskContext:
-    """Of the task that runs in this process."""
+    """Return Spark's context of the task that runs in this process; there must be one."""
     context = TaskContext.get()
     assert context is not None
     return context
@@ -95,7 +98,8 @@ def task_context() -> TaskContext:
 def write_rows(
     options: Options, columns: Columns, place: Place, batches: Iterator[pa.RecordBatch]
 ) -> int:
-    """Publish all rows and wait for their confirms; how many there were."""
+    """Publish all rows and wait until they are confirmed; returns how many rows there were. Raises
+    `AmqpError` when the broker does not take a row, or stays away."""
     line: Line | None = None
     try:
         for batch in batches:
@@ -115,7 +119,7 @@ def write_rows(
 
 
 class Line:
-    """A publisher that comes back when its connection is lost."""
+    """Publishes messages over a connection, and over a new one when that is lost."""
 
     def __init__(self, options: Options, columns: Columns, place: Place) -> None:
         self._options = options
@@ -131,14 +135,16 @@ class Line:
         return self._encoder.rows
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Publish rows; waits while the window is full."""
+        """Publish the rows of a batch; waits while maxInFlight messages are unconfirmed. Raises
+        `AmqpError` when the broker does not take a row, or stays away."""
         messages = self._encoder.encode(batch)
         self._try(lambda: self._publisher.publish(messages))
         if self._letters is not None:
             self._letters.settle()
 
     def settle(self) -> None:
-        """Wait for all confirms."""
+        """Wait until everything is confirmed, dead letters too. Raises `AmqpError` as `write`
+        does."""
         self._try(self._publisher.settle)
         if self._letters is not None:
             self._letters.settle()
@@ -146,7 +152,7 @@ class Line:
                 log.warning("%s: %d rows are dead letters", self._where(), self._letters.rows)
 
     def close(self) -> None:
-        """Hang up politely when all is well."""
+        """Close the connection: politely when nothing is unconfirmed, else at once."""
         if self._publisher.waiting():
             self._publisher.wire.abandon()
         else:

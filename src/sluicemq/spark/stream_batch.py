@@ -29,7 +29,8 @@ from sluicemq.spark.stream_ranges import (
 
 
 class StreamBatchReader(DataSourceReader):
-    """See above."""
+    """Reads ranges of offsets of streams in a batch. The constructor raises `Refused` for options
+    of streaming reads."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_batch(options)

@@ -68,8 +68,9 @@ START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
 class Piece(NamedTuple):
-    """A chunk of a batch, for a task: where to fetch it, and the rows of it that are left out for
-    they have come before. `is_planners`: it is the planner who has it, and not another process."""
+    """A chunk of a batch for a task to fetch: where, by which number, and the rows in it, from 0,
+    to leave out because they have come before. `is_planners` says that the planner itself has
+    it."""
 
     endpoint: Endpoint
     number: int
@@ -78,7 +79,7 @@ class Piece(NamedTuple):
 
 
 class Planned:
-    """A chunk in a batch: what it is, and who has it."""
+    """A chunk that was put into a batch, and the group of consumers that has it."""
 
     __slots__ = ("group", "skip", "taken")
 
@@ -89,8 +90,9 @@ class Planned:
 
 
 class StreamPlanner:
-    """See above. For the planner's one thread, one that watches for commits (`_watch`), and one
-    that renews leases (`_beat`)."""
+    """Plans the batches of a streaming query over queues, and has messages acknowledged when Spark
+    has committed them. Public methods are for the planner's one thread; threads of its own watch
+    for commits (`_watch`) and renew leases (`_beat`)."""
 
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
@@ -139,7 +141,7 @@ class StreamPlanner:
         """The program whose planner this is has ended: nothing is to be waited for."""
 
     def open(self) -> None:
-        """Begin to gather."""
+        """Begin to gather, unless that was done before."""
         if self._watching is not None:
             return
         beating = threading.Thread(target=self._beat, args=(os.getppid(),), daemon=True)
@@ -151,8 +153,8 @@ class StreamPlanner:
         self._crew.open()
 
     def close(self) -> None:
-        """End; what is not acknowledged goes back to the queues. The batch that is out may have
-        been committed just now: who knows that is asked."""
+        """End the query's life here: acknowledge what is committed, which the checkpoint and the
+        driver are asked for once more, and give back everything else to the queues."""
         self._beats_until = time.monotonic() + CLOSING_S
         self._closing.set()
         self._search.close()
@@ -182,7 +184,7 @@ class StreamPlanner:
     # What Spark asks
 
     def limit_to_available(self) -> None:
-        """Take what is in the queues now, and no more."""
+        """Count the messages that are in the queues now, and read no more than these."""
         queues = self._search.queues
         counted = count_ready(self._options, queues)
         self._available = Available(self._options, dict.fromkeys(queues, 0) | counted)
@@ -191,7 +193,9 @@ class StreamPlanner:
                 refuse_stream(self._options, queue)
 
     def plan(self, start: Offset, rows_max: int) -> Offset:
-        """The end of the next batch; `start` itself when there is nothing. `start` is safe."""
+        """Return the end of the next batch, of `rows_max` rows at most; `start` itself when there
+        is none now. `start` is committed, and is confirmed first. Raises `AmqpError` when a
+        consumer failed."""
         if self._ended:
             return start
         self.open()
@@ -273,7 +277,8 @@ class StreamPlanner:
             self._available.forget(gone)
 
     def confirm(self, offset: Offset) -> None:
-        """Spark has everything up to there in its checkpoint."""
+        """Have all messages up to this offset acknowledged, because Spark has it in its checkpoint.
+        Offsets of other sessions are ignored."""
         if offset["session"] != self.id:
             return
         if self._ledger is not None:
@@ -293,7 +298,9 @@ class StreamPlanner:
             group.await_written(deadline)
 
     def batch(self, start: Offset, end: Offset) -> list[tuple[Piece, int]]:
-        """The chunks from `start` to `end` with their rows, in order."""
+        """Return the chunks between two offsets, in order, each with its number of rows. A batch of
+        another session is put together again from the ledger, and is empty without one. Raises
+        `AmqpError` when messages of it are missing and failOnDataLoss is true."""
         if end["session"] != self.id:
             is_empty = start.get("serial", 0) == end.get("serial", 0)
             return self._replay(end) if not is_empty else []
@@ -307,8 +314,8 @@ class StreamPlanner:
         return found
 
     def call(self, start: Offset, end: Offset) -> tuple[Call | None, int]:
-        """What tasks of that batch need to start a process on their executor, None: they need not;
-        and how many tasks there shall be for nothing else."""
+        """Return what tasks of the batch need to start a process that gathers on their executor
+        (None: they need not), and how many tasks to run for nothing else."""
         is_called = end["session"] == self.id and end.get("called") not in (
             None,
             start.get("called"),
@@ -316,8 +323,8 @@ class StreamPlanner:
         return self._crew.call, self._options.gatherers if is_called else 0
 
     def gathered(self) -> Offset:
-        """Where a batch could end now, figures of each queue, and which brokers are away since how
-        many seconds."""
+        """Return the offset that a batch could end with now, with the figures of each queue, and
+        with the seconds for which brokers have been away, by consumer."""
         pos = {
             consumer.name: consumer.taken + consumer.waiting_rows() for consumer in self._consumers
         }
@@ -336,7 +343,7 @@ class StreamPlanner:
 
     @property
     def endpoint(self) -> Endpoint:
-        """Of the planner's own server."""
+        """The address of the planner's own chunk server."""
         return self._server.endpoint
 
     @property
@@ -652,13 +659,15 @@ class StreamPlanner:
 
 
 def turned(those: Sequence[Each], by: int) -> list[Each]:
-    """All of them, beginning at another one."""
+    """Return all items, beginning with number `by` (modulo their count) and coming round to the one
+    before it."""
     at = by % len(those) if those else 0
     return [*those[at:], *those[:at]]
 
 
 def serve_chunks(options: Options) -> ChunkServer:
-    """At an address of this machine."""
+    """Start the planner's chunk server where the options say; raises `AmqpError` when it cannot
+    listen there."""
     host, bind, port = options.transfer_host, options.transfer_bind, options.transfer_port
     try:
         return ChunkServer(host, bind, port, has_tls=options.transfer_tls)

@@ -31,7 +31,8 @@ QUIET_S: Final = 0.02
 
 
 class RangePartition(InputPartition):
-    """The messages of a stream from `start` up to, not including, `end`."""
+    """One task of a read: the messages of a stream from offset `start` up to, not including,
+    `end`."""
 
     def __init__(self, queue: str, start: int, end: int) -> None:
         self.queue = queue
@@ -42,7 +43,8 @@ class RangePartition(InputPartition):
 def subscribe(
     options: Options, queue: str, where: str | int | datetime, prefetch: int
 ) -> Subscription:
-    """A consumer of a stream that begins there."""
+    """Open a consumer of a stream that begins at `where`: an offset, a time, or a word such as
+    `first`. Raises `AmqpError` when the broker refuses, or stays away."""
     value: FieldValue = where if not isinstance(where, datetime) else seconds_of(where)
 
     def once(attempt: int) -> Subscription:
@@ -61,20 +63,24 @@ def seconds_of(when: datetime) -> Timestamp:
 
 
 def first_offset(options: Options, queue: str, where: str | int | datetime) -> int | None:
-    """Of the first message there; None when the stream has none (within the poll timeout)."""
+    """Return the offset of the first message at or after `where`; None when none comes within the
+    poll timeout."""
     offsets = look(options, queue, where, 1, 0.0)
     return next(offsets, None)
 
 
 def end_offset(options: Options, queue: str, quiet_s: float = QUIET_S) -> int:
-    """One more than the offset of the last message; 0: the stream is empty."""
+    """Return one more than the offset of the stream's last message; 0 when the stream is empty. The
+    last chunk counts as read after a silence of `quiet_s` seconds."""
     return max(look(options, queue, LAST, PROBE_CREDIT, quiet_s), default=-1) + 1
 
 
 def look(
     options: Options, queue: str, where: str | int | datetime, credit: int, quiet_s: float
 ) -> Iterator[int]:
-    """Offsets of the messages there, until a silence."""
+    """Yield an offset for each piece of messages that comes from `where` on: that of its last
+    message, or of its first when `quiet_s` is 0. Ends when none has come for `quiet_s` seconds; the
+    first may take the poll timeout. Raises `AmqpError` when the connection is lost."""
     subscription = subscribe(options, queue, where, credit)
     wait_s = options.poll_timeout_ms / 1000
     try:
@@ -91,7 +97,7 @@ def look(
 
 
 def start_of(options: Options, queue: str, end: int) -> int:
-    """`startingOffsets` as a number; `end` is where the stream ends now."""
+    """Return the offset that `startingOffsets` stands for, in a stream that ends at `end` now."""
     where = options.starting_offsets
     if where == NEXT:
         return end
@@ -102,7 +108,8 @@ def start_of(options: Options, queue: str, end: int) -> int:
 
 
 def split_ranges(ranges: dict[str, tuple[int, int]], parts: int) -> list[RangePartition]:
-    """Ranges by queue, cut so that there are about `parts` in all."""
+    """Cut the ranges, given by queue as start and end, so that there are about `parts` in all;
+    empty ones are left out."""
     total = sum(max(end - start, 0) for start, end in ranges.values())
     step = -(-total // parts) or 1
     return [
@@ -113,7 +120,9 @@ def split_ranges(ranges: dict[str, tuple[int, int]], parts: int) -> list[RangePa
 
 
 def read_range(options: Options, wanted: RangePartition) -> Iterator[Chunk]:
-    """The messages of a range, on a connection of its own."""
+    """Yield the messages of a range in chunks, over a connection of its own. Raises `AmqpError`
+    when the connection is lost, when messages do not come in time, or when they are gone by
+    retention and failOnDataLoss is true."""
     prefetch = min(options.prefetch, max(wanted.end - wanted.start, 1), PREFETCH_MAX)
     subscription = subscribe(options, wanted.queue, wanted.start, prefetch)
     reader = _RangeReader(options, wanted, subscription)

@@ -42,7 +42,8 @@ SURE_QUIET_S: Final = 1.0
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """See above."""
+    """Reads streams in micro-batches. An offset is the next one to read of each stream, so any
+    batch can be read again."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options

@@ -42,7 +42,8 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepShape:
-    """How one step of a synthetic run goes."""
+    """Says how one step of a synthetic run goes. Rates are in messages per second, latencies are
+    medians in milliseconds."""
 
     seconds: int
     limit: int | None = None
@@ -56,7 +57,8 @@ class StepShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunShape:
-    """A synthetic run."""
+    """Says how a whole synthetic run goes. `target_rate` is that of all publishers together, in
+    messages per second."""
 
     steps: Sequence[StepShape]
     target_rate: float
@@ -91,7 +93,8 @@ class _Messages:
 
 
 def write_synthetic_run(directory: Path, shape: RunShape) -> RunInfo:
-    """Write the run; returns its run.json."""
+    """Write a run of that shape into the directory, as the lab would; returns what run.json
+    says."""
     messages = _simulate(shape)
     directory.mkdir(parents=True, exist_ok=True)
     _write_published(directory, shape, messages)

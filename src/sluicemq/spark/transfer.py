@@ -36,8 +36,9 @@ Peer = socket.socket | TlsSocket
 
 
 class Endpoint(NamedTuple):
-    """Where a process is asked for chunks. `token` is what has to be said there; `certificate` the
-    SHA-256 of the one it has, in hexadecimal, empty: there is no TLS."""
+    """The address at which a process is asked for chunks. `token` must be sent with each request.
+    `certificate` is the SHA-256 of the process's certificate, in hexadecimal; empty when it has no
+    TLS."""
 
     host: str
     port: int
@@ -46,8 +47,9 @@ class Endpoint(NamedTuple):
 
 
 class ChunkServer:
-    """Chunks by number, at `bind`, which others know as `host`; port 0 is any. `offer` and
-    `withdraw` are for one thread at a time."""
+    """Hands out chunks by number, at the address `bind` (empty: `host`), which others reach as
+    `host`; port 0 takes any that is free. Only one thread at a time may call `offer` and
+    `withdraw`. The constructor raises OSError when it cannot listen."""
 
     def __init__(self, host: str, bind: str = "", port: int = 0, *, has_tls: bool = False) -> None:
         self._identity = make_identity() if has_tls else None
@@ -65,25 +67,26 @@ class ChunkServer:
         threading.Thread(target=self._accept, name="amqp chunks", daemon=True).start()
 
     def offer(self, chunk: Chunk) -> int:
-        """Give a chunk its number."""
+        """Make the chunk available, and return the number by which it is fetched."""
         self._next += 1
         self._chunks[self._next] = chunk
         self._numbers[id(chunk)] = self._next
         return self._next
 
     def chunk(self, number: int) -> Chunk:
-        """One that is there."""
+        """Return the chunk with that number; raises KeyError when there is none."""
         return self._chunks[number]
 
     def withdraw(self, chunks: Iterable[Chunk]) -> None:
-        """Forget chunks."""
+        """Forget these chunks, which can then no longer be fetched. Those that are not here are
+        ignored."""
         for chunk in chunks:
             number = self._numbers.pop(id(chunk), None)
             if number is not None:
                 del self._chunks[number]
 
     def close(self) -> None:
-        """Answer no more."""
+        """Forget all chunks and stop listening."""
         self._chunks.clear()
         self._listener.close()
 
@@ -123,7 +126,7 @@ class ChunkServer:
 
 
 def send_all(peer: Peer, parts: list[Octets]) -> None:
-    """All of them in order."""
+    """Send all parts, in order, to the peer. Raises OSError when it is gone."""
     rest: deque[memoryview] = deque(memoryview(part) for part in parts)
     while rest:
         sent = peer.sendmsg(list(islice(rest, PARTS_AT_ONCE)))
@@ -134,8 +137,9 @@ def send_all(peer: Peer, parts: list[Octets]) -> None:
 
 
 def reach(endpoint: Endpoint, patience_s: float) -> Peer:
-    """A connection with that process, under TLS if it has it. OSError: there is none; `Impostor`:
-    somebody else answers there."""
+    """Connect to the process at that address, under TLS if it has a certificate, with `patience_s`
+    seconds for each step. Raises OSError when nobody answers, `Impostor` when somebody else
+    does."""
     peer = socket.create_connection((endpoint.host, endpoint.port), patience_s)
     if not endpoint.certificate:
         return peer
@@ -147,8 +151,8 @@ def reach(endpoint: Endpoint, patience_s: float) -> Peer:
 
 
 def fetch(endpoint: Endpoint, chunks: list[int]) -> Iterator[Fetched]:
-    """Those chunks, each good until the next is asked for. OSError: the driver's side cannot be
-    reached; EOFError: it has them no more."""
+    """Yield the chunks with these numbers, in order; each is good until the next is asked for.
+    Raises OSError when the process cannot be reached, EOFError when it no longer has a chunk."""
     with reach(endpoint, PATIENCE_S) as peer:
         peer.sendall(json.dumps({"token": endpoint.token, "chunks": chunks}).encode() + b"\n")
         with peer.makefile("rb", BUFFER_BYTES) as stream:

@@ -32,19 +32,20 @@ VALID: Final = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=U
 
 
 class Impostor(OSError):
-    """Who answers is not the process that gathers: it has another certificate, or no TLS."""
+    """Says that who answers is not the process that gathers, for it has another certificate or no
+    TLS."""
 
 
 class Identity(NamedTuple):
-    """What a process shows: for its server's sockets, and the SHA-256 of its certificate in
-    hexadecimal."""
+    """A process's own certificate: the TLS context for its server's sockets, and the certificate's
+    SHA-256 in hexadecimal."""
 
     context: ssl.SSLContext
     fingerprint: str
 
 
 def make_identity() -> Identity:
-    """A new one. `Refused` without the package that makes certificates."""
+    """Make a new key and certificate. Raises `Refused` without the package `cryptography`."""
     try:
         from cryptography import x509  # noqa: PLC0415 - who wants no TLS need not have it
         from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
@@ -72,7 +73,8 @@ def make_identity() -> Identity:
 
 
 def load(context: ssl.SSLContext, pem: bytes) -> None:
-    """Certificate and key, from a file that is in memory only: `ssl` takes nothing but files."""
+    """Load a certificate and its key into the context, through a file that is only in memory, for
+    `ssl` takes nothing but files."""
     with os.fdopen(os.memfd_create("identity"), "wb") as file:
         file.write(pem)
         file.flush()
@@ -80,13 +82,14 @@ def load(context: ssl.SSLContext, pem: bytes) -> None:
 
 
 def fingerprint_of(certificate: bytes | None) -> str:
-    """Of one in DER form; None: of nothing."""
+    """Return the SHA-256 of a certificate in DER form, in hexadecimal; of no octets for None."""
     return hashlib.sha256(certificate or b"").hexdigest()
 
 
 @cache
 def asking_context() -> ssl.SSLContext:
-    """For who connects: any certificate will do for OpenSSL, `TlsSocket.check` looks at it."""
+    """Return the TLS context of those who connect. It takes any certificate, whose fingerprint must
+    then be compared."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
     made.check_hostname = False
@@ -98,7 +101,7 @@ class TlsSocket:
     """A connected socket under TLS, with the methods of `socket.socket` that are used here. One
     thread may send while another one receives, which `ssl.SSLSocket` does not allow.
 
-    The end of a connection is not signed: what is sent here says itself where it ends.
+    The end of a connection is not signed, so what is sent here says itself where it ends.
     """
 
     def __init__(self, peer: socket.socket, context: ssl.SSLContext, *, is_server: bool) -> None:
@@ -115,11 +118,11 @@ class TlsSocket:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the other side's certificate, in hexadecimal."""
+        """The SHA-256 of the other side's certificate, in hexadecimal."""
         return fingerprint_of(self._object.getpeercert(binary_form=True))
 
     def sendall(self, data: Octets) -> None:
-        """All of it."""
+        """Encrypt and send all octets of `data`. Raises OSError when the other side is gone."""
         rest = memoryview(data)
         with self._sending:
             while rest:
@@ -131,13 +134,14 @@ class TlsSocket:
                 self._peer.sendall(sealed)
 
     def sendmsg(self, parts: Iterable[Octets]) -> int:
-        """All of them; how many octets that were."""
+        """Encrypt and send all parts, in order; returns how many octets they have together."""
         data = b"".join(parts)
         self.sendall(data)
         return len(data)
 
     def recv_into(self, buffer: memoryview) -> int:
-        """What is there, as far as it fits; waits for the first octet. 0: the end."""
+        """Wait for the first octet, then read what is there as far as it fits. Returns how many
+        octets that were; 0 at the end."""
         while True:
             with self._working:
                 count = self._read(buffer)
@@ -150,7 +154,7 @@ class TlsSocket:
                 self._incoming.write(data)
 
     def makefile(self, mode: str, buffering: int = io.DEFAULT_BUFFER_SIZE) -> io.BufferedReader:
-        """For reading."""
+        """Return a buffered stream that reads from the socket; `mode` must be "rb"."""
         assert mode == "rb"
         return io.BufferedReader(TlsStream(self), buffering)
 
@@ -203,7 +207,7 @@ class TlsSocket:
 
 
 class TlsStream(io.RawIOBase):
-    """What comes from a `TlsSocket`; that stays open when this is closed."""
+    """A raw stream that reads from a `TlsSocket`, which stays open when the stream is closed."""
 
     def __init__(self, peer: TlsSocket) -> None:
         self._peer = peer
@@ -216,8 +220,8 @@ class TlsStream(io.RawIOBase):
 
 
 def ask_under_tls(peer: socket.socket, fingerprint: str) -> TlsSocket:
-    """The connection under TLS, with the process that has this certificate. `Impostor`: it is
-    another one."""
+    """Begin TLS on a connection to the process with this certificate. Raises `Impostor` when the
+    peer has another one, or does not begin TLS."""
     host, port = peer.getpeername()[:2]
     try:
         made = TlsSocket(peer, asking_context(), is_server=False)

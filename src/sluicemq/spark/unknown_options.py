@@ -38,7 +38,8 @@ RENAMED: Final = {
 
 
 def no_such_option(key: str) -> Refused:
-    """Without its value, which may be a password: of Kafka's client, or one mistyped."""
+    """Return the error for an option that there is not, with what to use in its place where that is
+    known. The value is not shown, for it may be a password."""
     kafka = KAFKA_CLIENTS if key.lower().startswith("kafka.") else ""
     now = RENAMED.get(key.lower(), kafka)
     return Refused(f"{key}: there is no such option of format amqp{now}")

@@ -10,7 +10,8 @@ from pyspark import TaskContext
 
 @cache
 def spare_collections() -> None:
-    """Have the collector pass over what is there now.
+    """Keep the garbage collector from looking at the objects that are there now; only the first
+    call in a process does anything.
 
     Spark collects garbage after each task. PySpark, pyarrow and numpy are some hundred thousand
     objects that stay as long as the worker does, and to look at them takes 30 ms: a third of a
@@ -20,6 +21,6 @@ def spare_collections() -> None:
 
 
 def attempt_number() -> int:
-    """Of the task that runs here, from 0; 0 outside of tasks."""
+    """Return which attempt the task that runs here is, from 0; 0 outside of tasks."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None else 0

@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ReportPaths:
-    """What `build_report` left behind."""
+    """Says where `build_report` left its files, and what it found."""
 
     report: Path
     """The HTML file."""
@@ -47,10 +47,11 @@ def build_report(
     open_browser: bool = False,
     progress: Progress = lambda _: None,
 ) -> ReportPaths:
-    """Analyse one run, or several side by side, and write everything into `out`.
+    """Analyse one run, or several side by side, and write report, results and plot into `out`.
 
-    `out` defaults to the run's own directory; several runs need one. `progress` is told each stage
-    in a few words.
+    `out` defaults to the run's own directory; for several runs it must be given. `progress` is
+    called with a few words at each stage. Raises `Refused` when there is no run, no `out`, or a run
+    cannot be read.
     """
     directories = [directory] if isinstance(directory, Path) else list(directory)
     if not directories:
@@ -78,7 +79,8 @@ def analyse(
     memory: str = "2g",
     progress: Progress = lambda _: None,
 ) -> Analysis:
-    """Everything but the writing."""
+    """Analyse the runs in these directories, without writing anything. Raises `Refused` when one of
+    them cannot be read."""
     infos = [load_info(directory) for directory in directories]
     labels = label_runs(infos, directories)
     rows = sum(count_rows(directory) for directory in directories)
@@ -107,7 +109,7 @@ def analyse(
 
 
 def analyse_run(raw: RawRun, label: str) -> RunResult:
-    """One run."""
+    """Analyse one run; `label` is what it is called beside others."""
     tables = collect(raw)
     seconds = make_seconds(raw.info, tables)
     steps = make_steps(raw.info, tables, seconds)

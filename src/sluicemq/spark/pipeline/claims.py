@@ -15,7 +15,7 @@ from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a judge says: the outcome, and the figures it rests on."""
+    """A judge's result: the outcome, and the figures it rests on in words."""
 
     outcome: Outcome
     evidence: str
@@ -30,7 +30,8 @@ Compare = Callable[[Sequence[RunResult]], Finding | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One row of the table in `post_claims`."""
+    """One claim of the post, which runs it is about, and the judge or comparison that decides on
+    it."""
 
     id: str
     text: str
@@ -45,12 +46,13 @@ class Claim:
 
 
 def evaluate(claims: Sequence[Claim], runs: Sequence[RunResult]) -> list[ClaimResult]:
-    """Every claim, in the table's order."""
+    """Hold every claim against the runs; returns the results in the claims' order."""
     return [judge(claim, runs) for claim in claims]
 
 
 def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
-    """One claim against all runs."""
+    """Hold one claim against all runs. Without a fitting run it is not tested, and the evidence
+    says what is missing."""
     family = [run for run in runs if run.info["scenario"] in claim.scenarios and run.steps]
     same_mode = [run for run in family if claim.confirms in (None, run.info["confirms"])]
     fitting = [run for run in same_mode if claim.queue_type in (None, run.info["queue_type"])]

@@ -69,7 +69,7 @@ RULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StepSeries:
-    """A value a measured second."""
+    """The figures of a step that its class depends on, with a value for each measured second."""
 
     published: Sequence[float]
     delivered: Sequence[float]
@@ -82,7 +82,7 @@ class StepSeries:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A class and why."""
+    """The class of a step, its number on the post's scale, and the reason in words."""
 
     step_class: StepClass
     scale: int
@@ -90,7 +90,7 @@ class Verdict:
 
 
 def classify(series: StepSeries) -> Verdict:
-    """The class of a step."""
+    """Return the class of a step, by the first rule that holds."""
     return (
         _collapsed(series)
         or _swinging_rate(series)

@@ -25,7 +25,8 @@ TONE_STYLES: Final = {
 
 
 def print_tables(results: Analysis, console: Console | None = None) -> None:
-    """Every run's steps and verification, the recommendation, the claims, the pipeline's cost."""
+    """Print every run's steps and verification, the recommendation, the claims, and what the
+    pipeline cost. None for `console` prints to standard output."""
     console = console or Console()
     for run in results.runs:
         console.print(step_table(run))
@@ -59,7 +60,7 @@ def _print_answer(results: Analysis, console: Console) -> None:
 
 
 def step_table(run: RunResult) -> RichTable:
-    """A row a step, narrow enough for 80 columns."""
+    """Make a table of a run with a row for each step, narrow enough for 80 columns."""
     info = run.info
     title = (
         f"{info['product']} {info['version']}, scenario {info['scenario']}, {info['queue_type']} "
@@ -70,7 +71,7 @@ def step_table(run: RunResult) -> RichTable:
 
 
 def drawn(title: str, table: Table[Any]) -> RichTable:
-    """Those columns of a table that a terminal shows."""
+    """Draw those columns of a table that have a title for terminals."""
     drawing = RichTable(
         title=escape(title),
         title_justify="left",
@@ -94,6 +95,6 @@ def drawn(title: str, table: Table[Any]) -> RichTable:
 
 
 def text_of(cell: Cell) -> str:
-    """In rich's markup."""
+    """Return a cell's chips and text in rich's markup, with everything else escaped."""
     chips = [f"[{TONE_STYLES[chip.tone]}]{escape(chip.text)}[/]" for chip in cell.chips]
     return " ".join([*chips, escape(cell.text)]) if cell.text else " ".join(chips)

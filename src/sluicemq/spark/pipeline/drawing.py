@@ -95,12 +95,13 @@ STYLE: Final[Any] = {
 
 
 def axis_number(value: float, _: int) -> str:
-    """A tick without needless digits."""
+    """Return the label of a tick, without needless digits."""
     return f"{value:,.0f}" if value == round(value) else f"{value:,.2g}"
 
 
 def latency_axis(axes: Axes) -> None:
-    """Ticks in µs, ms or s; between powers of ten, too, where few of these are in sight."""
+    """Label the y axis, whose values are milliseconds, in µs, ms or s. Where few powers of ten are
+    in sight, there are ticks between them, too."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log" and high / low < FEW_DECADES:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -115,7 +116,8 @@ def _tick(value_ms: float) -> str:
 
 
 def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> Markup:
-    """Draw and turn into a part of the page: scaling with it, coloured by it."""
+    """Have `fill` draw into a figure, `height` inches high, and return it as a part of the page,
+    which scales and colours it. `about` describes it to those who cannot see it."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": about}):
         figure = Figure(figsize=(WIDTH, height))
         FigureCanvasSVG(figure)
@@ -130,8 +132,8 @@ def draw_svg(fill: Callable[[Figure], None], height: float, about: str) -> Marku
 
 
 def page_part(svg: str, about: str) -> Markup:
-    """matplotlib's SVG file as an inline element: no size, ids or fonts of its own. It is markup,
-    in which matplotlib has escaped what is text."""
+    """Return matplotlib's SVG file as an inline element without size, ids or fonts of its own. It
+    is safe as markup, for matplotlib has escaped what is text in it."""
     svg = svg[svg.index("<svg") :]
     view_box = re.search(r'viewBox="[^"]*"', svg)
     assert view_box is not None

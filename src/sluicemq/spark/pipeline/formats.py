@@ -20,7 +20,8 @@ MINUTE_MS: Final = 60_000.0
 
 
 def duration(value_ms: float | None) -> str:
-    """0.34 ms, 3.4 ms, 34 ms, 1.2 s, 2.1 min."""
+    """Format milliseconds in the unit that suits them, as 0.34 ms, 34 ms, 1.2 s or 2.1 min; None as
+    a dash."""
     if value_ms is None:
         return NOTHING
     if value_ms >= MINUTE_MS:
@@ -32,61 +33,62 @@ def duration(value_ms: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Messages per second."""
+    """Format messages per second as a whole number; None as a dash."""
     return NOTHING if value is None else f"{value:,.0f}/s"
 
 
 def count(value: float | None) -> str:
-    """Whole things."""
+    """Format a number of things as a whole number; None as a dash."""
     return NOTHING if value is None else f"{value:,.0f}"
 
 
 def share(value: float | None) -> str:
-    """0.123 as 12.3 %; 0.05 as 5 %."""
+    """Format a share of 1 in percent, 0.123 as 12.3 % and 0.05 as 5 %; None as a dash."""
     if value is None:
         return NOTHING
     return f"{round(value * 100, 1):,g}{PERCENT}"
 
 
 def ratio(value: float | None) -> str:
-    """A figure around 1 or below."""
+    """Format a ratio around 1 with two digits behind the point; None as a dash."""
     return NOTHING if value is None else f"{value:,.2f}"
 
 
 def variation(value: float | None) -> str:
-    """A coefficient of variation."""
+    """Format a coefficient of variation with three digits behind the point; None as a dash."""
     return NOTHING if value is None else f"{value:.3f}"
 
 
 def signed(value: float) -> str:
-    """A change."""
+    """Format a change as a whole number with its sign; one that rounds to 0 has none."""
     return "0" if round(value) == 0 else f"{value:+,.0f}".replace("-", MINUS)
 
 
 def mebibytes(value: float | None) -> str:
-    """Memory."""
+    """Format octets of memory in whole MiB; None as a dash."""
     return NOTHING if value is None else f"{value / 2**20:,.0f}{SPACE}MiB"
 
 
 def gibibytes(value: float) -> str:
-    """A machine's memory."""
+    """Format octets of a machine's memory in whole GiB."""
     return f"{value / 2**30:,.0f}{SPACE}GiB"
 
 
 def microseconds(value: float | None) -> str:
-    """CPU time a message."""
+    """Format microseconds of CPU time a message; None as a dash."""
     return NOTHING if value is None else f"{value:,.1f}{SPACE}µs"
 
 
 def limit(messages: int | None, percent: float | None) -> str:
-    """An in-flight limit."""
+    """Format an in-flight limit in messages, with its share of the rate in percent if there is one;
+    None messages as "none"."""
     if messages is None:
         return "none"
     return f"{messages:,}" if percent is None else f"{messages:,} ({percent:g}{PERCENT})"
 
 
 def without_password(uri: str) -> str:
-    """A broker's address without what follows the user's name."""
+    """Return a broker's address without its user name and password."""
     parts = urlsplit(uri)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     port = f":{parts.port}" if parts.port else ""

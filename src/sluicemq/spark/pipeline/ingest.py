@@ -36,7 +36,7 @@ SPARK_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RawRun:
-    """One run as the lab left it. Nothing has been read yet from the two large tables."""
+    """One run as the lab left it. Nothing has been read yet of its two large tables."""
 
     directory: Path
     info: RunInfo
@@ -49,7 +49,8 @@ class RawRun:
 
 
 def open_run(session: SparkSession, directory: Path) -> RawRun:
-    """The run in `directory`; refuses what is not one, naming the file and the column at fault."""
+    """Return the run in `directory`. Raises `Refused`, which names the file and the column at
+    fault, when it is none."""
     info = load_info(directory)
     has_broker = any((directory / "broker").glob("*.parquet"))
     return RawRun(
@@ -62,7 +63,8 @@ def open_run(session: SparkSession, directory: Path) -> RawRun:
 
 
 def load_info(directory: Path) -> RunInfo:
-    """run.json, with every key the contract asks for."""
+    """Return what run.json says. Raises `Refused` when it is missing, damaged, lacks a key or has
+    no steps."""
     path = directory / "run.json"
     if not path.is_file():
         raise Refused(f"{path} is missing: {directory} is not the directory of a lab run")
@@ -80,15 +82,17 @@ def load_info(directory: Path) -> RunInfo:
 
 
 def count_rows(directory: Path) -> int:
-    """Rows of the two large tables, by the files' footers."""
+    """Return how many rows the two large tables have, by the footers of their files. Raises
+    `Refused` for a file that is not Parquet."""
     files = [*directory.glob("published/*.parquet"), *directory.glob("delivered/*.parquet")]
     return sum(_footer(file).num_rows for file in files)
 
 
 def unreadable(directory: Path) -> str | None:
-    """The first file of the two large tables whose pages cannot be read, and why; None: all can.
+    """Return which file of the two large tables is the first that cannot be read, and why; None
+    when all can.
 
-    Reads all of them: for when Spark could not.
+    It reads all of them, so it is for when Spark could not.
     """
     for name in LARGE:
         for file in sorted((directory / name).glob("*.parquet")):

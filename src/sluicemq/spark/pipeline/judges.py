@@ -32,43 +32,45 @@ ACCEPTABLE: Final = (3, 4)
 
 
 def decide(holds: bool, better: bool, evidence: str) -> Finding:
-    """Better counts before holds."""
+    """Return a finding with this evidence: better when `better` is true, else holds or fails by
+    `holds`."""
     outcome = Outcome.BETTER if better else Outcome.HOLDS if holds else Outcome.FAILS
     return Finding(outcome, evidence)
 
 
 def p95(step: Step) -> float:
-    """End-to-end service latency, ms."""
+    """Return the step's p95 end-to-end service latency in ms; 0 when nothing was delivered."""
     return step.latencies.end_to_end_service.p95_ms or 0.0
 
 
 def p99(step: Step) -> float:
-    """End-to-end service latency, ms."""
+    """Return the step's p99 end-to-end service latency in ms; 0 when nothing was delivered."""
     return step.latencies.end_to_end_service.p99_ms or 0.0
 
 
 def met(step: Step) -> bool:
-    """Both rates reach the target."""
+    """Return whether both the published and the delivered rate reach the target."""
     return step.sustained_per_s >= MET * step.target_per_s
 
 
 def calm(step: Step) -> bool:
-    """3 or 4 on the post's scale."""
+    """Return whether the step has 3 or 4 on the post's scale."""
     return step.scale in ACCEPTABLE
 
 
 def by_limit(run: RunResult) -> list[Step]:
-    """The steps, smallest limit first; the one step of a run without limits."""
+    """Return the steps with an in-flight limit, smallest limit first; all steps of a run without
+    limits."""
     return run.limited_steps or run.steps
 
 
 def peak(run: RunResult) -> float:
-    """The best rate a step sustained."""
+    """Return the best rate that a step sustained, in messages per second."""
     return max(step.sustained_per_s for step in run.steps)
 
 
 def figures(step: Step) -> str:
-    """A step in a line of evidence."""
+    """Return a step's rates, p99 and class as a line of evidence."""
     if step.in_flight_limit is None:
         name = ""
     else:
@@ -80,13 +82,15 @@ def figures(step: Step) -> str:
 
 
 def ends(run: RunResult) -> str:
-    """The smallest and the largest limit in a line of evidence."""
+    """Return the figures of the steps with the smallest and the largest limit as a line of
+    evidence."""
     steps = by_limit(run)
     return "; ".join(figures(step) for step in (steps[:1] + steps[1:][-1:]))
 
 
 def meets_target_under(limit_ms: float) -> Judge:
-    """Every step at the target, evenly, with latency below the limit; better: below a tenth."""
+    """Make a judge of whether every step meets the target, is steady, and has a p99 below
+    `limit_ms`; better means below a tenth of that."""
 
     def judge(run: RunResult) -> Finding:
         even = all(met(step) and step.step_class is StepClass.STEADY for step in run.steps)
@@ -97,7 +101,7 @@ def meets_target_under(limit_ms: float) -> Judge:
 
 
 def limits_alike(run: RunResult) -> Finding:
-    """The rate does not depend on the limit, and no step is unsteady."""
+    """Judge whether the rate does not depend on the limit, and all steps are acceptable."""
     rates = [step.sustained_per_s for step in run.steps]
     alike = min(rates) >= (1 - ALIKE) * max(rates)
     return decide(
@@ -108,7 +112,8 @@ def limits_alike(run: RunResult) -> Finding:
 
 
 def rises_to_target(run: RunResult) -> Finding:
-    """Slightly under the target at the smallest limit, at it later; latency rises, below 1 s."""
+    """Judge whether the smallest limit is slightly under the target, the largest meets it, and p99
+    rises but stays below 1 s. Better means that all limits meet it below 200 ms."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
     low = first.sustained_per_s >= SLIGHTLY_UNDER * first.target_per_s and p99(first) < 200
     under = all(p99(step) < 1000 for step in run.steps)
@@ -117,7 +122,8 @@ def rises_to_target(run: RunResult) -> Finding:
 
 
 def runs_away(run: RunResult) -> Finding:
-    """Rates settle under the target, more goes in than out, queues fill."""
+    """Judge whether the rate stays under the target while more goes in than out, so that queues
+    fill. Better means an acceptable step with a p99 below 1 s."""
     step = run.steps[0]
     fills = step.published_per_s > step.delivered_per_s
     holds = not met(step) and fills and step.step_class is StepClass.BACKLOG_GROWING
@@ -125,7 +131,8 @@ def runs_away(run: RunResult) -> Finding:
 
 
 def peak_at_once(run: RunResult) -> Finding:
-    """The smallest limit carries the peak; p95 shoots up with the limit."""
+    """Judge whether the smallest limit carries the peak and p95 shoots up with the limit. Better
+    means that p95 does not."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
     at_once = first.sustained_per_s >= (1 - ALIKE) * peak(run)
     shoots = p95(last) > MUCH * p95(first)
@@ -134,21 +141,23 @@ def peak_at_once(run: RunResult) -> Finding:
 
 
 def no_back_pressure(run: RunResult) -> Finding:
-    """The target is reached and nobody is blocked."""
+    """Judge whether the target is met and no publisher was ever blocked."""
     step = run.steps[0]
     evidence = f"{figures(step)}, publishers blocked {share(step.blocked_share)} of the time"
     return decide(met(step) and step.blocked_share == 0, False, evidence)
 
 
 def full_limit_reaches_target(run: RunResult) -> Finding:
-    """The 100 % limit reaches the target; better: a smaller one does."""
+    """Judge whether the limit of 100 % of the rate is the smallest that meets the target. Better
+    means that a smaller one does."""
     reaching = [step for step in by_limit(run) if met(step)]
     percent = min((step.in_flight_percent or 0 for step in reaching), default=0)
     return decide(percent == FULL_LIMIT, 0 < percent < FULL_LIMIT, ends(run))
 
 
 def little_jitter(run: RunResult) -> Finding:
-    """The target is met; jitter at the smallest limit is gone at the largest."""
+    """Judge whether all steps meet the target, with no more jitter at the largest limit than at the
+    smallest. Better means that there is next to none at the smallest, either."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
     jitter = [step.delivered_cv or 0.0 for step in (first, last)]
     all_met = all(met(step) for step in run.steps)
@@ -159,13 +168,15 @@ def little_jitter(run: RunResult) -> Finding:
 
 
 def wild(run: RunResult) -> Finding:
-    """Throughput swings and latency is over a minute."""
+    """Judge whether throughput swings or collapses, or p99 is over a minute. Better means 3 on the
+    post's scale."""
     step = run.steps[0]
     return decide(not calm(step) or p99(step) > 60_000, step.scale == 3, figures(step))
 
 
 def stable_at_low_limits(run: RunResult) -> Finding:
-    """All steps acceptable, consumers keep up, and the smallest limit is the best."""
+    """Judge whether all steps are acceptable, consumers keep up, and the smallest limit is the
+    recommended one."""
     steps = by_limit(run)
     keeps_up = all(step.delivered_per_s >= MET * step.published_per_s for step in steps)
     lowest = run.knee is not None and run.knee.in_flight_limit == steps[0].in_flight_limit
@@ -173,7 +184,8 @@ def stable_at_low_limits(run: RunResult) -> Finding:
 
 
 def queues_fill(run: RunResult) -> Finding:
-    """Publishers reach the target, consumers do not; better: both do."""
+    """Judge whether publishers reach the target and the backlog grows. Better means that consumers
+    reach it, too."""
     step = run.steps[0]
     published = step.published_per_s >= MET * step.target_per_s
     growing = step.step_class is StepClass.BACKLOG_GROWING
@@ -181,7 +193,8 @@ def queues_fill(run: RunResult) -> Finding:
 
 
 def trouble_above(percent: int) -> Judge:
-    """Acceptable below the limit of `percent`, trouble from there; better: no trouble at all."""
+    """Make a judge of whether all steps are steady below the limit of `percent`, and some are not
+    from there on. Better means that all are."""
 
     def judge(run: RunResult) -> Finding:
         steps = by_limit(run)
@@ -195,13 +208,14 @@ def trouble_above(percent: int) -> Judge:
 
 
 def collapses(run: RunResult) -> Finding:
-    """The rate falls over; better: it does not."""
+    """Judge whether the step is not acceptable. Better means that it is."""
     step = run.steps[0]
     return decide(not calm(step), calm(step), f"{figures(step)}: {step.class_reason}")
 
 
 def gains_to_the_middle(run: RunResult) -> Finding:
-    """More throughput from low to middle limits, and trouble from 100 % on."""
+    """Judge whether throughput rises from the smallest to the middle limit, with trouble from 100 %
+    on. Better means no trouble at all."""
     low, middle = by_limit(run)[0], by_limit(run)[len(by_limit(run)) // 2]
     gains = middle.sustained_per_s > (1 + ALIKE) * low.sustained_per_s
     later = trouble_above(FULL_LIMIT)(run)
@@ -213,7 +227,8 @@ def gains_to_the_middle(run: RunResult) -> Finding:
 
 
 def counts_follow_limit(run: RunResult) -> Finding:
-    """Unconfirmed messages fill the limit at every step; better: far from it at the last."""
+    """Judge whether unconfirmed messages reach at least half of what the limit allows at every
+    step, and never more than it. Better means fewer at the largest limit, in an acceptable step."""
     publishers = run.info["publishers"]
     rows = [(step, step.unconfirmed_max, (step.in_flight_limit or 0) * publishers)
             for step in by_limit(run)]  # fmt: skip
@@ -227,7 +242,7 @@ def counts_follow_limit(run: RunResult) -> Finding:
 
 
 def best_limit_is_small(run: RunResult) -> Finding:
-    """The knee lies between 1 % and 10 % of the rate."""
+    """Judge whether the recommended limit lies between 1 % and 10 % of the rate, inclusive."""
     if run.knee is None or run.knee.in_flight_percent is None:
         return Finding(Outcome.FAILS, f"no knee: {run.no_knee_reason}")
     percent = run.knee.in_flight_percent
@@ -246,7 +261,8 @@ def pick(
     multiple: bool | None = None,
     scenarios: Sequence[int] | None = None,
 ) -> RunResult | None:
-    """The first run that fits."""
+    """Return the first run that has all of what is given; None when there is none. An argument of
+    None fits any run."""
     for run in runs:
         info = run.info
         if (
@@ -260,7 +276,9 @@ def pick(
 
 
 def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Finding]) -> Compare:
-    """Single acks against the multiple flag, all else alike."""
+    """Make a comparison of a run with single acks against one that acknowledges by multiple, both
+    with confirms on that queue type. `gains` decides; the result is None when one of them is
+    missing."""
 
     def compare(runs: Sequence[RunResult]) -> Finding | None:
         single = pick(runs, queue_type=queue_type, confirms=True, multiple=False)
@@ -271,7 +289,8 @@ def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Findi
 
 
 def gap_narrows(single: RunResult, several: RunResult) -> Finding:
-    """Less between publish and consume rate at the largest limit."""
+    """Judge whether the gap between publish and consume rate at the largest limit is smaller with
+    multiple acks. Better means that there is next to none with either."""
     gaps = []
     for run in (single, several):
         last = by_limit(run)[-1]
@@ -281,7 +300,8 @@ def gap_narrows(single: RunResult, several: RunResult) -> Finding:
 
 
 def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Finding | None:
-    """The best rate of each type, both with confirms."""
+    """Compare the best rates of quorum and mirrored queues, both with confirms; None when one of
+    the runs is missing."""
     quorum = pick(runs, queue_type="quorum", confirms=True)
     mirrored = pick(runs, queue_type="mirrored", confirms=True)
     if quorum is None or mirrored is None:
@@ -291,7 +311,8 @@ def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Finding | None:
 
 
 def latency_creeps_up(runs: Sequence[RunResult]) -> Finding | None:
-    """Mirrored passes 1 s at the largest limit, quorum stays below; better: both stay below."""
+    """Judge whether, at the largest limit, mirrored queues pass 1 s at p99 and quorum queues stay
+    below; None when one of the runs is missing. Better means that both stay below."""
     quorum = pick(runs, queue_type="quorum", confirms=True)
     mirrored = pick(runs, queue_type="mirrored", confirms=True)
     if quorum is None or mirrored is None:
@@ -302,7 +323,8 @@ def latency_creeps_up(runs: Sequence[RunResult]) -> Finding | None:
 
 
 def few_need_no_confirms(runs: Sequence[RunResult]) -> Finding | None:
-    """Without confirms few publishers are fine and many are not; with confirms many are too."""
+    """Judge whether, without confirms, few publishers are fine and many are not, and confirms help
+    the many; None when one of the runs is missing. Better means that many are fine without."""
     few = pick(runs, confirms=False, scenarios=(1, 2))
     many = pick(runs, confirms=False, scenarios=(3, 4, 5))
     many_limited = pick(runs, confirms=True, scenarios=(3, 4, 5))
@@ -315,7 +337,8 @@ def few_need_no_confirms(runs: Sequence[RunResult]) -> Finding | None:
 
 
 def fewer_carry_more(runs: Sequence[RunResult]) -> Finding | None:
-    """The peak of scenario 2 against those of 4 and 5, same queue type."""
+    """Judge whether the best rate of scenario 2 is above that of scenario 4 or 5 on the same queue
+    type; None when one of the runs is missing."""
     few = pick(runs, scenarios=(2,))
     many = pick(runs, scenarios=(4, 5), queue_type=few.info["queue_type"]) if few else None
     if few is None or many is None:
@@ -328,7 +351,8 @@ def fewer_carry_more(runs: Sequence[RunResult]) -> Finding | None:
 
 
 def memory_spikes(runs: Sequence[RunResult]) -> Finding | None:
-    """Memory of quorum queues with and without x-max-in-memory-length."""
+    """Judge whether quorum queues without x-max-in-memory-length need over 1.5 times the memory;
+    None when one of the runs is missing. Better means at most 1.1 times."""
     quorum = [run for run in runs if run.info["queue_type"] == "quorum" and _rss(run)]
     bounded = [run for run in quorum if "x-max-in-memory-length" in run.info["queue_arguments"]]
     unbounded = [run for run in quorum if run not in bounded]

@@ -32,7 +32,8 @@ UNSOUND: Final = (StepClass.COLLAPSED, StepClass.SWINGING)
 
 
 def find_knee(info: RunInfo, limited: list[Step]) -> tuple[Knee | None, str]:
-    """The knee among steps sorted by limit, or None and why there is none."""
+    """Return the knee among steps that are sorted by limit, and an empty text; or None, and the
+    reason why there is no knee."""
     if info["stopped"]:
         return None, f"the run ended early ({info['stopped']}), with limits untried"
     if not limited:
@@ -114,7 +115,8 @@ def _p99(step: Step) -> float:
 
 
 def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
-    """The run's own prefetch, unless consumers were seen to be held up by it."""
+    """Return the prefetch to recommend, and why: always the run's own, with what was seen of its
+    use."""
     prefetch = info["prefetch"]
     if not info["ack_interval"]:
         return prefetch, "not tested: the run used automatic acks, which no prefetch bounds"
@@ -128,7 +130,8 @@ def recommend_prefetch(info: RunInfo, chosen: Step) -> tuple[int, str]:
 
 
 def recommend_ack_interval(info: RunInfo, prefetch: int) -> tuple[int, str]:
-    """The run's own interval where it acknowledged by multiple, else the post's rule."""
+    """Return the ack interval to recommend, and why: the run's own if it acknowledged by multiple,
+    else a share of the prefetch by the post's rule."""
     interval = info["ack_interval"]
     if interval > 1:
         return interval, f"as tested, {share(interval / prefetch)} of the prefetch"

@@ -13,7 +13,8 @@ CONFIRMS: Final = 4
 
 
 def label_runs(infos: Sequence[RunInfo], directories: Sequence[Path]) -> list[str]:
-    """A label a run, all different: runs that are alike are told apart by their directories."""
+    """Return a label for each run, all of them different. Runs with the same settings are told
+    apart by their directories, and else by numbers."""
     parts = [_parts(info) for info in infos]
     varying = [
         position

@@ -48,7 +48,7 @@ response from `intended_ns`."""
 
 
 def bucket_of(value: int) -> int:
-    """The bucket of a latency."""
+    """Return the bucket of a latency in ns; NEGATIVE for one below 0."""
     if value < 0:
         return NEGATIVE
     shift = max(value.bit_length() - 1 - SUBBUCKET_BITS, 0)
@@ -56,14 +56,16 @@ def bucket_of(value: int) -> int:
 
 
 def value_of(bucket: int) -> float:
-    """The middle of a bucket (not of NEVER or NEGATIVE)."""
+    """Return the latency in the middle of a bucket, in ns. The bucket must not be NEVER or
+    NEGATIVE."""
     shift = max(bucket // SUBBUCKETS - 1, 0)
     lowest = (bucket - shift * SUBBUCKETS) << shift
     return lowest + ((1 << shift) - 1) / 2
 
 
 def bucket_column(value: Column) -> Column:
-    """`bucket_of` as an expression.
+    """Return the bucket of a column of latencies, as `bucket_of` does, as an expression of Spark;
+    NEVER for null.
 
     log2 may be one off beside a power of two; the formula gives the same bucket either way.
     """
@@ -74,12 +76,13 @@ def bucket_column(value: Column) -> Column:
 
 
 def build_histograms(messages: DataFrame, info: RunInfo) -> DataFrame:
-    """Both raw tables, scanned once, together.
+    """Scan both raw tables once, together, and return histograms of latencies and the sums of each
+    queue and client.
 
-    `kind` is a latency of KINDS (then `bucket` is set) or "published"/"delivered" (then `queue`
-    and `client`, the publisher or consumer, are). Published rows belong to the second they were
-    written in, delivered rows to the second they were delivered in; `step` is the step a message
-    was intended in, and `warm` tells that its warm-up was over by then. `messages` adds up weights,
+    `kind` is a latency of KINDS (then `bucket` is set) or "published"/"delivered" (then `queue` and
+    `client`, the publisher or consumer, are). Published rows belong to the second they were written
+    in, delivered rows to the second they were delivered in; `step` is the step a message was
+    intended in, and `warm` tells that its warm-up was over by then. `messages` adds up weights,
     `rows` counts rows.
     """
     keys = ["part", "second", "queue", "client", "service_bucket", "response_bucket"]

@@ -23,7 +23,8 @@ RUN_STYLES: Final = (
 
 
 def over_limit(runs: Sequence[RunResult], about: str) -> Markup:
-    """Throughput and latency against the in-flight limit, for all runs that have limits."""
+    """Plot throughput and p99 latency against the in-flight limit, for all runs; `about` describes
+    the plot to those who cannot see it."""
 
     def fill(figure: Figure) -> None:
         left, right = figure.subplots(1, 2)
@@ -34,7 +35,8 @@ def over_limit(runs: Sequence[RunResult], about: str) -> Markup:
 
 
 def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """What each limit sustains; a run without limits is a level line."""
+    """Draw the rate that each limit sustains, in messages per second; a run without limits is a
+    level line."""
     _draw_over_limit(axes, runs, lambda step: step.sustained_per_s)
     axes.set_ylim(0, axes.get_ylim()[1] * 1.12)
     axes.set_title("sustained throughput, messages/s", loc="left", fontsize=9, color=COLOURS["ink"])
@@ -42,7 +44,8 @@ def draw_throughput_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
 
 
 def draw_latency_over_limit(axes: Axes, runs: Sequence[RunResult]) -> None:
-    """p99 from the write, and from the intended time."""
+    """Draw the p99 end-to-end latency from the write at each limit, in ms; a run without limits is
+    a level line."""
     _draw_over_limit(axes, runs, lambda step: step.latencies.end_to_end_service.p99_ms)
     if axes.lines:
         axes.set_yscale("log")

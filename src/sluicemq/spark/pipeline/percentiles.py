@@ -26,9 +26,10 @@ Bucket = tuple[int, int, int | None]
 
 
 def latencies_by_key(histograms: pa.Table) -> dict[tuple[str, int], Latencies]:
-    """The latencies of each second, each step, and the run (key 0).
+    """Return the latencies by level and number: of each "second", each "step", and the "run"
+    (number 0).
 
-    Steps and run leave out the warm-up, seconds do not.
+    Steps and the run leave out the warm-up, seconds do not.
     """
     rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(LATENCY_KINDS)))
     warm = rows.filter(rows["warm"])
@@ -45,7 +46,8 @@ def latencies_by_key(histograms: pa.Table) -> dict[tuple[str, int], Latencies]:
 
 
 def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Bucket]]]:
-    """Add up the histograms that have the same key (one a row) and kind; buckets in order."""
+    """Add up the histograms that have the same key and kind, and yield each with its buckets in
+    order. `keys` has a value for each row of `parts`."""
     by = ["key", "kind", "bucket"]
     merged = (
         parts.select(["kind", "bucket", "messages", "max_ns"])
@@ -60,7 +62,8 @@ def merge(parts: pa.Table, keys: pa.Array) -> Iterator[tuple[int, str, list[Buck
 
 
 def percentiles(histogram: Sequence[Bucket]) -> Percentiles:
-    """By nearest rank, over the messages that have a latency."""
+    """Return the percentiles of a histogram by nearest rank, over the messages that have a latency,
+    in ms; None where no message has one."""
     known = [row for row in histogram if row[0] >= 0]
     up_to = list(accumulate(messages for _, messages, _ in known))
     values = {}

@@ -30,7 +30,8 @@ Draw = Callable[[Axes, RunResult], None]
 
 
 def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) -> Markup:
-    """One plot over the run's time, as SVG; `about` describes it to who cannot see it."""
+    """Have `draw` make one plot over the run's time, `height` inches high, as SVG; `about`
+    describes it to those who cannot see it."""
 
     def fill(figure: Figure) -> None:
         draw(figure.add_subplot(), run)
@@ -39,7 +40,7 @@ def over_time(run: RunResult, draw: Draw, about: str, height: float = MIDDLE) ->
 
 
 def save_overview_plot(results: Analysis, path: Path) -> None:
-    """Throughput above latency, a column a run: the picture for a README."""
+    """Save a picture for a README as PNG: throughput above latency, with a column for each run."""
     runs = results.runs
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6 * len(runs) + 1.0, 5.2), layout="constrained")
@@ -74,7 +75,7 @@ def _heading(run: RunResult) -> str:
 
 
 def draw_throughput(axes: Axes, run: RunResult) -> None:
-    """Published and delivered messages per second against the target."""
+    """Draw published and delivered messages per second against the target."""
     times = _times(run.seconds)
     published = [second.published_per_s for second in run.seconds]
     delivered = [second.delivered_per_s for second in run.seconds]
@@ -95,13 +96,13 @@ def draw_throughput(axes: Axes, run: RunResult) -> None:
 
 
 def draw_end_to_end(axes: Axes, run: RunResult) -> None:
-    """End-to-end latency percentiles."""
+    """Draw the end-to-end latency percentiles of each second, on a log axis."""
     _draw_latency(axes, run, lambda x: x.latencies.end_to_end_response,
                   lambda x: x.latencies.end_to_end_service)  # fmt: skip
 
 
 def draw_confirm(axes: Axes, run: RunResult) -> None:
-    """Confirm latency percentiles."""
+    """Draw the confirm latency percentiles of each second, on a log axis."""
     _draw_latency(axes, run, lambda x: x.latencies.confirm_response,
                   lambda x: x.latencies.confirm_service)  # fmt: skip
 
@@ -134,7 +135,8 @@ def _draw_latency(
 
 
 def draw_backlog(axes: Axes, run: RunResult) -> None:
-    """What is in the broker: by the clients' counts, and as the broker says."""
+    """Draw how many messages are in the broker, by the clients' counts and by what the broker
+    says."""
     backlog = [second.backlog for second in run.seconds]
     axes.plot(_times(run.seconds), backlog, color=COLOURS["backlog"], linewidth=2,
               label="published, not delivered")  # fmt: skip
@@ -148,7 +150,8 @@ def draw_backlog(axes: Axes, run: RunResult) -> None:
 
 
 def draw_in_flight(axes: Axes, run: RunResult) -> None:
-    """Unconfirmed and unacknowledged messages, and how many unconfirmed ones are allowed."""
+    """Draw how many messages are unconfirmed and unacknowledged, and how many unconfirmed ones are
+    allowed."""
     times = _times(run.seconds)
     lines = [("unacked", "unacknowledged", ":")]
     if run.info["confirms"]:
@@ -172,7 +175,7 @@ def draw_in_flight(axes: Axes, run: RunResult) -> None:
 
 
 def draw_broker(axes: Axes, run: RunResult) -> None:
-    """CPU of the broker's process."""
+    """Draw the CPU that the broker's process uses, in cores."""
     known = [second for second in run.seconds if second.broker_cpu_cores is not None]
     cpu = [second.broker_cpu_cores or 0.0 for second in known]
     axes.plot(_times(known), cpu, color=COLOURS["backlog"], linewidth=1.6, label="CPU")
@@ -181,7 +184,7 @@ def draw_broker(axes: Axes, run: RunResult) -> None:
 
 
 def draw_memory(axes: Axes, run: RunResult) -> None:
-    """Memory of the broker's process."""
+    """Draw the memory that the broker's process uses, in MiB."""
     known = [second for second in run.seconds if second.broker_rss_bytes is not None]
     memory = [(second.broker_rss_bytes or 0) / 2**20 for second in known]
     axes.plot(_times(known), memory, color=COLOURS["unconfirmed"], linewidth=1.6, label="memory")

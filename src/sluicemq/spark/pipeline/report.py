@@ -44,12 +44,12 @@ ADDRESSES_SHOWN: Final = 3
 
 
 def write_report(results: Analysis, path: Path) -> None:
-    """Write the page."""
+    """Write the report into the file at `path`, as one HTML page that needs nothing else."""
     path.write_text(render(results), encoding="utf-8")
 
 
 def render(results: Analysis) -> str:
-    """The page."""
+    """Return the report as the text of an HTML page."""
     several = len(results.runs) > 1
     return TEMPLATES.get_template("report.html").render(
         title=_title(results),
@@ -124,7 +124,7 @@ def _over_limit(results: Analysis) -> Markup | None:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Of one run, over its time. None: there is nothing to show."""
+    """The plots of one run over its time. A plot is None when there is nothing to show in it."""
 
     throughput: Markup
     end_to_end: Markup
@@ -137,7 +137,7 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the page says of one run."""
+    """All that the page says of one run."""
 
     heading: str
     warnings: list[str]
@@ -180,7 +180,7 @@ def _pictures(run: RunResult) -> Pictures:
 
 
 def warnings(run: RunResult) -> list[str]:
-    """What a reader must know before trusting the figures."""
+    """Return what a reader must know before trusting the run's figures, a sentence each."""
     found = []
     if run.info["stopped"]:
         found.append(f"The run ended early: {run.info['stopped']}")
@@ -213,7 +213,8 @@ def warnings(run: RunResult) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Of the scenarios that were played, and of others; how many of the first could be tested."""
+    """The claims about the scenarios that were played, how many of these could be tested, and the
+    claims about other scenarios."""
 
     own: Table[ClaimResult]
     tested: int

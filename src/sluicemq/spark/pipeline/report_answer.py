@@ -12,7 +12,7 @@ from sluicemq.spark.pipeline.results import Analysis, Knee, RunResult
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A figure that goes with the answer."""
+    """A figure that goes with the answer, with its name and a remark."""
 
     name: str
     value: str
@@ -21,7 +21,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the runs say; `facts` are those of the limit they recommend, if they do."""
+    """What the runs say about the limit to set. `facts` are the figures of the recommended limit;
+    there are none without one."""
 
     lead: str
     why: str
@@ -30,7 +31,7 @@ class Answer:
 
 
 def answer(results: Analysis) -> Answer:
-    """For the box under the title."""
+    """Return the answer for the box under the title."""
     run = results.recommended
     if run is None or run.knee is None:
         reasons = "; ".join(f"{one.label}: {one.no_knee_reason}" for one in results.runs)
@@ -73,14 +74,15 @@ def _arrive(p99_ms: float) -> str:
 
 
 def verified(results: Analysis) -> list[tuple[bool, str]]:
-    """Of each run whether all is well with its messages, and what was found."""
+    """Return for each run whether all is well with its messages, and what was found in words."""
     found = [(run, *verified_words(run)) for run in results.runs]
     several = len(found) > 1
     return [(good, f"{run.label}: {text}" if several else text) for run, good, text in found]
 
 
 def verified_words(run: RunResult) -> tuple[bool, str]:
-    """Whether all is well with the run's messages and with their record, in words."""
+    """Return whether all is well with the run's messages and with the record of them, and what was
+    found in words."""
     good, text = verification_words(run.info["verification"], run.info["confirms"])
     gaps = [
         f"{check.from_rows:,} of {check.exact:,} {check.name} messages"
@@ -93,7 +95,8 @@ def verified_words(run: RunResult) -> tuple[bool, str]:
 
 
 def verification_words(found: Verification, confirms: bool) -> tuple[bool, str]:
-    """Whether all is well with what was promised, and the counts that say so."""
+    """Return whether all is well with the messages that were promised to arrive, and the counts in
+    words. Promised are those confirmed, or all published when `confirms` is false."""
     promised = found["confirmed"] if confirms else found["published"]
     word = "confirmed" if confirms else "published"
     remarks = {

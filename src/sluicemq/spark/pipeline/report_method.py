@@ -14,7 +14,7 @@ from sluicemq.spark.pipeline.shown import Table
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What differs from report to report."""
+    """The parts of the section on method that differ from report to report."""
 
     notes: list[str]
     """Of each run: what was recorded, and how well its clocks were known."""
@@ -23,7 +23,7 @@ class Method:
 
 
 def method(results: Analysis) -> Method:
-    """For the template."""
+    """Return the parts of the section on method that these results fill."""
     clocks = [_clocks(run) for run in results.runs if run.info.get("clocks")]
     error = results.pipeline.percentile_error
     return Method(
@@ -64,7 +64,8 @@ def _recorded(run: RunResult) -> str:
 
 
 def busiest_worker(info: RunInfo) -> float:
-    """The largest share of a core a worker process of the load client used; 0: not known."""
+    """Return the largest share of a core that a worker process of the load client used; 0 when it
+    is not known."""
     return max(
         (cost["cpu_ns"] / cost["wall_ns"] for cost in info.get("worker_costs", ())), default=0.0
     )

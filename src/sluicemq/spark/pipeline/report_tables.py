@@ -98,7 +98,8 @@ BROKER: Final[Group[Step]] = Group(
 
 
 def class_chip(step_class: StepClass, number: str = "") -> Chip:
-    """The class with its sign, and how many steps are of it."""
+    """Return a chip with the class and its sign; `number`, if given, says before it how many steps
+    are of it."""
     return Chip(CLASS_TONES[step_class], f"{CLASS_SIGNS[step_class]} {number}{step_class}")
 
 
@@ -111,7 +112,8 @@ CLASS: Final[Group[Step]] = Group("", (Column(CLASS_TITLE, _class_cell, Kind.CLA
 
 
 def steps_tables(run: RunResult) -> list[Table[Step]]:
-    """Two, so that neither is too wide to read: rates and latencies, then the rest."""
+    """Return the run's steps in two tables, so that neither is too wide to read: rates and
+    latencies, then the rest."""
     chosen = run.knee.step if run.knee is not None else None
     latency = [THROUGHPUT, END_TO_END]
     if run.info["confirms"]:
@@ -149,7 +151,8 @@ BALANCE: Final[Sequence[Group[Step]]] = (
 
 
 def balance_table(run: RunResult) -> Table[Step]:
-    """Imbalance between clients and queues, jitter between seconds."""
+    """Return a table of the imbalance between clients and between queues, and of the jitter between
+    seconds, in each step."""
     return Table(LIMIT, BALANCE, run.steps)
 
 
@@ -193,7 +196,7 @@ RUN: Final[Group[RunResult]] = Group(
 
 
 def runs_table(runs: Sequence[RunResult]) -> Table[RunResult]:
-    """A row a run."""
+    """Return a table with a row for each run."""
     return Table(Column("run", lambda run: run.label), [RUN], runs)
 
 
@@ -216,7 +219,7 @@ CLAIM: Final[Group[ClaimResult]] = Group(
 
 
 def claims_table(claims: Sequence[ClaimResult]) -> Table[ClaimResult]:
-    """A row a claim."""
+    """Return a table with a row for each claim."""
     return Table(Column("id", lambda claim: claim.claim, Kind.TEXT, "id"), [CLAIM], claims)
 
 
@@ -236,5 +239,5 @@ RULE: Final[Group[Rule]] = Group(
 
 
 def rules_table(rules: Sequence[Rule]) -> Table[Rule]:
-    """The definitions of the classes."""
+    """Return a table of the classes and their definitions."""
     return Table(Column("class", lambda rule: rule[0]), [RULE], rules)

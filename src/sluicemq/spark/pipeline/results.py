@@ -12,7 +12,7 @@ from sluicemq.lab.measurements import RunInfo
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """One kind of latency over some time. None where nothing was measured."""
+    """One kind of latency over some time, in ms. A percentile is None when nothing was measured."""
 
     messages: int = 0
     never: int = 0
@@ -30,7 +30,8 @@ NO_LATENCY: Final = Percentiles()
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """The four kinds. Service counts from the write, response from the intended time."""
+    """The four kinds of latency. Service counts from the write of a message, response from its
+    intended time."""
 
     confirm_service: Percentiles = NO_LATENCY
     confirm_response: Percentiles = NO_LATENCY
@@ -40,7 +41,8 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """[second, second + 1) of a run, all clients together. Rates are exact counts."""
+    """The figures of [second, second + 1) of a run, all clients together. Rates are exact
+    counts."""
 
     second: int
     step: int | None
@@ -66,7 +68,8 @@ class Second:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """How unevenly something is spread over clients or queues: 1 and 0 when all are alike."""
+    """Says how unevenly something is spread over `count` clients or queues. `max_over_mean` is 1
+    and `cv` is 0 when all are alike; None when they are not defined."""
 
     count: int
     mean: float
@@ -76,7 +79,8 @@ class Imbalance:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """A step's imbalance between clients and between queues; idle ones count."""
+    """A step's imbalance between clients and between queues; idle ones count, but for
+    `queue_latency`."""
 
     publishers: Imbalance
     """By messages published."""
@@ -89,7 +93,7 @@ class Balance:
 
 
 class StepClass(StrEnum):
-    """How a broker took a step; `classify` defines each."""
+    """The classes of how a broker took a step; `classify` decides between them."""
 
     STEADY = "steady"
     SWINGING = "swinging"
@@ -99,7 +103,7 @@ class StepClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step, over its measured seconds (`measured_s` of them)."""
+    """The figures of one step, over its measured seconds (`measured_s` of them)."""
 
     step: int
     in_flight_limit: int | None
@@ -140,13 +144,13 @@ class Step:
 
     @property
     def sustained_per_s(self) -> float:
-        """What went in and came out again."""
+        """The messages per second that went in and came out again: the lower of both rates."""
         return min(self.published_per_s, self.delivered_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knee:
-    """The recommended in-flight limit and what it rests on; prefetch and ack interval beside."""
+    """The recommended in-flight limit and what it rests on, with a prefetch and an ack interval."""
 
     in_flight_limit: int
     in_flight_percent: float | None
@@ -168,7 +172,7 @@ class Knee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Two independent ways to the same number."""
+    """The same number, found in two independent ways."""
 
     name: str
     exact: int
@@ -177,13 +181,13 @@ class Check:
 
     @property
     def difference(self) -> float:
-        """Relative to the exact figure."""
+        """The difference between both ways, as a share of the exact figure."""
         return abs(self.from_rows - self.exact) / max(self.exact, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """Everything about one run."""
+    """Everything that the pipeline found out about one run."""
 
     label: str
     directory: Path
@@ -199,12 +203,12 @@ class RunResult:
 
     @property
     def target_per_s(self) -> float:
-        """What the scenario asks of all publishers together."""
+        """The messages per second that the scenario asks of all publishers together."""
         return self.info["publishers"] * self.info["rate_per_publisher"]
 
     @property
     def limited_steps(self) -> list[Step]:
-        """Steps with an in-flight limit, smallest limit first."""
+        """The steps with an in-flight limit, smallest limit first."""
         limited = [step for step in self.steps if step.in_flight_limit is not None]
         return sorted(limited, key=lambda step: step.in_flight_limit or 0)
 
@@ -220,7 +224,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """A claim of the post and what it looks like here."""
+    """A claim of the post, and what the runs say about it."""
 
     claim: str
     text: str
@@ -233,7 +237,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStatistics:
-    """What the pipeline itself cost."""
+    """What the pipeline itself cost, and how it was run."""
 
     raw_rows: int
     session_seconds: float
@@ -249,7 +253,7 @@ class PipelineStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Analysis:
-    """The whole answer."""
+    """All runs, all claims and the cost of the pipeline: everything a report says."""
 
     runs: list[RunResult]
     claims: list[ClaimResult]

@@ -11,7 +11,7 @@ Row = TypeVar("Row")
 
 
 class Tone(StrEnum):
-    """How something is to be taken; never told by its colour alone."""
+    """Says how something is to be taken, as good or bad; it is never told by colour alone."""
 
     GOOD = "good"
     FAIR = "fair"
@@ -21,7 +21,7 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A word or two that stand out."""
+    """A word or two that stand out in a cell."""
 
     tone: Tone
     text: str
@@ -29,7 +29,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in a cell: chips, then text, then a note."""
+    """The contents of a cell: chips, then text, then a note."""
 
     text: str = ""
     chips: Sequence[Chip] = ()
@@ -38,7 +38,7 @@ class Cell:
 
 
 class Kind(StrEnum):
-    """What a column holds, which says how it is set."""
+    """What a column holds, which decides how it is set."""
 
     NUMBER = "number"
     TEXT = "text"
@@ -48,7 +48,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """What is in it, and what it is called."""
+    """A column's title, how its cells are made of rows, and how it is set."""
 
     title: str
     make: Callable[[Row], str | Cell]
@@ -59,14 +59,14 @@ class Column(Generic[Row]):
     """Its share of a terminal's width; 0: what its longest cell needs."""
 
     def cell(self, row: Row) -> Cell:
-        """What stands there in one row."""
+        """Return what stands in this column in one row."""
         made = self.make(row)
         return Cell(made) if isinstance(made, str) else made
 
 
 @dataclass(frozen=True, slots=True)
 class Group(Generic[Row]):
-    """Columns under a title; none of their own if it is empty."""
+    """Columns under a common title; an empty title shows none."""
 
     title: str
     columns: Sequence[Column[Row]]
@@ -74,7 +74,7 @@ class Group(Generic[Row]):
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[Row]):
-    """Rows, each with its name in the first column."""
+    """Rows of figures, each with its name in the first column."""
 
     name: Column[Row]
     groups: Sequence[Group[Row]]
@@ -84,5 +84,5 @@ class Table(Generic[Row]):
 
     @property
     def columns(self) -> list[Column[Row]]:
-        """All but the first."""
+        """The columns of all groups, which are all but the first column."""
         return [column for group in self.groups for column in group.columns]

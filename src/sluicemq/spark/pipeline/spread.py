@@ -9,12 +9,13 @@ from sluicemq.spark.pipeline.results import Imbalance
 
 
 def mean(values: Sequence[float]) -> float:
-    """0 for no values."""
+    """Return the mean of the values; 0 when there are none."""
     return sum(values) / len(values) if values else 0.0
 
 
 def variation(values: Sequence[float]) -> float | None:
-    """The coefficient of variation (standard deviation / mean). None: under 2 values, or mean 0."""
+    """Return the coefficient of variation (standard deviation / mean); None for under 2 values, or
+    a mean of 0."""
     average = mean(values)
     if len(values) < 2 or average == 0:
         return None
@@ -22,7 +23,7 @@ def variation(values: Sequence[float]) -> float | None:
 
 
 def slope(values: Sequence[float]) -> float:
-    """The least-squares slope per step of the sequence; 0 for under 2 values."""
+    """Return the least-squares slope per step of the sequence; 0 for under 2 values."""
     count = len(values)
     if count < 2:
         return 0.0
@@ -32,7 +33,8 @@ def slope(values: Sequence[float]) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """0 for no values; the mean of the middle two for an even number of them."""
+    """Return the middle value, or the mean of the middle two of an even number of them; 0 when
+    there are none."""
     if not values:
         return 0.0
     ordered = sorted(values)
@@ -41,7 +43,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def imbalance(values: Sequence[float]) -> Imbalance:
-    """How unevenly `values` are spread."""
+    """Return how unevenly the values are spread over their clients or queues."""
     average = mean(values)
     largest = max(values) / average if values and average else None
     return Imbalance(len(values), average, largest, variation(values))

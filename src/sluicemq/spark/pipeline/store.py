@@ -32,7 +32,8 @@ Rows = list[dict[str, Any]]
 
 
 def write_results(analysis: Analysis, directory: Path) -> None:
-    """Write per_second, per_step, per_run, knee, claims, checks and pipeline."""
+    """Write the tables per_second, per_step, per_run, knee, claims, checks and pipeline into the
+    directory, each as Parquet and as JSON."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, (columns, rows) in result_tables(analysis).items():
         text = json.dumps(rows, indent=1, allow_nan=False)
@@ -42,7 +43,8 @@ def write_results(analysis: Analysis, directory: Path) -> None:
 
 
 def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
-    """All results as flat rows, with their columns: a column may be null in every row."""
+    """Return all results as flat rows, by table, with the columns of each: a column may be null in
+    every row."""
     runs = analysis.runs
     by_run: Columns = {"run": pa.string()}
     run_columns = by_run | {"directory": pa.string(), "no_knee_reason": pa.string()}
@@ -67,7 +69,8 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
 
 
 def flatten(record: Any) -> dict[str, Any]:
-    """A record as one flat row; a nested record's fields get its name before theirs."""
+    """Return a record as one flat row; the names of a nested record's fields get its own name in
+    front."""
     row: dict[str, Any] = {}
     for item in fields(record):
         value = getattr(record, item.name)
@@ -80,7 +83,8 @@ def flatten(record: Any) -> dict[str, Any]:
 
 
 def columns_of(record: Any) -> Columns:
-    """The columns `flatten` gives for records of this class (or of this TypedDict)."""
+    """Return the columns that `flatten` gives for records of this class (or of this TypedDict),
+    with their Arrow types."""
     columns: Columns = {}
     for name, hint in get_type_hints(record).items():
         if is_dataclass(hint):

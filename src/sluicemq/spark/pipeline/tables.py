@@ -41,7 +41,7 @@ LEVELS: Final = ("unconfirmed", "unacked", "blocked_ns")
 
 @dataclass(frozen=True, slots=True)
 class SmallTables:
-    """What Spark hands over for one run: nothing in here grows with the number of messages."""
+    """What Spark hands over of one run. Nothing in here grows with the number of messages."""
 
     counters: list[Row]
     """A row a second."""
@@ -53,12 +53,14 @@ class SmallTables:
     """By second."""
 
     def recorded(self, table: str, what: str) -> int:
-        """How many "rows" a raw table has, or how many "messages" they stand for."""
+        """Return how many "rows" a raw table has, or how many "messages" these stand for, as `what`
+        says."""
         return sum(x[what] for x in self.shares if x["kind"] == table and x["by_client"])
 
 
 def collect(raw: RawRun) -> SmallTables:
-    """Scan the raw rows, and add up; refuses a file that is damaged by its name."""
+    """Scan the raw rows and add them up. Raises `Refused`, which names the file, when one is
+    damaged."""
     try:
         histograms = build_histograms(raw.messages, raw.info).toArrow()
     except Exception as error:
@@ -76,12 +78,13 @@ def collect(raw: RawRun) -> SmallTables:
 
 
 def counters_per_second(counters: pa.Table) -> list[Row]:
-    """All workers together, from second 0 on."""
+    """Return the counters of all workers together, a row for each second from 0 on."""
     return _sums(counters.filter(pc.field("second") >= 0), ["second"], COUNTED + LEVELS)
 
 
 def shares(histograms: pa.Table) -> list[Row]:
-    """What each client and each queue had of each step, during its warm-up and after it."""
+    """Return what each client and each queue had of each step, with separate rows for its warm-up
+    and after it."""
     rows = histograms.filter(pc.is_in(histograms["kind"], pa.array(KINDS)))
     added = ("rows", "messages", "response_sum_ns")
     return [
@@ -98,7 +101,7 @@ def _sums(table: pa.Table, keys: list[str], columns: Sequence[str]) -> list[Row]
 
 
 def measured_range(step: StepInfo) -> tuple[range, bool]:
-    """The seconds a step's figures are made of, and whether they include its warm-up.
+    """Return the seconds that a step's figures are made of, and whether they include its warm-up.
 
     They lie wholly between the warm-up and the end. A step too short for that is taken whole: all
     seconds whose middle lies in it.
@@ -114,13 +117,14 @@ def _middle(time_ns: int) -> int:
 
 
 def step_of_second(second: int, steps: Iterable[StepInfo]) -> int | None:
-    """The step that the middle of `second` lies in."""
+    """Return the number of the step that the middle of `second` lies in; None when it lies in
+    none."""
     middle = second * NS + NS // 2
     return next((x["step"] for x in steps if x["start_ns"] <= middle < x["end_ns"]), None)
 
 
 def make_seconds(info: RunInfo, tables: SmallTables) -> list[Second]:
-    """Every second of the run, from the first to the last with a counter; gaps are filled with 0.
+    """Return every second of the run, from 0 to the last with a counter; gaps are filled with 0.
 
     The levels (unconfirmed, unacked) of a missing second are 0 as well: no worker was there.
     """
@@ -164,7 +168,7 @@ def _cpu_cores(broker: Mapping[int, Row], second: int) -> float | None:
 
 
 def make_steps(info: RunInfo, tables: SmallTables, seconds: list[Second]) -> list[Step]:
-    """Every step of the run, classed."""
+    """Return every step of the run with its figures and its class."""
     steps: list[Step] = []
     for step in info["steps"]:
         best = max((earlier.delivered_per_s for earlier in steps), default=0.0)
@@ -252,8 +256,8 @@ def _among(rows: list[Row], count: int) -> Imbalance:
 
 
 def cross_check(info: RunInfo, tables: SmallTables) -> list[Check]:
-    """Messages that the clients counted in the whole run, the drain too, against those that the
-    recorded rows stand for."""
+    """Compare the messages that the clients counted in the whole run, the drain too, with those
+    that the recorded rows stand for."""
     found = info["verification"]
     exact = {"published": found["published"], "delivered": found["delivered"]}
     checks = []
