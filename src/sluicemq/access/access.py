@@ -41,7 +41,8 @@ TOPIC: Final = "topic"
 
 
 class Access:
-    """The broker's. `epoch` rises with every change; `sessions` has open connections by user."""
+    """Answers who may do what on one node. `epoch` rises with every change of users or permissions;
+    `sessions` has the open connections of each user, by its name."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class Access:
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
 
     def record_put(self, event: RecordPut) -> None:
-        """A user or a permission may be another one."""
+        """Make earlier answers stale when the record that was put is a user or a permission."""
         record = event.record
         if isinstance(record, User):
             self.changed()
@@ -67,20 +68,22 @@ class Access:
             self.changed(record.vhost)
 
     def record_dropped(self, event: RecordDropped) -> None:
-        """A permission is gone, perhaps with what it belonged to."""
+        """Make earlier answers stale when what was dropped is a permission, or a user or a virtual
+        host, with which permissions go."""
         if isinstance(event.record, User | VhostDefinition | Permission | TopicPermission):
             self.changed()
 
     def changed(self, where: str | None = None) -> None:
-        """Users or permissions are not what they were, in one virtual host or in all."""
+        """Make all earlier answers about users and permissions stale: in the virtual host `where`,
+        or in all of them when that is None."""
         self.epoch += 1
         self._patterns.clear()
         for vhost in self.vhosts.values() if where is None else (self.vhosts[where],):
             vhost.topology.epoch += 1
 
     def refusal(self, name: str, password: str | None, from_loopback: bool) -> str:
-        """Why that user may not log in, for the log; "" when it may. `password` None: somebody else
-        vouches for it."""
+        """Return why that user may not log in, as a text for the log; "" when it may. With a
+        `password` of None somebody else vouches for the user, who must only exist."""
         user = self.definitions.users.get(name)
         fits = user is not None if password is None else password_fits(user, password)
         if password == "":
@@ -92,11 +95,14 @@ class Access:
         return ""
 
     def may_enter(self, user: str, vhost: str) -> bool:
-        """Any permission there opens the door."""
+        """Tell whether the user may open connections in a virtual host: any permission there is
+        enough."""
         return (user, vhost) in self.definitions.permissions
 
     def check_entry(self, user: str, vhost: str) -> None:
-        """530 unless that user may open a connection there now."""
+        """Raise ConnectionViolation (530) unless that user may open a connection in the virtual
+        host now: this must exist, not be about to be deleted, and have room; the user must have
+        room for a connection, too, and a permission there."""
         found = self.vhosts.get(vhost)
         if found is None or not found.is_open:
             raise not_allowed(f"vhost {vhost} not found")
@@ -105,7 +111,8 @@ class Access:
             raise not_allowed(f"access to vhost '{vhost}' refused for user '{user}'")
 
     def check_room(self, user: str, vhost: str) -> None:
-        """530 when there are as many connections as there may be."""
+        """Raise ConnectionViolation (530) when the virtual host, which must exist, or the user has
+        as many connections as its limit allows."""
         most = limit_of(self.definitions.vhosts[vhost].limits, MAX_CONNECTIONS)
         if most is not None and self.vhosts[vhost].connections >= most:
             text = f"access to vhost '{vhost}' refused for user '{user}'"
@@ -117,7 +124,8 @@ class Access:
             raise not_allowed(f"{text}: user connection limit ({most}) is reached")
 
     def check_channels(self, user: str) -> None:
-        """530 when that user has as many channels as it may have."""
+        """Raise ConnectionViolation (530) when that user has as many open channels as its limit
+        allows."""
         known = self.definitions.users.get(user)
         most = limit_of(known.limits, MAX_CHANNELS) if known is not None else None
         if most is not None and self.channels_of(user) >= most:
@@ -127,20 +135,23 @@ class Access:
             )
 
     def allows(self, user: str, vhost: str, permission: str, name: str) -> bool:
-        """May it configure, write or read what has that name?"""
+        """Tell whether the user may do what `permission` says (CONFIGURE, WRITE or READ) with the
+        queue or exchange `name`."""
         record = self.definitions.permissions.get((user, vhost))
         return record is not None and self._matches(record, permission, name)
 
     def allows_topic(
         self, user: str, vhost: str, exchange: str, permission: str, routing_key: str
     ) -> bool:
-        """May it write or read that key at a topic exchange?"""
+        """Tell whether the user may do what `permission` says (WRITE or READ) with that routing key
+        at a topic exchange. Without a topic permission for the exchange every key is allowed."""
         record = self.definitions.topic_permissions.get((user, vhost, exchange))
         return record is None or self._matches(record, permission, routing_key)
 
     def pattern_of(self, record: Permission | TopicPermission, permission: str) -> Pattern:
-        """Compiled when it is needed first. One that was valid when it was set, to another version
-        of the library, and is not any more, allows nothing."""
+        """Return the compiled pattern of one permission in a record; it is compiled when it is
+        needed first. A record with a pattern that this version of the library does not take, though
+        an earlier one did, allows nothing, and the log says so."""
         patterns = self._patterns.get(record.key)
         if patterns is None:
             try:
@@ -176,17 +187,17 @@ class Access:
         self.log.write("warning", f"{text}: {pattern.text}")
 
     def channels_of(self, user: str) -> int:
-        """Open on all its connections."""
+        """Return the number of channels that are open on all connections of a user."""
         return sum(len(session.channels) for session in self.sessions.get(user, ()))
 
     def enter(self, session: Session) -> None:
-        """A connection is open."""
+        """Count a connection that is open now, for its user and for the virtual host it is in."""
         self.sessions.setdefault(session.user, {})[session] = None
         if session.vhost is not None:
             session.vhost.connections += 1
 
     def leave(self, session: Session) -> None:
-        """It is not open any more, if it was."""
+        """Stop counting a connection that is closed; one that is not counted is left alone."""
         of_user = self.sessions.get(session.user)
         if of_user is None or of_user.pop(session, self) is self:
             return
@@ -197,7 +208,8 @@ class Access:
 
 
 class Rights:
-    """What one connection may do in its virtual host, remembered until something changes."""
+    """What one connection may do in its virtual host. What was allowed once is remembered until
+    users or permissions change."""
 
     __slots__ = ("_allowed", "access", "epoch", "user", "vhost")
 
@@ -209,23 +221,26 @@ class Rights:
         self._allowed: set[tuple[str, ...]] = set()
 
     def check_queue(self, permission: str, name: str) -> None:
-        """403 unless the user may."""
+        """Raise ChannelViolation (403) unless the user has this permission for the queue `name`."""
         self._check(permission, QUEUE, name)
 
     def check_exchange(self, permission: str, name: str) -> None:
-        """403 unless the user may."""
+        """Raise ChannelViolation (403) unless the user has this permission for the exchange `name`;
+        "" is the default exchange."""
         self._check(permission, EXCHANGE, name or DEFAULT_EXCHANGE)
 
     def check_any(self, kind: str, name: str) -> None:
-        """403 unless the user may do something with it: who may nothing must not find out whether
-        it is there (RabbitMQ 4.3, CVE-2026-57221)."""
+        """Raise ChannelViolation (403) unless the user has some permission for that queue or
+        exchange (`kind`): a user without any must not find out whether it is there (RabbitMQ 4.3,
+        CVE-2026-57221)."""
         shown = name or DEFAULT_EXCHANGE if kind == EXCHANGE else name
         may = self.access.allows
         if not any(may(self.user, self.vhost, each, shown) for each in (READ, WRITE, CONFIGURE)):
             raise refused(f"{kind} '{shown}' in vhost '{self.vhost}'", self.user)
 
     def check_topic(self, permission: str, exchange: str, routing_key: str) -> None:
-        """403 unless the user may; `exchange` is a topic exchange."""
+        """Raise ChannelViolation (403) unless the user has this permission for the routing key at
+        the topic exchange `exchange`."""
         allowed = self._remembered()
         asked = (permission, exchange, routing_key)
         if asked in allowed:
@@ -253,8 +268,10 @@ class Rights:
         return allowed
 
     def check_exchange_declaration(self, topology: Topology, asked: ExchangeDefinition) -> None:
-        """To declare one takes configure; that with an alternate exchange, to read from the one and
-        to write to the other."""
+        """Raise ChannelViolation (403) unless the user may declare this exchange: that takes the
+        permission to configure it and, when it is new and has an alternate exchange, to read from
+        the one and to write to the other. Nobody may declare the default exchange (403), nor one of
+        an unknown type (ConnectionViolation, 503)."""
         check_type(asked.type)
         check_not_default(asked.name)
         self.check_exchange(CONFIGURE, asked.name)
@@ -263,14 +280,17 @@ class Rights:
             self.check_exchange(WRITE, asked.alternate)
 
     def check_dead_lettering(self, asked: QueueDefinition) -> None:
-        """What dies in a queue is read from it and written to its dead letter exchange."""
+        """Raise ChannelViolation (403) unless the user may declare this queue with its dead letter
+        exchange, if it has one: messages are read from the queue and written to the exchange."""
         exchange = asked.arguments.get(DEAD_LETTER_EXCHANGE)
         if isinstance(exchange, str):
             self.check_queue(READ, asked.name)
             self.check_exchange(WRITE, exchange)
 
     def check_binding(self, topology: Topology, binding: BindingDefinition) -> None:
-        """To bind and to unbind takes writing to the one end and reading from the other."""
+        """Raise ChannelViolation (403) unless the user may bind or unbind these two: that takes the
+        permission to write to the destination and to read from the source and, at a topic exchange,
+        this key. Nobody may with the default exchange at either end."""
         if binding.destination_type == QUEUE:
             self.check_queue(WRITE, binding.destination)
         else:
@@ -283,7 +303,8 @@ class Rights:
             self.check_topic(READ, binding.source, binding.routing_key)
 
     def check_publish(self, topology: Topology, exchange: str, routing_key: str) -> None:
-        """403 unless the user may; 404 when there is no such exchange."""
+        """Raise ChannelViolation (403) unless the user may publish to the exchange, which must not
+        be internal, and at a topic exchange with this key; 404 when there is no such exchange."""
         self.check_exchange(WRITE, exchange)
         topology.check_publish(exchange)
         if exchange and topology.exchanges[exchange].definition.type == TOPIC:
@@ -291,24 +312,26 @@ class Rights:
 
     @property
     def is_impersonator(self) -> bool:
-        """May it publish in others' names?"""
+        """Tell whether the user may publish with the name of another one in the property
+        user_id."""
         user = self.access.definitions.users.get(self.user)
         return user is not None and IMPERSONATOR in user.tags
 
 
 def refused(what: str, user: str) -> ChannelViolation:
-    """403, in RabbitMQ's words."""
+    """Return the error 403, in RabbitMQ's words, that says that `user` has no access to `what`."""
     return ChannelViolation(403, f"access to {what} refused for user '{user}'")
 
 
 def not_allowed(text: str) -> ConnectionViolation:
-    """530."""
+    """Return the error 530 with this text, which closes the connection."""
     return ConnectionViolation(530, text)
 
 
 def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[str], str]) -> None:
-    """What a node has before anybody has told it anything: the default user in the default virtual
-    host. Once there is a user or a virtual host, this never comes back."""
+    """Put into the definitions what a node has before anybody has told it anything: the default
+    user, with all its permissions in the default virtual host. With a user, a virtual host or a
+    permission there already, nothing is added. `hashed` makes a hash of a password."""
     if definitions.users or definitions.vhosts or definitions.permissions:
         return
     user, vhost = auth.default_user, auth.default_vhost

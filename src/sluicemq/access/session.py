@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 
 class Host:
-    """A virtual host. `connections` counts those that are open in it."""
+    """A virtual host, as access sees it. `connections` counts those that are open in it."""
 
     topology: Topology
     connections: int
 
     @property
     def is_open(self) -> bool:
-        """False when it is being deleted, so that nobody may enter it any more."""
+        """Whether connections may enter the virtual host: False while it is being deleted."""
         raise NotImplementedError
 
 
 class Session:
-    """A connection of a user. `vhost` is None before it is open."""
+    """A connection of a user, as access sees it. `vhost` is None until the connection is open."""
 
     user: str
     vhost: Host | None
     channels: Sized
 
     def post(self, message: object) -> None:
-        """Let the connection hear this."""
+        """Put a message into the inbox of the connection."""
         raise NotImplementedError

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class Broker(Entrance):
-    """What the virtual hosts of one node share, and which there are."""
+    """The whole of one node: it makes the virtual hosts, the message store and the tables that all
+    of them share, from what a start has found."""
 
     def __init__(
         self,
@@ -70,12 +71,13 @@ class Broker(Entrance):
         self.connections.pop(connection, None)
 
     def all_queues(self) -> Iterator[Queue]:
-        """Those of all virtual hosts."""
+        """Yield the queues of all virtual hosts, but for those that hold delayed messages."""
         for vhost in self.vhosts.values():
             yield from vhost.queues.values()
 
     def all_with_messages(self) -> list[Queue]:
-        """And those that no client sees."""
+        """Return the queues of all virtual hosts, with those that hold delayed messages and that no
+        client sees."""
         found: list[Queue] = []
         for vhost in self.vhosts.values():
             found += vhost.queues.values()
@@ -84,11 +86,13 @@ class Broker(Entrance):
 
     @property
     def queue_count(self) -> int:
-        """In all virtual hosts."""
+        """The number of queues in all virtual hosts, but for those that hold delayed messages."""
         return sum(len(vhost.queues) for vhost in self.vhosts.values())
 
     def recover(self, recovery: Recovery) -> None:
-        """Make what was there."""
+        """Make the virtual hosts and queues that a start has found, and go on with its checkpoints.
+        The directories of streams that are not defined any more are deleted; after a loss their
+        files are put aside."""
         for name in self.definitions.hosts:
             self.vhosts[name] = VirtualHost(self, self.store, name)
         queues = recovery.definitions.queues

@@ -58,7 +58,8 @@ CHANGED: Final = "changed"
 
 @dataclass(slots=True)
 class Plan:
-    """What an import will do: only what is new or differs from what there is."""
+    """What an import will do: only what is new or differs from what there is. `left_out` has
+    bindings that will not be made."""
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     accounts: list[Record] = field(default_factory=list)
@@ -80,7 +81,8 @@ class Plan:
 
 
 class Planner:
-    """Compares a document with what there is; `errors` are those found."""
+    """Compares a document with what there is, and plans what has to change. `errors` has what was
+    found wrong so far, each with its place."""
 
     def __init__(self, broker: Broker, wanted: Definitions) -> None:
         self.broker = broker
@@ -93,7 +95,8 @@ class Planner:
         self.new_queues: dict[tuple[str, str], QueueDefinition] = {}
 
     def run(self) -> Plan:
-        """DefinitionsRefused tells all that is wrong."""
+        """Return what the import will do. Raises DefinitionsRefused, which names everything that is
+        wrong in the document."""
         wanted = self.wanted
         self.look_at_vhosts()
         self.look_at_users()
@@ -112,7 +115,8 @@ class Planner:
         return self.plan
 
     def attempt(self, place: str, vhost: str, look: Callable[[], None]) -> None:
-        """What a client would be told is an error."""
+        """Call `look` if the virtual host is there. What it raises as an error for a client is
+        noted as one of the document, at `place`."""
         if self.knows_vhost(place, vhost):
             try:
                 look()
@@ -120,7 +124,8 @@ class Planner:
                 self.errors.note(place, violation.reply_text)
 
     def knows_vhost(self, place: str, name: str) -> bool:
-        """One that is there or will be, and is not about to go."""
+        """Tell whether the virtual host is there, or will be, and is not about to be deleted. If
+        not, that is noted at `place`."""
         there = self.broker.vhosts.get(name)
         if name not in self.vhosts:
             self.errors.note(place, f"virtual host '{name}' does not exist")
@@ -131,7 +136,9 @@ class Planner:
         return False
 
     def look_at_vhosts(self) -> None:
-        """Those of the document, and limits for those that are there."""
+        """Plan the virtual hosts of the document that are new or differ, and new limits for those
+        that are there. Noted as errors: those that are being deleted, and limits for ones that do
+        not exist."""
         for each in self.wanted.vhosts:
             known = self.vhosts.get(each.name)
             if known is not None and not each.limits:
@@ -147,11 +154,12 @@ class Planner:
             self.knows_vhost(f"vhosts[{index}]", each.name)
 
     def is_new(self, record: Record) -> bool:
-        """It is not there, or differs."""
+        """Tell whether a record is not there yet, or differs from the one that is."""
         return record != self.broker.definitions.records[record.KIND].get(record.key)
 
     def look_at_users(self) -> None:
-        """And at what they may do, where."""
+        """Plan users and their permissions that are new or differ. Permissions of users or in
+        virtual hosts that do not exist are noted as errors."""
         wanted = self.wanted
         plan = self.plan.accounts
         for each in last_of(wanted.users):
@@ -170,7 +178,8 @@ class Planner:
             plan.extend(filter(self.is_new, last_of(permissions)))
 
     def look_at_policies(self) -> None:
-        """And at parameters."""
+        """Plan policies, operator policies and parameters that are new or differ. Those in virtual
+        hosts that do not exist are noted as errors."""
         wanted = self.wanted
         sections: tuple[tuple[str, Sequence[Policy | Parameter]], ...] = (
             ("policies", wanted.policies),
@@ -186,8 +195,9 @@ class Planner:
         self.plan.parameters = [*filter(self.is_new, last_of(parameters))]
 
     def trial(self, vhost: str) -> Topology:
-        """A copy of a virtual host's exchanges and queues without their bindings: what can be
-        declared in there in turn can be declared."""
+        """Return a copy of a virtual host's exchanges and queues without their bindings, made when
+        it is asked for first. What can be declared in there in turn can be declared in the virtual
+        host."""
         topology = self.trials.get(vhost)
         if topology is None:
             topology = self.trials[vhost] = Topology(vhost)
@@ -204,7 +214,9 @@ class Planner:
             self.plan.exchanges.append(asked)
 
     def look_at_queue(self, asked: QueueDefinition) -> None:
-        """Names that the broker gives are fine: it may have given them to durable queues."""
+        """Plan a queue if it is new. Raises ChannelViolation when its arguments make no sense, or
+        when it differs from one of that name. Names with a reserved prefix are fine, for the broker
+        may have given them to durable queues."""
         key = asked.vhost, asked.name
         vhost = self.broker.vhosts.get(asked.vhost)
         there = vhost.queues.get(asked.name) if vhost is not None else None
@@ -220,8 +232,9 @@ class Planner:
             self.plan.queues.append(asked)
 
     def look_at_binding(self, asked: BindingDefinition) -> None:
-        """RabbitMQ exports bindings of what it does not export itself, such as internal exchanges:
-        those are left out."""
+        """Plan a binding if it is new. One with an end that is nowhere is left out: RabbitMQ
+        exports bindings of what it does not export itself, such as internal exchanges. Raises
+        ChannelViolation when it cannot be made for another reason."""
         try:
             new = self.trial(asked.vhost).bind(asked)
         except ChannelViolation as violation:
@@ -235,7 +248,7 @@ class Planner:
             self.plan.bindings.append(asked)
 
     def count_queues(self) -> None:
-        """A virtual host may have a limit."""
+        """Note an error for each virtual host that would have more queues than its limit allows."""
         for name, count in Counter(vhost for vhost, _ in self.new_queues).items():
             most = limit_of(self.vhosts[name].limits, MAX_QUEUES)
             vhost = self.broker.vhosts.get(name)
@@ -246,13 +259,13 @@ class Planner:
 
 
 def last_of(records: Iterable[R]) -> Iterable[R]:
-    """Of those that are the same one, the last."""
+    """Return the last of the records of each kind and key, in the order of the first ones."""
     return {(each.KIND, each.key): each for each in records}.values()
 
 
 def change_of(plan: Plan, dice: Dice) -> Together:
-    """What the plan comes to: one change, in which nothing can be refused as long as what is
-    declared is as the planner has found it. `dice` gives the salts of passwords."""
+    """Return one change that does all that is planned. Nothing in it can be refused as long as what
+    is declared is as the planner has found it. `dice` gives the salts of passwords."""
     changes: list[Change] = [PutRecord(each) for each in plan.vhosts]
     for record in plan.accounts:
         if isinstance(record, User) and record.name in plan.passwords:
@@ -269,7 +282,7 @@ def change_of(plan: Plan, dice: Dice) -> Together:
 
 
 def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:
-    """A row for each thing that will be added or changed."""
+    """Yield a row for each thing that the import will add or change."""
     for record in plan.records:
         kept = broker.definitions.records[record.KIND].get(record.key)
         name = record.key if isinstance(record.key, str) else " ".join(record.key)
@@ -284,12 +297,14 @@ def differences(broker: Broker, plan: Plan) -> Iterator[dict[str, str]]:
 
 
 def left_out(plan: Plan) -> Iterator[dict[str, str]]:
-    """A row for each thing that will not be there, though the document has it."""
+    """Yield a row for each thing that will not be there though the document has it, with the
+    reason."""
     for binding, why in plan.left_out:
         yield {"what": "binding", "name": title_of(binding), "change": f"left out: {why}"}
 
 
 def title_of(binding: BindingDefinition) -> str:
-    """For people."""
+    """Return a text that names a binding for people: virtual host, source, destination and routing
+    key."""
     ends = f"{binding.source} -> {binding.destination}"
     return f"{binding.vhost} {ends} {binding.routing_key}".rstrip()

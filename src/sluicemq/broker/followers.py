@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 class Followers:
-    """Those of one broker. `vhosts` and `connections` are its own tables."""
+    """What one broker does with each kind of event. `vhosts` and `connections` are the broker's own
+    tables."""
 
     def __init__(
         self,
@@ -50,7 +51,8 @@ class Followers:
         self.connections = connections
 
     def follow(self, agreement: Agreement, policy_rounds: PolicyRounds) -> None:
-        """Have all of them hear of what happens from now on."""
+        """Register access, the rounds of policies and the methods of this class for the events of
+        `agreement` from now on."""
         access = self.broker.access
         agreement.follow(RecordPut, self.record_put)
         agreement.follow(RecordPut, access.record_put)
@@ -64,22 +66,23 @@ class Followers:
         agreement.follow(QueueRemoved, self.queue_removed)
 
     def record_put(self, event: RecordPut) -> None:
-        """A virtual host may be new; a policy may not hold."""
+        """Make a virtual host that is new, and log which policies cannot hold."""
         self.say_problems()
         record = event.record
         if isinstance(record, VhostDefinition) and record.name not in self.vhosts:
             self.vhosts[record.name] = VirtualHost(self.broker, self.store, record.name)
 
     def say_problems(self) -> None:
-        """Policies that cannot hold, in the log."""
+        """Log the policies that cannot hold, once each."""
         problems = self.broker.definitions.problems
         for problem in problems:
             self.broker.world.log.write("error", problem)
         problems.clear()
 
     def record_dropped(self, event: RecordDropped) -> None:
-        """The connections of a user end with it. The queues of a virtual host have gone before it,
-        in the journal too: a crash in between leaves a virtual host with fewer queues."""
+        """Close the connections of a user that was deleted, or forget a virtual host that was. The
+        queues of a virtual host have gone before it, in the journal too, so a crash in between
+        leaves a virtual host with fewer queues."""
         record = event.record
         if isinstance(record, User):
             sessions = self.broker.access.sessions.get(record.name, ())
@@ -90,26 +93,28 @@ class Followers:
             assert not vhost.queues.holding
 
     def vhost_closed(self, event: VhostClosed) -> None:
-        """Nobody may enter any more, and who is in it has to leave; its queues go."""
+        """Close all connections in a virtual host that is about to be deleted, and delete its
+        queues. Nobody may enter it any more."""
         vhost = self.vhosts[event.name]
         readers = [reader for reader in self.connections.values() if reader.vhost is vhost]
         close(readers, close_reason(event.name))
         vhost.closed()
 
     def exchange_removed(self, event: ExchangeRemoved) -> None:
-        """The queue that keeps messages back for it goes."""
+        """Delete the queue that held delayed messages for an exchange that was deleted, if there is
+        one."""
         self.vhosts[event.exchange.vhost].exchange_removed(event.exchange)
 
     def queue_added(self, event: QueueAdded) -> None:
-        """Its virtual host makes it."""
+        """Let the virtual host make a queue that was declared."""
         self.vhosts[event.queue.definition.vhost].queue_added(event.queue)
 
     def queue_removed(self, event: QueueRemoved) -> None:
-        """Its virtual host forgets it."""
+        """Let the virtual host forget a queue that was deleted."""
         self.vhosts[event.queue.definition.vhost].queue_removed(event.queue)
 
 
 def close(sessions: Iterable[Session], text: str) -> None:
-    """Connections end by the operator's wish: 320."""
+    """Close these connections by the operator's wish (320); `text` tells the clients why."""
     for session in sessions:
         session.post(ConnectionFault(ConnectionViolation(320, text)))

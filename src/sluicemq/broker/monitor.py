@@ -32,19 +32,21 @@ if TYPE_CHECKING:
 
 
 class Look:
-    """Time to look at memory and at who is active."""
+    """Tells the monitor that it is time to look at memory and at unfinished messages."""
 
     __slots__ = ()
 
 
 class LookAtDisk:
-    """Time to look at the disk; only the last one sent counts."""
+    """Tells the monitor that it is time to look at the disk. Only the one that was sent last
+    counts."""
 
     __slots__ = ()
 
 
 class Monitor(Actor):
-    """One per node."""
+    """Watches memory and disk of one node, at regular times and in a flood at once, and raises and
+    clears the alarms."""
 
     def __init__(self, broker: Broker, config: Config) -> None:
         super().__init__(broker.scheduler)
@@ -95,20 +97,22 @@ class Monitor(Actor):
     # what the operator sets while it runs
 
     def set_limit(self, limit_bytes: int) -> None:
-        """Another memory limit."""
+        """Set another memory limit, in bytes. It holds at once, and queues soon hear how much they
+        may keep in RAM."""
         self.alarm.limit_bytes = limit_bytes
         self.compare()
         self.retargeting.begin_soon()
 
     def set_disk_limit(self, limit_bytes: int) -> None:
-        """Another limit of what must be free on the disk."""
+        """Set how many bytes must be free on the disk, and look at once whether they are."""
         self.disk_alarm.limit_bytes = limit_bytes
         self.look_at_disk()
 
     # memory
 
     def look(self) -> None:
-        """The accounted bytes have changed by a step: look at once; in a flood the queues hear."""
+        """Compare at once, because the accounted bytes have changed by a step; when they are above
+        the goal for paging, the queues soon hear how much they may keep in RAM."""
         grown = self.broker.accounted_bytes - self.accounted_then
         if grown > 0 and not self.alarm.raised:
             near = self.config.clear_ratio * self.alarm.limit_bytes
@@ -120,12 +124,14 @@ class Monitor(Actor):
             self.retargeting.flooded()
 
     def look_at_memory(self) -> None:
-        """Ask for the RSS."""
+        """Ask the system how many bytes of RAM the process has (its RSS), and keep the accounted
+        bytes of that moment."""
         self.resident_bytes = self.memory.resident_bytes()
         self.accounted_then = self.broker.accounted_bytes
 
     def look_at_unfinished(self) -> None:
-        """What connections have begun must not keep the alarm up for ever."""
+        """Close the connections that hold the most bytes of unfinished messages, when there are so
+        many that they would keep the memory alarm up."""
         unfinished = self.unfinished
         now_ns = self.clock.now_ns()
         limit = self.alarm.limit_bytes
@@ -138,7 +144,8 @@ class Monitor(Actor):
             close_holders(holders, excess)
 
     def compare(self) -> None:
-        """Compare both figures with the limit; tell the board of a change."""
+        """Compare accounted and resident bytes with the memory limit, and raise or clear the memory
+        alarm."""
         accounted = self.broker.accounted_bytes
         limit = self.alarm.limit_bytes
         used = max(accounted, self.resident_bytes)
@@ -148,8 +155,8 @@ class Monitor(Actor):
         self.tell(MEMORY, self.alarm, self.alarm.update(accounted, self.resident_bytes, waiting))
 
     def trim(self) -> None:
-        """Give freed memory back when there is much of it: paging must make the process smaller,
-        and an alarm must not stay because of memory nobody uses."""
+        """Give freed memory back to the system when there is much of it: paging must make the
+        process smaller, and an alarm must not stay because of memory that nobody uses."""
         accounted = self.broker.accounted_bytes
         since = self.looks - self.trimmed_at
         idle = self.resident_bytes - accounted
@@ -169,14 +176,15 @@ class Monitor(Actor):
     # disk
 
     def disk_full(self, is_full: bool) -> None:
-        """Whoever writes says that there is no space, or that there is some again."""
+        """Take note that a write has found no space on the disk, or has found some again, and look
+        at the disk if that is new."""
         if self.disk_alarm.full != is_full:
             self.disk_alarm.full = is_full
             self.look_at_disk()
 
     def disk_written(self) -> None:
-        """Something has been written: a few MiB at the most. A fast publisher on a small disk must
-        not reach its end between two looks."""
+        """Look at the disk if a write, of a few MiB at the most, has left less space than must be
+        free: a fast publisher must not fill a small disk between two regular looks."""
         if self.disk_alarm.raised or not self.free_known:
             return  # it is looked at often enough
         try:
@@ -187,10 +195,10 @@ class Monitor(Actor):
             self.look_at_disk()
 
     def look_at_disk(self) -> None:
-        """Compare with the limit, tell the board of a change, and look again in time.
+        """Compare the free space of the disk with the limit, raise or clear the disk alarm, and
+        come back when it is time for the next look.
 
-        When the system does not say what is free, only writes that are refused raise the alarm.
-        """
+        When the system does not say what is free, only writes that are refused raise the alarm."""
         alarm = self.disk_alarm
         try:
             self.free_bytes = self.broker.world.disk.files.free_bytes()
@@ -206,7 +214,8 @@ class Monitor(Actor):
         self.clock.call_after(self.disk_pause_ms(), self, self.disk_look)
 
     def disk_pause_ms(self) -> int:
-        """Until the next look: RabbitMQ's rule, but often while the alarm is raised."""
+        """Return the milliseconds until the next look at the disk: by RabbitMQ's rule, but a short
+        time while the alarm is raised."""
         if self.disk_alarm.raised:
             return DISK_LOOK_MIN_MS
         if not self.free_known:
@@ -215,7 +224,9 @@ class Monitor(Actor):
         return min(max(2 * spare_bytes // DISK_FILL_BYTES_MS, DISK_LOOK_MIN_MS), DISK_LOOK_MAX_MS)
 
     def tell(self, source: str, alarm: MemoryAlarm | DiskAlarm, change: Change) -> None:
-        """The log and the board hear of a change; paging waits for the disk."""
+        """Log a change of an alarm and pass it on to all who are blocked by it; None is no change.
+        When it is the disk's, it is found out anew how much queues may keep in RAM, for paging
+        needs the disk."""
         broker = self.broker
         if change == "raised":
             text = f"{source} alarm raised, publishers are blocked: {alarm.reason}"

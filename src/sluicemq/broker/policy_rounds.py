@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Round:
-    """Queues of one virtual host that may have another policy now. `done` are called at the end."""
+    """The queues of one virtual host that may have another policy now, as they were when the round
+    was asked for. The functions in `done` are called when all have been told."""
 
     __slots__ = ("done", "queues", "vhost")
 
@@ -35,7 +36,8 @@ class Round:
 
 
 class PolicyRounds(Actor):
-    """One per node: works rounds off, a part a turn, with a pause between for the sockets."""
+    """Tells queues which policy holds for them: one actor a node, which works rounds off, a part a
+    turn, with a pause of a millisecond between for the sockets."""
 
     def __init__(self, services: Services, vhosts: Mapping[str, Namespace]) -> None:
         super().__init__(services.scheduler)
@@ -45,18 +47,18 @@ class PolicyRounds(Actor):
         """Rounds that have not begun, by virtual host."""
 
     def record_put(self, event: RecordPut) -> None:
-        """It may be a policy."""
+        """Begin a round in the virtual host when the record that was put is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)
 
     def record_dropped(self, event: RecordDropped) -> None:
-        """It may have been a policy."""
+        """Begin a round in the virtual host when the record that was dropped is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)
 
     def look_at(self, vhost: str) -> None:
-        """Tell the queues of that virtual host soon; several policies that change at once need one
-        round."""
+        """Have the queues of that virtual host hear soon which policy holds for them. Several
+        policies that change before the round begins share one round."""
         if vhost not in self.waiting:
             self.waiting[vhost] = Round(self.vhosts[vhost])
             self.post(self.waiting[vhost])
@@ -68,7 +70,7 @@ class PolicyRounds(Actor):
         self.waiting[vhost].done.append(done)
 
     def receive(self, message: object) -> None:
-        """The next part of a round."""
+        """Work off the next part of a round, and come back for the rest of it."""
         assert isinstance(message, Round)
         vhost = message.vhost
         if self.waiting.get(vhost.name) is message:
@@ -88,7 +90,7 @@ class PolicyRounds(Actor):
 
 
 def tell(queue: Queue) -> None:
-    """The queue hears when something else holds for it now."""
+    """Give a queue the policy that holds for it, if that is another one than before."""
     policy = queue.vhost.policies.for_queue(queue.name, queue.definition.type)
     if policy != queue.policy:
         queue.policy = policy

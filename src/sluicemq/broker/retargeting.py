@@ -36,13 +36,13 @@ TOLD_WORK: Final = 40
 
 
 class Retarget:
-    """Time to tell the queues what they may keep."""
+    """Tells that it is time to find out anew how much queues may keep in RAM."""
 
     __slots__ = ()
 
 
 class Retargeting(Actor):
-    """One per node."""
+    """Finds out how much the queues of one node may keep in RAM, and tells them."""
 
     def __init__(self, broker: Broker, config: MemoryConfig, alarm: MemoryAlarm) -> None:
         super().__init__(broker.scheduler)
@@ -67,13 +67,13 @@ class Retargeting(Actor):
         self.clock.call_after(self.config.memory_monitor_interval, self, Retarget())
 
     def begin_soon(self) -> None:
-        """What queues may keep is to be found out as it is now."""
+        """Find out anew, in a later turn, how much queues may keep in RAM."""
         self.is_wanted = True
         self.schedule()
 
     def flooded(self) -> None:
-        """More than queues may keep is in RAM already: unless it has been found out just now, what
-        they may keep is another number."""
+        """Find out anew how much queues may keep in RAM, because more than that is there already;
+        unless that has been done just now."""
         pause_ns = RETARGET_NS + RETARGET_QUEUE_NS * self.broker.queue_count
         if self.clock.now_ns() - self.began_ns >= pause_ns:
             self.begin_soon()
@@ -85,7 +85,8 @@ class Retargeting(Actor):
             self.begin(self.retarget())
 
     def retarget(self) -> Iterator[int]:
-        """Tell a duration to all queues that hold messages in RAM or have a bound already."""
+        """Tell all queues that hold messages in RAM, or have a bound already, for how long they may
+        keep messages. Yields the units of work of each step."""
         broker = self.broker
         queues = broker.all_with_messages()
         holding: dict[ClassicShell, None] = {}
@@ -116,7 +117,8 @@ class Retargeting(Actor):
         yield from self.tell([*told])
 
     def tell(self, queues: list[ClassicShell]) -> Iterator[int]:
-        """Those that are still there hear of it."""
+        """Send the duration to those of the queues that are still there. Yields the units of work
+        of each step."""
         for at in range(0, len(queues), TOLD_MAX):
             for queue in queues[at : at + TOLD_MAX]:
                 if queue.machine.deleted:
@@ -127,11 +129,11 @@ class Retargeting(Actor):
 
 
 def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
-    """What of a queue may be paged out, and the bytes that are on their way to the disk already.
+    """Return how much of a queue may be paged out and how fast it moves, and the bytes that are on
+    their way to the disk already.
 
     Those are in RAM until they are written, but what is gone as soon as the disk is done must not
-    make the others pay. All messages of the queue are taken for equally large.
-    """
+    make the others pay. All messages of the queue are taken for equally large."""
     machine = queue.machine
     depth = machine.depth
     pageable = depth.ram_messages + machine.ram_acks
@@ -144,5 +146,6 @@ def load_of(queue: ClassicShell) -> tuple[QueueLoad, int]:
 
 
 def leaving(backing: Backing) -> int:
-    """Messages that have left RAM but for the write that makes it true."""
+    """Return the number of messages that count as out of RAM, but whose write to the disk is not
+    over yet."""
     return sum(chunk.left() for chunk in backing.leaving() if chunk.bodies)

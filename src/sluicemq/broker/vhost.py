@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class VhostEmpty:
-    """To who deletes a virtual host: all its queues are gone."""
+    """Tells the one who deletes a virtual host that all its queues are gone."""
 
     __slots__ = ("vhost",)
 
@@ -48,8 +48,8 @@ class VhostEmpty:
 
 
 class VirtualHost(Namespace):
-    """One of the broker's. Its topology is that of the declared state, which nothing in here
-    changes."""
+    """A virtual host of the broker. Its topology is that of the declared state, which nothing in
+    here changes."""
 
     def __init__(self, services: Services, store: MessageStore, name: str) -> None:
         self.services = services
@@ -75,17 +75,18 @@ class VirtualHost(Namespace):
     # -- its end
 
     def wait_until_empty(self, listener: Actor) -> None:
-        """Have `listener` get VhostEmpty when the last queue is gone."""
+        """Post VhostEmpty to `listener` when the last queue is gone, or at once when there is
+        none."""
         self.listener = listener
         self.tell_listener()
 
     def tell_listener(self) -> None:
-        """If the last queue is gone."""
+        """Post VhostEmpty to the listener, if there is one and no queue is left."""
         if self.listener is not None and not self.queues and not self.queues.holding:
             self.listener.post(VhostEmpty(self))
 
     def closed(self) -> None:
-        """It is about to be deleted: its queues have to go."""
+        """Delete all queues, because the virtual host is about to be deleted."""
         for holding in self.queues.holding.values():
             holding.post(Delete(None, False, False))
         for queue in self.queues.values():
@@ -94,14 +95,14 @@ class VirtualHost(Namespace):
     # -- queues come
 
     def recover_queue(self, queue_id: int, definition: QueueDefinition, recovery: Recovery) -> None:
-        """A durable queue that was there before."""
+        """Make a durable queue that a start has found, with the messages it had."""
         if is_holding(definition.name):
             self.recover_holding(queue_id, definition, recovery.queues[queue_id])
         else:
             self.add(SHELLS[definition.type].recover(self, definition, queue_id, recovery))
 
     def queue_added(self, declared: DeclaredQueue) -> None:
-        """It was declared."""
+        """Make a queue that was declared; it has no messages yet."""
         definition = declared.definition
         if is_holding(definition.name):
             index = empty_index(self.services, declared.id, definition.durable)
@@ -111,12 +112,13 @@ class VirtualHost(Namespace):
             self.add(SHELLS[definition.type].declare(self, definition, declared.id))
 
     def add(self, queue: Queue) -> None:
-        """It can be found from now on."""
+        """Enter a queue into all tables, so that clients find it from now on."""
         self.queues[queue.name] = queue
         self.enlist(queue)
 
     def enlist(self, queue: Queue) -> None:
-        """In the tables besides the one of names."""
+        """Enter a queue into the tables besides the one of names: of exclusive queues, of durable
+        ones, and of what the next checkpoint has to write."""
         definition = queue.definition
         if definition.owner is not None:
             self.exclusive.setdefault(definition.owner, {})[queue.name] = queue
@@ -132,15 +134,15 @@ class VirtualHost(Namespace):
         return self.unbind_from(Destination(QUEUE, queue.name))
 
     def unbind_from(self, target: Destination) -> bool:
-        """Take away BINDINGS_MAX bindings to what is about to be deleted; it is forgotten with what
-        binds it for good. Returns True when there are more."""
+        """Take away at most BINDINGS_MAX bindings to what is about to be deleted. Returns True when
+        there are more."""
         change = UnbindSome(self.name, target.kind, target.name, BINDINGS_MAX)
         self.services.agreement.propose(change)
         return target in self.topology.inbound
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
-        """Take away all bindings of an exchange that is about to be deleted, some at each step;
-        each gives its work."""
+        """Take away all bindings from and to an exchange that is about to be deleted, some at each
+        step. Yields the units of work of each step."""
         while (exchange := self.topology.exchanges.get(name)) and not exchange.is_empty:
             self.services.agreement.propose(UnbindSome(self.name, SOURCE, name, BINDINGS_MAX))
             yield BINDINGS_MAX * BINDING_WORK
@@ -153,7 +155,7 @@ class VirtualHost(Namespace):
             self.services.agreement.propose(DeleteQueue(self.name, queue.name, queue.id))
 
     def queue_removed(self, declared: DeclaredQueue) -> None:
-        """It is not declared any more."""
+        """Take a queue that is not declared any more out of all tables."""
         name = declared.definition.name
         self.store.durable_queues.pop(declared.id, None)
         known = self.queues.holding if is_holding(name) else self.queues
@@ -170,7 +172,8 @@ class VirtualHost(Namespace):
         self.tell_listener()
 
     def exchange_removed(self, exchange: ExchangeDefinition) -> None:
-        """What it has kept back goes."""
+        """Delete the queue that held delayed messages for an exchange that was deleted, if there is
+        one."""
         queue = self.queues.holding.get(holding_queue(exchange.name))
         if queue is not None:
             queue.post(Delete(None, False, False))
@@ -195,7 +198,8 @@ class VirtualHost(Namespace):
     def recover_holding(
         self, queue_id: int, definition: QueueDefinition, found: QueueReplica
     ) -> None:
-        """One that was there before; it goes when its exchange went just before the broker did."""
+        """Make a queue of delayed messages that a start has found. It is deleted when its exchange
+        is not declared any more, as when the broker died between the two."""
         exchange = definition.name.removeprefix(HOLDING_PREFIX)
         queue = HoldingQueue(self, definition, queue_id, found.index, exchange)
         queue.machine.recover(found.marks(), found.expiring)
@@ -204,13 +208,14 @@ class VirtualHost(Namespace):
             queue.post(Delete(None, False, False))
 
     def add_holding(self, queue: HoldingQueue) -> None:
-        """Routing finds it from now on."""
+        """Enter a queue of delayed messages into all tables, so that routing finds it from now
+        on."""
         self.queues.holding[queue.name] = queue
         self.enlist(queue)
 
     def ensure_delay_queues(self) -> None:
-        """After a recovery: an exchange whose queue had not become durable gets one now, as when it
-        is declared again."""
+        """Declare each exchange that delays messages anew, after a recovery, so that one whose
+        queue had not become durable gets one now."""
         for exchange in self.topology.list_exchanges():
             if exchange.type == DELAYED:
                 self.services.agreement.propose(DeclareExchange(exchange))

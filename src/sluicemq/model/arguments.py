@@ -45,7 +45,7 @@ Check = Callable[[object, Mapping[str, object]], str | None]
 
 
 def type_name(value: object) -> str:
-    """RabbitMQ's word for the field type of `value`."""
+    """Return RabbitMQ's word for the field type of `value`."""
     if isinstance(value, int) and not isinstance(value, bool):
         return "signedint" if SIGNEDINT_MIN <= value <= SIGNEDINT_MAX else "long"
     for python_type, name in TYPE_NAMES:
@@ -55,7 +55,7 @@ def type_name(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """A value inside an error text."""
+    """Return a value as error texts show it: texts as they are, all else as Erlang writes it."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else _term(value)
@@ -81,12 +81,14 @@ def _term(value: object) -> str:
 
 
 def same_value(one: object, other: object) -> bool:
-    """Equal, and of the same class of types: 5 is 5 in every width, but never 5.0 or true."""
+    """Tell whether two values are equal and of the same class of types: 5 is 5 in every width, but
+    never 5.0 or true."""
     return type(one) is type(other) and one == other
 
 
 def check_queue_arguments(arguments: Mapping[str, object], where: str) -> None:
-    """Refuse (406) the first argument that does not fit; `where` names the queue."""
+    """Raise ChannelViolation (406) for the first argument that does not fit a queue of its type;
+    `where` names the queue in the text."""
     if not arguments:
         return
     kind = arguments.get("x-queue-type", CLASSIC)

@@ -20,14 +20,14 @@ OVERHEAD_BYTES: Final = 96
 
 
 class Batch:
-    """Contents in publish order, alike in persistence, expiration and priority.
+    """Messages in publish order that are alike in persistence, expiration and priority.
 
     `size` is the sum of the contents' lengths in bytes; `even` says that all have one length;
     `copies` is the number of queues the batch was routed to, each of which accounts its share;
-    `number` is the channel number the contents carry in their frames; `first_id` is the id of the
-    first in the message store, the others follow; 0: they are small, and kept in queue indices.
-    `ttl_ms` is what their `expiration` says, None: nothing; `priority` what that property says.
-    """
+    `number` is the channel number that the contents carry in their frames. `first_id` is the id of
+    the first message in the message store, and those of the others follow; 0 means that they are
+    small, and kept in queue indices. `ttl_ms` is what their property `expiration` says, in
+    milliseconds, or None when it says nothing; `priority` is what that property says."""
 
     __slots__ = (
         "address",
@@ -68,13 +68,13 @@ class Batch:
 
 
 def names_of(address: bytes) -> tuple[bytes, bytes]:
-    """Exchange and routing key."""
+    """Return the exchange and the routing key of an address."""
     key_at = 1 + address[0]
     return address[1:key_at], address[key_at + 1 :]
 
 
 def part_of(batch: Batch, start: int, end: int) -> Batch:
-    """Messages [start, end) of a batch."""
+    """Return a batch of the messages from `start` to before `end`, counted from 0."""
     contents = batch.contents[start:end]
     return Batch(
         batch.address,
@@ -91,25 +91,25 @@ def part_of(batch: Batch, start: int, end: int) -> Batch:
 
 
 def separate(content: bytes) -> tuple[bytes, bytes]:
-    """Address and content of a message of an ADDRESSED batch."""
+    """Return the address and the content of a message of an ADDRESSED batch."""
     key_at = 1 + content[0]
     end = key_at + 1 + content[key_at]
     return content[:end], content[end:]
 
 
 def size_of(contents: list[bytes], even: bool) -> int:
-    """Bytes of the contents together."""
+    """Return the bytes of all contents together; with `even` all have the length of the first."""
     if even:
         return len(contents) * len(contents[0]) if contents else 0
     return sum(map(len, contents))
 
 
 def footprint(contents: list[bytes], even: bool, copies: int) -> int:
-    """Bytes of RAM this queue answers for: the contents' share and the overhead.
+    """Return the bytes of RAM that one of `copies` queues answers for: its share of the contents,
+    and the overhead of each message.
 
-    Additive over any split of the contents, so what is admitted in one batch and released
-    message by message sums to zero.
-    """
+    It is additive over any split of the contents, so what is admitted in one batch and released
+    message by message sums to zero."""
     overhead = OVERHEAD_BYTES * len(contents)
     if copies == 1:
         return overhead + size_of(contents, even)

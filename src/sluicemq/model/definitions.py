@@ -34,14 +34,15 @@ DEFAULT_VHOST: Final = "/"
 
 
 class Destination(NamedTuple):
-    """Where a binding leads: `kind` is QUEUE or EXCHANGE."""
+    """Where a binding leads: to the queue or the exchange `name`, as `kind` says (QUEUE or
+    EXCHANGE)."""
 
     kind: str
     name: str
 
 
 class ExchangeDefinition(Struct, forbid_unknown_fields=True):
-    """An exchange as declared."""
+    """An exchange as a client has declared it, and the virtual host it is in."""
 
     name: str
     type: str = "direct"
@@ -53,13 +54,15 @@ class ExchangeDefinition(Struct, forbid_unknown_fields=True):
 
     @property
     def alternate(self) -> str | None:
-        """Where messages go that this exchange cannot route."""
+        """The exchange that gets the messages which this one cannot route; None when there is
+        none."""
         name = self.arguments.get(ALTERNATE_EXCHANGE)
         return name if isinstance(name, str) else None
 
 
 class QueueDefinition(Struct, forbid_unknown_fields=True):
-    """A queue as declared; `owner` is the connection an exclusive queue lives and dies with."""
+    """A queue as a client has declared it. `owner` is the connection that an exclusive queue lives
+    and dies with, None for other queues."""
 
     name: str
     durable: bool = False
@@ -75,12 +78,12 @@ class QueueDefinition(Struct, forbid_unknown_fields=True):
 
     @property
     def type(self) -> str:
-        """The name of its type; see `queue_types.py`."""
+        """The name of the queue's type: classic unless the arguments say another one."""
         return str(self.arguments.get("x-queue-type", CLASSIC))
 
 
 class BindingDefinition(Struct, forbid_unknown_fields=True):
-    """From the exchange `source` to a queue or an exchange."""
+    """A binding from the exchange `source` to a queue or an exchange."""
 
     source: str
     destination: str
@@ -95,14 +98,15 @@ class BindingDefinition(Struct, forbid_unknown_fields=True):
 
     @property
     def identity(self) -> Identity:
-        """Equal for two bindings that are the same one; the order of arguments does not count."""
+        """A key that is equal for two bindings that are the same one; the order of their arguments
+        does not count."""
         arguments = canonical(self.arguments) if self.arguments else ""
         kind, name = self.destination_type, self.destination
         return self.vhost, self.source, kind, name, self.routing_key, arguments
 
 
 def canonical(value: object) -> str:
-    """Text that is equal for equal field values."""
+    """Return a text that is equal for equal field values; the order in a table does not count."""
     if isinstance(value, Mapping):
         parts = (f"{key!r}:{canonical(item)}" for key, item in sorted(value.items()))
         return "{" + ",".join(parts) + "}"
@@ -112,19 +116,21 @@ def canonical(value: object) -> str:
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse a new queue or exchange in the broker's own part of the name space."""
+    """Raise ChannelViolation (403) for a new queue or exchange (`kind`) whose name begins with
+    amq., which is the broker's own part of the name space."""
     if name.startswith(RESERVED_PREFIX):
         raise ChannelViolation(403, f"{kind} name '{name}' contains reserved prefix 'amq.*'")
 
 
 def check_access(queue: QueueDefinition, owner: str | None, vhost: str) -> None:
-    """Refuse whoever is not the connection that declared this exclusive queue."""
+    """Raise ChannelViolation (405) when the queue is exclusive and `owner` is not the connection
+    that has declared it."""
     if queue.owner is not None and queue.owner != owner:
         raise locked(queue.name, vhost)
 
 
 def locked(name: str, vhost: str) -> ChannelViolation:
-    """The answer to who touches somebody else's exclusive queue."""
+    """Return the error 405 for a client that touches an exclusive queue of another connection."""
     return ChannelViolation(
         405,
         f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost}'. "
@@ -134,7 +140,8 @@ def locked(name: str, vhost: str) -> ChannelViolation:
 
 
 def validate_queue(queue: QueueDefinition, vhost: str) -> None:
-    """Refuse arguments that make no sense, and queue types this broker does not have."""
+    """Raise ChannelViolation (406) for arguments and properties that make no sense for the queue's
+    type, and for a type that this broker does not have."""
     where = f"queue '{queue.name}' in vhost '{vhost}'"
     check_queue_arguments(queue.arguments, where)
     row = TYPES[queue.type]
@@ -151,7 +158,7 @@ def validate_queue(queue: QueueDefinition, vhost: str) -> None:
 
 
 def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:
-    """Refuse an alternate exchange that is no name."""
+    """Raise ChannelViolation (406) when the name of the alternate exchange is no text."""
     alternate = exchange.arguments.get(ALTERNATE_EXCHANGE, "")
     if not isinstance(alternate, str):
         raise ChannelViolation(
@@ -162,7 +169,9 @@ def validate_exchange(exchange: ExchangeDefinition, vhost: str) -> None:
 
 
 def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vhost: str) -> None:
-    """Refuse a declaration of `existing` that asks for something else."""
+    """Raise ChannelViolation when a declaration asks for something else than the queue that there
+    is: 405 when that is exclusive to another connection, 406 when a property or an argument
+    differs."""
     if existing.owner != asked.owner:
         raise locked(existing.name, vhost)
     where = f"queue '{existing.name}' in vhost '{vhost}'"
@@ -176,7 +185,8 @@ def check_equivalent_queue(existing: QueueDefinition, asked: QueueDefinition, vh
 def check_equivalent_exchange(
     existing: ExchangeDefinition, asked: ExchangeDefinition, vhost: str
 ) -> None:
-    """Refuse a declaration of `existing` that asks for something else."""
+    """Raise ChannelViolation (406) when a declaration asks for another type, another property or
+    another alternate exchange than those of the exchange that there is."""
     where = f"exchange '{existing.name}' in vhost '{vhost}'"
     _check_property("type", existing.type, asked.type, where)
     _check_property("durable", existing.durable, asked.durable, where)

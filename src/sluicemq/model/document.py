@@ -48,7 +48,8 @@ P = TypeVar("P", bound=Policy)
 
 
 class DefinitionsRefused(Refused):
-    """A document that cannot be imported. `errors` has all that is wrong, each with its place."""
+    """A document of definitions cannot be imported. `errors` has all that is wrong, each with its
+    place."""
 
     exit_code = 65
 
@@ -59,8 +60,8 @@ class DefinitionsRefused(Refused):
 
 @dataclass(slots=True)
 class Definitions:
-    """What a document says. `passwords` are those of users that come with one in place of its hash;
-    `limits` those of virtual hosts that have them as a parameter."""
+    """What a document of definitions says. `passwords` has, by user, those that stand in it in
+    place of a hash; `limits`, by virtual host, those that stand in it as a parameter."""
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
     users: list[User] = field(default_factory=list)
@@ -78,7 +79,8 @@ class Definitions:
 
 
 def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definitions:
-    """A document of a whole node, or of one virtual host. DefinitionsRefused says what is wrong."""
+    """Return what a document says: that of a whole node, or of the virtual host `vhost` when that
+    is not None. Raises DefinitionsRefused with all that is wrong in it."""
     try:
         document = json_of(data)
     except ValueError as error:
@@ -109,7 +111,8 @@ def parse_definitions(data: bytes | str, vhost: str | None = None) -> Definition
 
 
 def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) -> None:
-    """What does not belong to one virtual host."""
+    """Add to `found` what does not belong to one virtual host: virtual hosts, users, permissions
+    and global parameters."""
     for each in objects(document, "vhosts", errors):
         found.vhosts.append(virtual_host(each))
     for each in objects(document, "users", errors):
@@ -141,12 +144,13 @@ def whole_node(document: Mapping[str, Any], found: Definitions, errors: Errors) 
 
 
 def place_of(fields: Fields, vhost: str | None) -> str:
-    """The virtual host something is in."""
+    """Return the name of the virtual host something is in: `vhost`, or when that is None what the
+    fields say."""
     return fields.name("vhost") if vhost is None else vhost
 
 
 def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None:
-    """It checks itself."""
+    """Have the record check itself, and note what is wrong with it."""
     try:
         record.check()
     except Refused as refused:
@@ -154,7 +158,8 @@ def check(fields: Fields, record: Permission | TopicPermission | Policy) -> None
 
 
 def virtual_host(fields: Fields) -> VhostDefinition:
-    """Newer files have description and tags in `metadata`."""
+    """Return a virtual host. Its description, tags and queue type are in `metadata` in newer
+    files."""
     within = fields.inner("metadata") if "metadata" in fields else fields
     kind = within.text("default_queue_type", "")
     if kind not in (*TYPES_HERE, *NO_TYPE):
@@ -169,7 +174,8 @@ def virtual_host(fields: Fields) -> VhostDefinition:
 
 
 def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[str, int]:
-    """Limits, of a user or a virtual host."""
+    """Return the limits of a user or a virtual host; none, with a note, when they are not right.
+    `known` are the names of the limits that there are."""
     try:
         return check_limits(limits, known)
     except Refused as refused:
@@ -178,7 +184,8 @@ def limits_of(fields: Fields, limits: object, known: tuple[str, ...]) -> dict[st
 
 
 def user(fields: Fields, found: Definitions) -> User:
-    """With a hash, with a password, or with neither: then nobody can log in with a password."""
+    """Return a user. It may come with a hash, with a password, which goes to `found.passwords`, or
+    with neither: then nobody can log in with a password."""
     name = fields.name("name", filled=True)
     password_hash = fields.text("password_hash", "")
     algorithm = fields.text("hashing_algorithm", DEFAULT_ALGORITHM)
@@ -195,7 +202,8 @@ def user(fields: Fields, found: Definitions) -> User:
 
 
 def parameter(fields: Fields, found: Definitions, vhost: str | None) -> None:
-    """Of a component; some components' are things of their own here."""
+    """Add the parameter of a component to `found`. Operator policies and the limits of virtual
+    hosts, which are parameters in documents, go to their own tables."""
     component = fields.name("component")
     place = place_of(fields, vhost)
     if "value" not in fields:
@@ -213,7 +221,7 @@ def parameter(fields: Fields, found: Definitions, vhost: str | None) -> None:
 
 
 def policy(fields: Fields, kind: type[P], vhost: str) -> P:
-    """A policy or an operator policy."""
+    """Return a policy or an operator policy, as `kind` says, in the virtual host `vhost`."""
     made = kind(
         vhost,
         fields.name("name"),
@@ -227,7 +235,7 @@ def policy(fields: Fields, kind: type[P], vhost: str) -> P:
 
 
 def exchange(fields: Fields, vhost: str) -> ExchangeDefinition:
-    """As declared."""
+    """Return an exchange of the document, as one that was declared in the virtual host `vhost`."""
     return ExchangeDefinition(
         fields.name("name"),
         fields.name("type"),
@@ -240,8 +248,9 @@ def exchange(fields: Fields, vhost: str) -> ExchangeDefinition:
 
 
 def queue(fields: Fields, vhost: str) -> QueueDefinition:
-    """As declared. A `type` says nothing that is not in the arguments, but for those that come from
-    a virtual host with another default."""
+    """Return a queue of the document, as one that was declared in the virtual host `vhost`. A
+    `type` counts where the arguments name none, as for a queue that has its type from the default
+    of its virtual host."""
     arguments = fields.arguments()
     kind = fields.text("type", CLASSIC)
     if "x-queue-type" not in arguments and kind not in (CLASSIC, ""):
@@ -258,7 +267,7 @@ def queue(fields: Fields, vhost: str) -> QueueDefinition:
 
 
 def binding(fields: Fields, vhost: str) -> BindingDefinition:
-    """From an exchange to a queue or an exchange."""
+    """Return a binding of the document, from an exchange to a queue or an exchange."""
     kind = fields.text("destination_type", QUEUE)
     if kind not in (QUEUE, EXCHANGE):
         fields.note(f"destination_type must be {QUEUE} or {EXCHANGE}")

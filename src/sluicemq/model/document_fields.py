@@ -21,7 +21,7 @@ REQUIRED: Final = object()
 
 
 class Errors(list[str]):
-    """What was found wrong, each with its place."""
+    """What was found wrong in a document, each with its place; at most ERRORS_MAX of it."""
 
     def note(self, place: str, text: str) -> None:
         if len(self) < ERRORS_MAX:
@@ -29,7 +29,8 @@ class Errors(list[str]):
 
 
 class Fields:
-    """One object. Fields that nobody asks for are allowed to be there."""
+    """One object of a document, and where it is. Fields that nobody asks for are allowed to be
+    there."""
 
     def __init__(self, value: object, place: str, errors: Errors) -> None:
         self.values: Mapping[str, Any] = value if isinstance(value, dict) else {}
@@ -41,14 +42,14 @@ class Fields:
             self.errors = Errors()  # nothing else is worth telling
 
     def note(self, text: str) -> None:
-        """Something is wrong with it."""
+        """Note that something is wrong with this object."""
         self.errors.note(self.place, text)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
 
     def text(self, key: str, default: object = REQUIRED) -> str:
-        """A text; empty when there is none and it was noted."""
+        """Return a text; "", with a note, when it is missing without a default or is no text."""
         value = self.values.get(key)
         if value is None and default is not REQUIRED:
             value = default
@@ -58,7 +59,8 @@ class Fields:
         return value
 
     def name(self, key: str, default: object = REQUIRED, *, filled: bool = False) -> str:
-        """A text that AMQP can carry as a name; `filled`: it must not be empty."""
+        """Return a text, with a note when AMQP cannot carry it as a name, or when it is empty and
+        has to be `filled`."""
         value = self.text(key, default)
         if filled and self.values.get(key) == "":
             self.note(f"{key} is empty")
@@ -68,7 +70,8 @@ class Fields:
         return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
-        """True or false."""
+        """Return true or false; False, with a note, when the field is missing without a default or
+        is something else."""
         value = self.values.get(key, default)
         if type(value) is not bool:
             self.note(f"{key} is missing" if value is None else f"{key} must be true or false")
@@ -76,7 +79,7 @@ class Fields:
         return value
 
     def number(self, key: str, default: int) -> int:
-        """A whole number."""
+        """Return a whole number; the default, with a note, when the field is something else."""
         value = self.values.get(key, default)
         if type(value) is not int:
             self.note(f"{key} must be a whole number")
@@ -84,7 +87,8 @@ class Fields:
         return value
 
     def tags(self, key: str) -> tuple[str, ...]:
-        """A list of texts, or one text with commas, as older files have it."""
+        """Return a list of texts, or the parts of one text with commas, as older files have it;
+        nothing, with a note, when it is neither."""
         value = self.values.get(key, [])
         if isinstance(value, str):
             value = [each.strip() for each in value.split(",") if each.strip()]
@@ -94,7 +98,8 @@ class Fields:
         return tuple(value)
 
     def object(self, key: str, default: object = REQUIRED) -> dict[str, Any]:
-        """An object; RabbitMQ writes some as lists of [key, value], and an empty one as []."""
+        """Return an object; an empty one, with a note, when it is missing without a default or is
+        none. RabbitMQ writes some as lists of [key, value], and an empty one as []."""
         value = self.values.get(key, default)
         if isinstance(value, list) and all(map(is_pair, value)):
             return dict(value)
@@ -104,7 +109,8 @@ class Fields:
         return value
 
     def arguments(self) -> dict[str, Any]:
-        """An object that AMQP can carry as a table, as it will be found again."""
+        """Return an object that AMQP can carry as a table, as it would be read again; an empty one,
+        with a note, when it cannot."""
         value = self.object("arguments", {})
         try:
             return decode_table(encode_table(cast("Table", value)))[0]
@@ -113,17 +119,18 @@ class Fields:
             return {}
 
     def inner(self, key: str) -> Fields:
-        """An object within this one; empty when there is none."""
+        """Return the fields of an object within this one; of an empty one when it is missing."""
         return Fields(self.values.get(key, {}), f"{self.place}: {key}", self.errors)
 
 
 def is_name(text: str) -> bool:
-    """Can AMQP carry it as the name of something?"""
+    """Tell whether AMQP can carry a text as a name: it is UTF-8, of at most NAME_BYTES_MAX
+    bytes."""
     return is_utf8(text) and len(text.encode()) <= NAME_BYTES_MAX
 
 
 def objects(document: Mapping[str, Any], section: str, errors: Errors) -> Iterator[Fields]:
-    """Those of one section, which may be missing."""
+    """Yield the objects of one section of a document, which may be missing."""
     found = document.get(section, [])
     if not isinstance(found, list):
         errors.note(section, "must be a list")
@@ -137,9 +144,9 @@ def is_pair(value: object) -> bool:
 
 
 def json_of(text: bytes | str) -> Any:
-    """A JSON text's value; ValueError when it is none. Python's own reader is too kind to NaN, to
-    numbers above all bounds, to halves of surrogate pairs, which nothing else can carry, and to
-    what is nested deeper than it could be read again."""
+    """Return the value of a JSON text. Raises ValueError when it is none, or has what Python's own
+    reader lets pass and nothing else can carry: NaN, numbers above all bounds, halves of surrogate
+    pairs, and what is nested deeper than it could be read again."""
     try:
         value = json.loads(text, parse_constant=no_number)
         if not is_flat_enough(value):

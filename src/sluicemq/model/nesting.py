@@ -16,7 +16,7 @@ CHANGE_DEPTH: Final = JSON_DEPTH_MAX + 4
 
 
 def is_flat_enough(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
-    """Are at most so many objects and lists inside one another?"""
+    """Tell whether at most `depth` objects and lists are inside one another."""
     layer = [value]
     for _ in range(depth):
         within: list[object] = []
@@ -32,9 +32,9 @@ def is_flat_enough(value: object, depth: int = JSON_DEPTH_MAX) -> bool:
 
 
 def read_kept(data: bytes, depth: int = KEPT_DEPTH) -> tuple[Any, bool]:
-    """The value of JSON that a broker has written, and whether something in it was cut off: what is
-    nested deeper than a broker takes today may have been taken by an older one, and would keep this
-    one from starting for ever. ValueError when it is no JSON."""
+    """Return the value of JSON that a broker has written, and whether something in it was cut off.
+    What is nested deeper than a broker takes today may have been taken by an older one, and would
+    keep this one from starting for ever. Raises ValueError when it is no JSON."""
     try:
         value = json.loads(data)
         if is_flat_enough(value, depth):
@@ -45,7 +45,8 @@ def read_kept(data: bytes, depth: int = KEPT_DEPTH) -> tuple[Any, bool]:
 
 
 def shallow(data: bytes, depth_max: int) -> bytes:
-    """JSON, with null for objects and lists inside more than `depth_max` others."""
+    """Return the JSON with null in place of each object and list inside more than `depth_max`
+    others."""
     parts: list[bytes] = []
     depth = start = 0
     for token in TOKENS.finditer(data):

@@ -11,7 +11,7 @@ IMPORTED: Final = "imported_definition_hash_value"
 
 
 class Parameter(Record, frozen=True):
-    """Of a component, such as a plugin, in a virtual host; `value` is any JSON."""
+    """A parameter of a component, such as a plugin, in a virtual host; `value` is any JSON."""
 
     KIND: ClassVar[str] = "parameter"
     TABLE: ClassVar[str] = "parameters"
@@ -27,7 +27,7 @@ class Parameter(Record, frozen=True):
 
 
 class GlobalParameter(Record, frozen=True):
-    """Of the whole node; `value` is any JSON."""
+    """A parameter of the whole node; `value` is any JSON."""
 
     KIND: ClassVar[str] = "global_parameter"
     TABLE: ClassVar[str] = "global_parameters"

@@ -29,14 +29,15 @@ NOBODY: Final = b64encode(bytes(36)).decode()
 
 
 def hash_password(password: str, salt: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
-    """A new hash; `salt` are SALT_BYTES random bytes."""
+    """Return the hash of a password, as definitions keep it; `salt` is SALT_BYTES random bytes."""
     assert len(salt) == SALT_BYTES
     return b64encode(salt + digest(password, salt, algorithm)).decode()
 
 
 def is_right(password: str, password_hash: str, algorithm: str) -> bool:
-    """In a time that tells nothing. An empty hash lets nobody in, nor does an empty password, nor a
-    hash that is none: another version may have kept it."""
+    """Tell whether a password fits a hash, in a time that tells nothing about either. An empty hash
+    lets nobody in, nor does an empty password, nor a hash that is none or of an unknown algorithm:
+    another version may have kept it."""
     try:
         raw = b64decode(password_hash or NOBODY)
         salt, kept = raw[:SALT_BYTES], raw[SALT_BYTES:]
@@ -52,7 +53,8 @@ def digest(password: str, salt: bytes, algorithm: str) -> bytes:
 
 
 def check_hash(password_hash: str, algorithm: str) -> None:
-    """Refuse, at import, what could never be right."""
+    """Raise Refused for a hash that no password could ever fit, or for an unknown algorithm. An
+    empty hash is fine: with it nobody can log in with a password."""
     if algorithm not in ALGORITHMS:
         raise Refused(f"there is no hashing algorithm {algorithm}; there are: {list(ALGORITHMS)}")
     try:

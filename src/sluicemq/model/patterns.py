@@ -32,7 +32,8 @@ NEVER: Final = "(?!)"
 
 
 class Pattern:
-    """One of them, compiled. `strikes`: so often it has taken too long."""
+    """A compiled regular expression of a user. `strikes` counts the names for which it has taken
+    too long. Making one raises Refused when the text is no regular expression."""
 
     __slots__ = ("_compiled", "strikes", "text")
 
@@ -43,11 +44,12 @@ class Pattern:
 
     @property
     def spent(self) -> bool:
-        """It is not tried any more."""
+        """Whether it has taken too long so often that it is not tried any more."""
         return self.strikes >= PATTERN_STRIKES_MAX
 
     def matches(self, subject: str) -> bool:
-        """Whether it is found anywhere in there."""
+        """Tell whether the pattern is found anywhere in the subject. False, too, when that takes
+        too long, or did so often enough before."""
         if self.spent:
             return False
         raw = octets(subject)
@@ -62,7 +64,8 @@ class Pattern:
 
 
 def compiled(text: str) -> regex.Pattern[bytes]:
-    """Refused when it is no regular expression, or too long for one."""
+    """Return the compiled expression. Raises Refused when the text is no regular expression, is too
+    long, or repeats too much."""
     raw = octets(text)
     if len(raw) > PATTERN_BYTES_MAX:
         limit = PATTERN_BYTES_MAX
@@ -76,7 +79,7 @@ def compiled(text: str) -> regex.Pattern[bytes]:
 
 
 def expanded_size(text: str) -> int:
-    """About how many characters are left when repetitions `{n}` are written out."""
+    """Return about how many characters are left when repetitions `{n}` are written out."""
     open_groups: list[int] = []
     before = last = at = 0
     while at < len(text):
@@ -103,10 +106,10 @@ def expanded_size(text: str) -> int:
 
 
 def check_pattern(text: str) -> None:
-    """Refuse what `Pattern` refuses."""
+    """Raise Refused when the text is no regular expression, is too long, or repeats too much."""
     compiled(text)
 
 
 def escaped(text: str) -> str:
-    """A pattern that matches this text only."""
+    """Return a pattern that is found only where this very text is."""
     return str(regex.escape(text, special_only=True))

@@ -21,7 +21,8 @@ CLIENT_ID: Final = "{client_id}"
 
 
 class Permission(Record, frozen=True):
-    """Of one user in one virtual host."""
+    """What one user may do with the queues and exchanges of one virtual host: a pattern for the
+    names that it may configure, write to and read from."""
 
     KIND: ClassVar[str] = "permission"
     TABLE: ClassVar[str] = "permissions"
@@ -37,12 +38,13 @@ class Permission(Record, frozen=True):
         return self.user, self.vhost
 
     def check(self) -> None:
-        """Refuse patterns that are none."""
+        """Raise Refused when one of the patterns is no regular expression."""
         for text in (self.configure, self.write, self.read):
             check_pattern(text)
 
     def patterns(self) -> dict[str, Pattern]:
-        """By permission."""
+        """Return the compiled patterns, by permission. Raises Refused when one is no regular
+        expression."""
         return {
             CONFIGURE: Pattern(self.configure or NOTHING),
             WRITE: Pattern(self.write or NOTHING),
@@ -51,7 +53,8 @@ class Permission(Record, frozen=True):
 
 
 class TopicPermission(Record, frozen=True):
-    """For the routing keys of one exchange."""
+    """Which routing keys one user may write to and read from at one topic exchange: a pattern for
+    each."""
 
     KIND: ClassVar[str] = "topic_permission"
     TABLE: ClassVar[str] = "topic_permissions"
@@ -67,19 +70,21 @@ class TopicPermission(Record, frozen=True):
         return self.user, self.vhost, self.exchange
 
     def check(self) -> None:
-        """Refuse patterns that are none."""
+        """Raise Refused when one of the patterns is no regular expression."""
         for text in (self.write, self.read):
             check_pattern(self.expanded(text))
 
     def patterns(self) -> dict[str, Pattern]:
-        """By permission."""
+        """Return the compiled patterns, by permission. Raises Refused when one is no regular
+        expression."""
         return {
             WRITE: Pattern(self.expanded(self.write) or NOTHING),
             READ: Pattern(self.expanded(self.read) or NOTHING),
         }
 
     def expanded(self, text: str) -> str:
-        """With the names in it, taken literally."""
+        """Return the pattern with the names of the user and the virtual host in place of {username}
+        and {vhost}, taken literally."""
         for variable, value in (
             ("{username}", self.user),
             ("{vhost}", self.vhost),

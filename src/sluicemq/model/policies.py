@@ -24,7 +24,8 @@ PRIORITY_MAX: Final = (1 << 63) - 1
 
 
 class Policy(Record, frozen=True):
-    """One of them."""
+    """Settings (`definition`) for the queues and exchanges of a virtual host whose names match
+    `pattern`, as far as `apply_to` includes them."""
 
     KIND: ClassVar[str] = "policy"
     TABLE: ClassVar[str] = "policies"
@@ -42,7 +43,7 @@ class Policy(Record, frozen=True):
         return self.vhost, self.name
 
     def check(self) -> None:
-        """Refuse one that makes no sense, in RabbitMQ's words."""
+        """Raise Refused, in RabbitMQ's words, when the policy makes no sense."""
         if type(self.priority) is not int or abs(self.priority) > PRIORITY_MAX:
             raise Refused(f"priority should be a number, actually was {term(self.priority)}")
         Pattern(self.pattern)
@@ -54,7 +55,7 @@ class Policy(Record, frozen=True):
 
 
 class OperatorPolicy(Policy, frozen=True):
-    """One that clients' wishes cannot exceed."""
+    """A policy of the operator's: limits that clients' wishes cannot exceed."""
 
     KIND: ClassVar[str] = "operator_policy"
     TABLE: ClassVar[str] = "operator_policies"
@@ -63,7 +64,8 @@ class OperatorPolicy(Policy, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What holds for one queue: names are None where there is no such policy."""
+    """What holds for one queue, and the names of the policies it comes from, None where there is no
+    such policy."""
 
     name: str | None
     operator_name: str | None
@@ -71,7 +73,7 @@ class EffectivePolicy:
 
 
 class Matcher:
-    """A policy with its pattern compiled."""
+    """A policy together with its compiled pattern."""
 
     __slots__ = ("pattern", "policy")
 
@@ -81,7 +83,8 @@ class Matcher:
 
 
 class Policies:
-    """Those of one virtual host, ready to be asked."""
+    """The policies and operator policies of one virtual host, which say what holds for a queue or
+    an exchange."""
 
     def __init__(self) -> None:
         self._of_kind: dict[str, dict[str, Matcher]] = {Policy.KIND: {}, OperatorPolicy.KIND: {}}
@@ -91,8 +94,8 @@ class Policies:
         return sum(map(len, self._of_kind.values()))
 
     def put(self, policy: Policy) -> None:
-        """Have a policy hold that is new or has changed. Refused when its pattern or its values are
-        none here, and then nothing has changed."""
+        """Have a policy hold that is new or has changed. Raises Refused when its pattern or its
+        values cannot be used here, and then nothing has changed."""
         check_values(policy.definition)
         matchers = self._of_kind[policy.KIND]
         matchers[policy.name] = Matcher(policy)
@@ -101,16 +104,18 @@ class Policies:
         self._merged = {}
 
     def drop(self, kind: str, name: str) -> None:
-        """It holds no more."""
+        """Forget a policy of that kind (`KIND` of its class), if there is one of that name."""
         self._of_kind[kind].pop(name, None)
         self._merged = {}
 
     def all_of(self, kind: str) -> list[Policy]:
-        """In order of rank."""
+        """Return the policies of that kind (`KIND` of their class), those that go before others
+        first."""
         return [each.policy for each in self._of_kind[kind].values()]
 
     def for_queue(self, name: str, kind: str) -> EffectivePolicy | None:
-        """What holds for a queue of that type; the same object for the same policies."""
+        """Return what holds for a queue of the type `kind`: the same object for the same policies,
+        None when no policy matches."""
         row = TYPES[kind]
         scopes = (ALL, QUEUES, row.scope)
         unfit = row.unfit_policy_keys
@@ -128,11 +133,11 @@ class Policies:
         return found
 
     def for_exchange(self, name: str) -> Policy | None:
-        """What holds for an exchange."""
+        """Return the policy that holds for an exchange; None when no policy matches."""
         return self._first(Policy.KIND, name, (ALL, EXCHANGES), ())
 
     def spent(self) -> Iterable[Policy]:
-        """Those whose patterns took too long too often, and match nothing any more."""
+        """Yield the policies whose patterns took too long too often, and match nothing any more."""
         for matchers in self._of_kind.values():
             yield from (each.policy for each in matchers.values() if each.pattern.spent)
 
@@ -148,12 +153,14 @@ class Policies:
 
 
 def rank(policy: Policy) -> tuple[int, str]:
-    """The lowest one holds."""
+    """Return what policies are sorted by; of those that match, the one with the lowest value
+    holds."""
     return -policy.priority, policy.name
 
 
 def merged(policy: Policy | None, operator: Policy | None) -> dict[str, Any]:
-    """Everything both say. What an operator may say are limits: the smaller one holds."""
+    """Return everything that both policies say, either of which may be None. What an operator
+    policy may say are limits: where both set one, the smaller one holds."""
     definition = dict(policy.definition) if policy is not None else {}
     limits = operator.definition if operator is not None else {}
     for key in OPERATOR_KEYS:

@@ -23,12 +23,12 @@ Accepts = Callable[[object], bool]
 
 
 def whole(least: int, most: int = WHOLE_MAX) -> Accepts:
-    """A whole number from `least` to `most`."""
+    """Return a test for whole numbers from `least` to `most`, both included."""
     return lambda value: type(value) is int and least <= value <= most
 
 
 def one_of(*words: object) -> Accepts:
-    """One of these, in its own type."""
+    """Return a test for values that equal one of these words and are of its type."""
     return lambda value: any(type(value) is type(word) and value == word for word in words)
 
 
@@ -37,7 +37,8 @@ def text(value: object) -> bool:
 
 
 def age(value: object) -> bool:
-    """A number and a unit: 7D."""
+    """Tell whether a value is an age as policies write it: a number above 0 and a unit, such as
+    7D."""
     return isinstance(value, str) and AGE.fullmatch(value) is not None
 
 
@@ -93,7 +94,8 @@ PROMOTIONS: Final = ("always", "when-synced")
 
 
 def check_definition(definition: object, operator: bool) -> None:
-    """Refuse a policy's definition that RabbitMQ refuses."""
+    """Raise Refused when RabbitMQ would refuse this as the definition of a policy, or of an
+    operator policy (`operator`)."""
     if not isinstance(definition, Mapping):
         raise Refused("a policy's definition must be a JSON object")
     if not definition:
@@ -107,14 +109,14 @@ def check_definition(definition: object, operator: bool) -> None:
 
 
 def check_values(definition: Mapping[str, object]) -> None:
-    """Refuse values that nobody here could work with. Keys that are unknown are left alone."""
+    """Raise Refused for a value that cannot be used here. Keys that are unknown are left alone."""
     for key, value in definition.items():
         if key in KEYS and not KEYS[key][0](value):
             raise Refused(f"{term(value)} is not a valid {KEYS[key][1]}")
 
 
 def check_mirroring(definition: Mapping[str, object]) -> None:
-    """Those of mirrored queues depend on each other."""
+    """Raise Refused when the keys of mirrored queues do not go together."""
     mode = definition.get("ha-mode")
     if mode is None:
         if any(key in definition for key in MIRRORING):
@@ -137,7 +139,8 @@ def check_mirroring(definition: Mapping[str, object]) -> None:
 
 
 def check_mirrors(mode: object, params: object) -> None:
-    """How many, or which."""
+    """Raise Refused when `params`, which say how many mirrors there are or where, do not fit the
+    mode; None means that there are none."""
     if mode == "all":
         if params is not None:
             raise Refused('ha-mode="all" does not take parameters')

@@ -26,7 +26,8 @@ MIRRORS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueType:
-    """One type. Arguments that are not refused are looked at in `arguments.py`."""
+    """One type of queues, and what declarations and policies may say of its queues. Arguments that
+    are not refused here are checked in `arguments.py`."""
 
     name: str
     is_there: bool

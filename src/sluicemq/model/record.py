@@ -15,8 +15,8 @@ Key = str | tuple[str, ...]
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """`KIND` names it in the journal, `TABLE` all of them in checkpoints and definitions; two with
-    the same `key` are the same one."""
+    """A durable definition. `KIND` names its class in the journal, `TABLE` names all of the class
+    in checkpoints and definitions; two of a class with the same `key` are the same one."""
 
     KIND: ClassVar[str]
     TABLE: ClassVar[str]
@@ -26,13 +26,13 @@ class Record(Struct, frozen=True, forbid_unknown_fields=True):
         raise NotImplementedError
 
     def as_json(self) -> dict[str, Any]:
-        """Return its fields by name."""
+        """Return the fields of the record by name, as JSON."""
         return asdict(self)
 
     @classmethod
     def of(cls, values: object) -> Self:
         """Return the record that has these fields, which are JSON. Raises msgspec.ValidationError,
-        which says where, when one is missing, unknown or of another type; UnicodeEncodeError, when
+        which says where, when one is missing, unknown or of another type; UnicodeEncodeError when
         it is unknown and cannot even be named. Unknown ones are refused because the next checkpoint
         would be without them."""
         return convert(values, cls)

@@ -14,7 +14,7 @@ PRINTABLE: Final = frozenset((*range(32, 127), *range(160, 256)))
 
 
 def term(value: object) -> str:
-    """A decoded field value."""
+    """Return a decoded field value as Erlang prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -37,7 +37,8 @@ def term(value: object) -> str:
 
 
 def binary(raw: bytes) -> str:
-    """Text when all octets are printable in Latin-1, else their numbers."""
+    """Return bytes as Erlang prints them: as text when all of them are printable in Latin-1, else
+    as their numbers."""
     if not PRINTABLE.issuperset(raw):
         return f"<<{','.join(map(str, raw))}>>"
     if not raw:

@@ -15,8 +15,8 @@ IMPERSONATOR: Final = "impersonator"
 
 
 class User(Record, frozen=True):
-    """One of them. An empty `password_hash`: nobody can log in with a password. `limits` has
-    max-connections and max-channels; a negative one is none."""
+    """A user that may log in. With an empty `password_hash` nobody can log in with a password.
+    `limits` has max-connections and max-channels; a negative one is no limit."""
 
     KIND: ClassVar[str] = "user"
     TABLE: ClassVar[str] = "users"
@@ -32,12 +32,13 @@ class User(Record, frozen=True):
         return self.name
 
     def __repr__(self) -> str:
-        """Leave the hash of the password out, for this may go to a log."""
+        """Return the user's fields without the hash of the password, for this may go to a log."""
         return f"User({self.name!r}, tags={self.tags!r}, limits={self.limits!r})"
 
 
 def password_fits(user: User | None, password: str) -> bool:
-    """Whether that is the user's password; None, who is nobody, has none, after as long."""
+    """Tell whether that is the user's password. A `user` of None is nobody, whom no password fits;
+    finding that out takes as long."""
     if user is None:
         return is_right(password, NOBODY, DEFAULT_ALGORITHM)
     return is_right(password, user.password_hash, user.hashing_algorithm)

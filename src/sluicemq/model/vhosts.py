@@ -22,7 +22,9 @@ USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 
 
 class VhostDefinition(Record, frozen=True):
-    """One of them. `limits` has max-connections and max-queues; a negative one is none."""
+    """A virtual host as it is kept, without what is in it. A `default_queue_type` of None means
+    that it has none of its own. `limits` has max-connections and max-queues; a negative one is no
+    limit."""
 
     KIND: ClassVar[str] = "vhost"
     TABLE: ClassVar[str] = "vhosts"
@@ -39,13 +41,14 @@ class VhostDefinition(Record, frozen=True):
 
 
 def limit_of(limits: Mapping[str, int], name: str) -> int | None:
-    """None: there is no such limit."""
+    """Return the limit of that name; None when there is none, or a negative one."""
     limit = limits.get(name, -1)
     return limit if limit >= 0 else None
 
 
 def check_limits(limits: object, known: tuple[str, ...]) -> dict[str, int]:
-    """Refuse what is no table of limits."""
+    """Return the limits when they are a JSON object of whole numbers with known names. Raises
+    Refused when they are not."""
     if not isinstance(limits, dict):
         raise Refused("limits must be a JSON object")
     for name, value in limits.items():

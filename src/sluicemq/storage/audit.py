@@ -38,9 +38,11 @@ class Loss(NamedTuple):
 
 
 class Audit:
-    """One segment. `given_up`: errors of the disk with which the file counts as lost. `problem`:
-    what is wrong with the file as a whole, "" when nothing is; `lost`: bits of live positions that
-    are in nothing that can be read for this reason; `end`: how much of the file can be used."""
+    """What one look at a segment's file has found.
+
+    `given_up` are errors of the disk with which the file counts as lost. `problem` says what is
+    wrong with the file as a whole, "" when nothing is. `lost` has the bits of live positions that
+    cannot be read for that reason. `end` says how many bytes of the file can be used."""
 
     def __init__(
         self,
@@ -67,7 +69,8 @@ class Audit:
         self.size = -1
 
     def run(self) -> None:
-        """Look at it. Refused: a newer version wrote it, or it is no file."""
+        """Look at the file. Raises Refused when a newer version wrote it or a directory is in its
+        place, and DiskFailed when the disk fails in a way that is not `given_up`."""
         try:
             self._look()
         except DiskFailed as failure:
@@ -82,7 +85,7 @@ class Audit:
 
     @property
     def header(self) -> bytes:
-        """The header that the file should have."""
+        """The header that the file should have, as bytes."""
         segment = self.segment
         return FileHeader("segment", segment.file_id, segment.number, self.queue_id).encode()
 
@@ -117,8 +120,8 @@ class Audit:
         return bits_in(self.read_all(), segment.number * self.entry_count)
 
     def read_all(self) -> list[Run]:
-        """All runs of the file up to `end` that can be read; `is_damaged` tells whether these are
-        all there were."""
+        """Return all runs of the file up to `end` that can be read; `is_damaged` tells afterwards
+        whether there were others."""
         segment = self.segment
         path, file_id = segment.path, segment.file_id
         found: list[Run] = []
@@ -133,13 +136,13 @@ class Audit:
 
 
 def demand_no_directory(files: Files, path: str) -> None:
-    """Refused when a directory is where a file of ours is, or has to be made."""
+    """Raise Refused when a directory is where a file of ours is, or has to be made."""
     if files.is_directory(path):
         raise Refused(f"{path} is a directory, where a file must be: move it away")
 
 
 def bits_in(runs: list[Run], base: int) -> int:
-    """A bit for each position of the runs."""
+    """Return a bit for each position of the runs; bit 0 is the position `base`."""
     found = 0
     for run in runs:
         found |= bits_of(run.positions, base)

@@ -25,7 +25,8 @@ ONES: Final = re.compile("1+")
 
 
 def bits_of(positions: range, base: int) -> int:
-    """A bit for each of an ascending range of positions, none below `base`."""
+    """Return a bit for each of an ascending range of positions, none of them below `base`, which is
+    bit 0."""
     count = len(positions)
     if not count:
         return 0
@@ -38,13 +39,14 @@ def bits_of(positions: range, base: int) -> int:
 
 
 def ranges_of(bits: int, base: int) -> list[range]:
-    """The positions as maximal ranges without gaps, ascending."""
+    """Return the positions of a set of bits as maximal ranges without gaps, ascending; bit 0 is the
+    position `base`."""
     text = f"{bits:b}"[::-1] if bits else ""
     return [range(base + found.start(), base + found.end()) for found in ONES.finditer(text)]
 
 
 def encode_bits(bits: int) -> bytes:
-    """At most 8193 bytes, for bits below BITS_MAX."""
+    """Return a set of bits below BITS_MAX in at most 8193 bytes."""
     assert bits.bit_length() <= BITS_MAX
     count = (bits & ~(bits << 1)).bit_count()
     size = (bits.bit_length() + 7) // 8
@@ -55,7 +57,8 @@ def encode_bits(bits: int) -> bytes:
 
 
 def decode_bits(data: bytes) -> int:
-    """What encode_bits was given. Corrupt for what it never writes."""
+    """Return the set of bits that encode_bits was given. Raises Corrupt for what it never
+    writes."""
     kind = data[0] if data else None
     if kind == BITMAP:
         if len(data) > 1 + BITS_MAX // 8:

@@ -64,8 +64,8 @@ NAME: Final = re.compile(r"(\d{1,19})\.ckp")
 
 
 class SegmentState:
-    """A segment file of a queue. Of its first `length` bytes all is durable; bit i of `live`: the
-    segment's position i is in there, and not acknowledged."""
+    """A segment file of a queue, as a checkpoint has it. The first `length` bytes are durable. Bit
+    i of `live` says that the segment's position i is in there, and not acknowledged."""
 
     __slots__ = ("file_id", "length", "live", "number")
 
@@ -78,9 +78,9 @@ class SegmentState:
 
 
 class QueueState:
-    """A durable queue: `next_position` and `delivered` as in Mark (`positions.py`); `marks` are
-    those of priorities above 0. `size`: bytes of its live persistent messages, for people: what
-    a journal adds to it or takes away is estimated."""
+    """A durable queue, as a checkpoint has it. `next_position` and `delivered` are as in Mark
+    (`positions.py`); `marks` are those of priorities above 0. `size` is for people: the bytes of
+    the live persistent messages, of which what a journal adds or takes away is estimated."""
 
     __slots__ = ("delivered", "id", "marks", "next_position", "segments", "size")
 
@@ -102,11 +102,13 @@ class QueueState:
 
 
 class Checkpoint:
-    """What is durable. Journal files before `journal_first` are no longer needed; `clean`: nothing
-    was written after it, the broker has stopped in order. `segment_entry_count`: the positions of a
-    segment; the numbers and bits of all segments mean nothing without it, so what the configuration
-    says counts for a new data directory only. `streams`: the files of each; `format`: that of the
-    file it was read from."""
+    """What is durable, as of some moment.
+
+    Journal files before the number `journal_first` are no longer needed. `clean` says that nothing
+    was written after it: the broker has stopped in order. `segment_entry_count` is the number of
+    positions of a segment: the numbers and bits of all segments mean nothing without it, so what
+    the configuration says counts for a new data directory only. `streams` has the files of each
+    stream, `format` that of the file it was read from."""
 
     __slots__ = (
         "clean",
@@ -151,12 +153,13 @@ class Checkpoint:
 
 
 def checkpoint_path(number: int) -> str:
-    """The file of checkpoint `number`."""
+    """Return the path of the checkpoint with that number."""
     return f"{DIRECTORY}/{number:08d}{SUFFIX}"
 
 
 def encode_queue_state(state: QueueState) -> bytes:
-    """One queue, as it stands in the file; it may be kept until the queue changes."""
+    """Return one queue as it stands in a checkpoint's file; the bytes may be kept until the queue
+    changes."""
     counts = len(state.segments), len(state.marks)
     head = (state.id, state.next_position, state.delivered, state.size, *counts)
     parts = [QUEUE.pack(*head)]
@@ -169,8 +172,8 @@ def encode_queue_state(state: QueueState) -> bytes:
 
 
 def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = None) -> bytes:
-    """The whole file. `states`, when given, are the queues already encoded; `checkpoint.queues` is
-    not looked at then."""
+    """Return the bytes of a checkpoint's file. `states`, when not None, are the queues already
+    encoded, and `checkpoint.queues` is not looked at then."""
     if states is None:
         states = [encode_queue_state(state) for state in checkpoint.queues]
     file_id = file_id_of(checkpoint)
@@ -194,12 +197,14 @@ def encode_checkpoint(checkpoint: Checkpoint, states: Sequence[bytes] | None = N
 
 
 def file_id_of(checkpoint: Checkpoint) -> bytes:
-    """Ids need not be random where a file is written once: the node's and the number do."""
+    """Return the id of a checkpoint's file, made of the node's and the number: it need not be
+    random where a file is written once."""
     return checkpoint.node_id[:8] + U64.pack(checkpoint.number)
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
-    """A whole file. Corrupt; Refused when a newer version wrote it."""
+    """Return the checkpoint in the bytes of a whole file. Raises Corrupt when there is none that is
+    whole, Refused when a newer version wrote it."""
     header = decode_header(data, "checkpoint")
     record = read_record(data, FILE_HEADER_SIZE, header.file_id)
     if record is None:
@@ -237,7 +242,8 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 
 
 def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles], int]:
-    """The streams at data[at:], and where they end. Corrupt, struct.error."""
+    """Return the streams at data[at:] of a file of format `version`, and where they end. Raises
+    Corrupt or struct.error when there are none that are whole."""
     if version <= NO_STREAMS_FORMAT:
         return [], at
     count, zero = STREAMS.unpack_from(data, at)
@@ -248,8 +254,8 @@ def decode_streams(data: bytes, at: int, version: int) -> tuple[list[StreamFiles
 
 
 def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, int]:
-    """The queue at data[at:], and where it ends; `version`: the file's format. Corrupt,
-    struct.error."""
+    """Return the queue at data[at:] of a file of format `version`, and where it ends. Raises
+    Corrupt or struct.error when there is none that is whole."""
     head = QUEUE_1 if version == 1 else QUEUE
     fields = head.unpack_from(data, at)
     number, next_position, delivered, total, count = fields[:5]
@@ -266,7 +272,8 @@ def decode_queue_state(data: bytes, at: int, version: int) -> tuple[QueueState, 
 
 
 def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:
-    """data[at:at + size], all of it, and where it ends."""
+    """Return data[at:at + size], and where it ends. Raises Corrupt when the data ends before
+    that."""
     if len(data) - at < size:
         raise Corrupt(f"{size} bytes at {at} of a record of {len(data)}")
     return data[at : at + size], at + size
@@ -275,8 +282,9 @@ def cut(data: bytes, at: int, size: int) -> tuple[bytes, int]:
 def write_checkpoint(
     files: Files, checkpoint: Checkpoint, states: Sequence[bytes] | None = None
 ) -> None:
-    """Make it the one that counts; then delete all but it and the one before. After DiskFailed the
-    one before still counts, or this one does. `states` as in encode_checkpoint."""
+    """Make this checkpoint the one that counts; then delete all but it and the one before. After
+    DiskFailed either the one before still counts, or this one does. `states` is as in
+    encode_checkpoint."""
     path = checkpoint_path(checkpoint.number)
     unfinished = path + UNFINISHED
     files.make_directory(DIRECTORY)
@@ -295,26 +303,27 @@ def write_checkpoint(
 
 
 def files_in(files: Files) -> list[str]:
-    """The names in the checkpoints' directory, but for directories, which nobody of us has made."""
+    """Return the names of the files in the checkpoints' directory; directories are left out, for no
+    broker has made them."""
     names = files.names(DIRECTORY)
     return [name for name in names if not files.is_directory(f"{DIRECTORY}/{name}")]
 
 
 def numbered(names: Sequence[str]) -> list[tuple[int, str]]:
-    """Those that are checkpoints, newest first."""
+    """Return the names that are those of checkpoints with their numbers, newest first."""
     found = [(int(match[1]), name) for name in names if (match := NAME.fullmatch(name))]
     return sorted(found, reverse=True)
 
 
 def is_ours(name: str) -> bool:
-    """A checkpoint, or one that was not finished."""
+    """Tell whether a name is that of a checkpoint, or of one that was not finished."""
     return NAME.fullmatch(name.removesuffix(UNFINISHED)) is not None
 
 
 def read_newest(files: Files) -> tuple[Checkpoint | None, list[str]]:
-    """The newest valid checkpoint, and what is wrong with those that are newer: None and no
-    problems is a new directory, None and problems one that has lost its state. Refused when a newer
-    version wrote one: an older one would undo what that has done."""
+    """Return the newest valid checkpoint, and what is wrong with those that are newer. None and no
+    problems is a new directory, None and problems one that has lost its state. Raises Refused when
+    a newer version wrote one: an older one would undo what that has done."""
     problems: list[str] = []
     for number, name in numbered(files_in(files)):
         path = f"{DIRECTORY}/{name}"

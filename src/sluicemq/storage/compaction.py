@@ -27,8 +27,8 @@ COPY_BYTES: Final = 4 << 20
 
 
 def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: int) -> bool:
-    """Is there enough garbage to be worth copying; or are there far more files than the messages
-    need, as starts leave them, which never append to an old file."""
+    """Tell whether there is enough garbage to be worth copying, or there are far more files than
+    the messages need, as starts leave them, which never append to an old file."""
     if total_bytes > 2 * file_size_limit:
         garbage = total_bytes - valid_bytes
         if garbage > GARBAGE_FRACTION * total_bytes:
@@ -39,7 +39,8 @@ def is_wanted(files: int, total_bytes: int, valid_bytes: int, file_size_limit: i
 def choose(
     candidates: Iterable[MessageFile], file_size_limit: int
 ) -> tuple[MessageFile, MessageFile] | None:
-    """The eldest two neighbours whose valid records fit into one file."""
+    """Return the eldest two neighbours whose valid records fit into one file; None when there are
+    none."""
     for left, right in pairwise(candidates):
         if left.valid + right.valid <= file_size_limit:
             return left, right
@@ -47,12 +48,11 @@ def choose(
 
 
 class Compaction(DiskJob):
-    """Copies `wanted`, (id, entry) in the two `sources`, into `target`: a span each time it is run,
-    and completes the target with a last run. A run that failed is simply run again.
+    """Copies `wanted`, (id, entry) in the two `sources`, into `target`: one span each time it is
+    run, and with a last run the end of the target. A run that failed is simply run again.
 
-    `moved` are (id, entry it was copied from, offset in the target). Damage is not copied: when a
-    span is `damaged` the copy ends, and the target is to be deleted.
-    """
+    `moved` has (id, entry it was copied from, offset in the target). Damage is not copied: when a
+    span is `damaged` the copy ends, and the target is to be deleted."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class Compaction(DiskJob):
         self.begin()
 
     def begin(self) -> None:
-        """Nothing is copied yet."""
+        """Go back to where nothing is copied yet."""
         self.next_span = 0
         self.end = FILE_HEADER_SIZE
         self.moved: list[tuple[int, int, int]] = []
 
     def run(self, files: Files) -> None:
-        """One step."""
+        """Copy the next span, or complete the target when all are copied."""
         if not self.spans:
             self.spans = spans_of(self.wanted, {file.number: file for file in self.sources})
         if self.next_span < len(self.spans):
@@ -89,7 +89,8 @@ class Compaction(DiskJob):
             self.complete(files)
 
     def copy(self, files: Files, span: Span) -> None:
-        """Read, verify, and write anew: a record's crc holds for one place only."""
+        """Read and verify the records of a span, and write them anew, for the crc of a record holds
+        for one place only. Damage is kept in `damaged`."""
         contents, _ = span.read(files)
         if span.problem:
             self.damaged = span
@@ -112,7 +113,8 @@ class Compaction(DiskJob):
         self.next_span += 1
 
     def complete(self, files: Files) -> None:
-        """The copies are made durable before anybody is told to read them."""
+        """Make the copies durable, before anybody is told to read them, and write the target's
+        directory. When the sync fails the copy begins anew, for what was written may be lost."""
         if self.sync:
             try:
                 files.sync(self.target.path)
@@ -125,7 +127,7 @@ class Compaction(DiskJob):
         self.is_complete = True
 
     def contents(self) -> Directory:
-        """The directory of the target."""
+        """Return the directory of the target: what was copied so far, and where it is."""
         return Directory(
             [message_id for message_id, _, _ in self.moved],
             [offset for _, _, offset in self.moved],
@@ -134,15 +136,15 @@ class Compaction(DiskJob):
 
 
 class Deletion(DiskJob):
-    """Deletes files that nobody reads and in which nothing is alive. `damaged` ones are put aside
-    for whoever wants to look into them."""
+    """Deletes files that nobody reads and in which nothing is alive. Those that are damaged are put
+    aside, for whoever wants to look into them."""
 
     def __init__(self, directory: str, doomed: list[MessageFile]) -> None:
         self.directory = directory
         self.doomed = doomed
 
     def run(self, files: Files) -> None:
-        """May be run again."""
+        """Delete the files, or put them aside, durably. It may be run again after a failure."""
         for file in self.doomed:
             if file.damaged and files.size(file.path) >= 0:
                 put_aside(files, file.path)
@@ -152,8 +154,8 @@ class Deletion(DiskJob):
 
 
 def put_aside(files: Files, path: str) -> str:
-    """Rename a file into the quarantine, beside what is there; the new path is returned. The caller
-    syncs the directory it was in."""
+    """Rename a file into the quarantine, under a name that is free there, and return the new path.
+    The caller syncs the directory it was in."""
     kept = place_for(files, path)
     files.rename(path, kept)
     files.sync_directory(QUARANTINE)
@@ -161,7 +163,7 @@ def put_aside(files: Files, path: str) -> str:
 
 
 def keep_copy(files: Files, path: str) -> str:
-    """Copy a file into the quarantine, durably; the path of the copy."""
+    """Copy a file into the quarantine, durably, and return the path of the copy."""
     kept = place_for(files, path)
     files.write(kept, 0, b"")  # should the file be empty
     for at in range(0, files.size(path), COPY_BYTES):
@@ -172,7 +174,7 @@ def keep_copy(files: Files, path: str) -> str:
 
 
 def place_for(files: Files, path: str) -> str:
-    """A name in the quarantine that nothing has yet."""
+    """Return a path in the quarantine that nothing has yet, made of the file's path."""
     files.make_directory(QUARANTINE)
     name = "-".join(path.split("/"))
     kept = f"{QUARANTINE}/{name}"

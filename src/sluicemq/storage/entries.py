@@ -58,11 +58,10 @@ class Run:
     """Messages of one queue that came in one batch, at positions `first`, `first` + `step`, …
 
     `contents` is None when the bodies are in the message store, under the ids `first_id`,
-    `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` are the contents'
-    bytes, one each, also when all are the same (`even`). `number` is the channel number in their
-    frames. `expiry`: they count no more from this time on, in milliseconds since the epoch; 0: for
-    ever.
-    """
+    `first_id` + `id_step`, …; embedded ones have a `first_id` of 0. `sizes` has the bytes of each
+    content, also when all are the same (`even`). `number` is the channel number in their frames.
+    `expiry` is the time from which on they count no more, in milliseconds since the epoch; 0 means
+    that they never expire."""
 
     __slots__ = (
         "address",
@@ -112,18 +111,18 @@ class Run:
 
     @property
     def positions(self) -> range:
-        """Where in the queue the messages are."""
+        """The positions of the messages in the queue."""
         return range(self.first, self.first + self.step * self.count, self.step)
 
     @property
     def ids(self) -> range:
-        """Their ids in the message store; empty when they are embedded."""
+        """The ids of the messages in the message store; an empty range when they are embedded."""
         if self.contents is not None:
             return range(0)
         return range(self.first_id, self.first_id + self.id_step * self.count, self.id_step)
 
     def part(self, start: int, end: int) -> Run:
-        """Its messages start … end - 1, counted from 0."""
+        """Return a run of the messages from `start` to before `end`, counted from 0."""
         assert 0 <= start < end <= self.count
         return Run(
             self.queue,
@@ -143,34 +142,34 @@ class Run:
 
 
 class Ack(NamedTuple):
-    """These positions are done with."""
+    """The messages of a queue at these positions are done with."""
 
     queue: int
     ranges: list[range]
 
 
 class Delivered(NamedTuple):
-    """Everything below `position` was delivered at least once."""
+    """All messages of a queue below `position`, in its row, were delivered at least once."""
 
     queue: int
     position: int
 
 
 class Definition(NamedTuple):
-    """A change of what clients have declared; JSON."""
+    """A change of what clients have declared, as JSON."""
 
     change: bytes
 
 
 class QueueDeleted(NamedTuple):
-    """A queue and all in it is gone."""
+    """A queue and all that is in it is gone."""
 
     queue: int
 
 
 class StreamFiles(NamedTuple):
-    """Of a stream there must be the files that begin with offsets `first` to `last`, with all
-    messages from `first` to before `end`: the newest file has `size` bytes at least."""
+    """Which files of a stream there must be: those that begin with the offsets `first` to `last`,
+    with all messages from `first` to before `end`. The newest file has at least `size` bytes."""
 
     queue: int
     first: int
@@ -179,7 +178,8 @@ class StreamFiles(NamedTuple):
     size: int
 
     def after(self, other: StreamFiles) -> StreamFiles:
-        """What holds when this was said after the other, or before it: each only ever grows."""
+        """Return what holds when this and `other` were said of one stream, in either order: each
+        number only ever grows."""
         newest = max(self, other, key=lambda each: (each.last, each.size))
         first, end = max(self.first, other.first), max(self.end, other.end)
         return StreamFiles(self.queue, first, newest.last, end, newest.size)
@@ -189,7 +189,7 @@ Entry = Run | Ack | Delivered | Definition | QueueDeleted | StreamFiles
 
 
 def encode_run(parts: list[bytes], run: Run) -> int:
-    """Append a run to `parts`; returns the bytes appended."""
+    """Append a run to `parts`, and return the number of bytes appended."""
     count, sizes, contents, address = run.count, run.sizes, run.contents, run.address
     assert 0 < count <= COUNT_MAX
     assert len(sizes) == count
@@ -227,8 +227,8 @@ def encode_run(parts: list[bytes], run: Run) -> int:
 
 
 def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
-    """Append the positions that were acknowledged, as ascending ranges; returns the bytes
-    appended."""
+    """Append the positions that were acknowledged, as ascending ranges, to `parts`, and return the
+    number of bytes appended."""
     ranges = [each for each in ranges if each]
     count = len(ranges)
     assert count <= COUNT_MAX
@@ -241,32 +241,34 @@ def encode_ack(parts: list[bytes], queue: int, ranges: list[range]) -> int:
 
 
 def encode_deliver(parts: list[bytes], queue: int, delivered: int) -> int:
-    """Append that positions below `delivered` were delivered; returns the bytes appended."""
+    """Append to `parts` that positions below `delivered` were delivered, and return the number of
+    bytes appended."""
     parts.append(DELIVERED_ENTRY.pack(DELIVERED, 0, queue, delivered))
     return DELIVERED_ENTRY.size
 
 
 def encode_definition(parts: list[bytes], change: bytes) -> int:
-    """Append a change of the definitions, as JSON; returns the bytes appended."""
+    """Append a change of the definitions, as JSON, to `parts`, and return the number of bytes
+    appended."""
     parts.append(DEFINITION_HEAD.pack(DEFINITION, len(change)))
     parts.append(change)
     return DEFINITION_HEAD.size + len(change)
 
 
 def encode_queue_deleted(parts: list[bytes], queue: int) -> int:
-    """Append that a queue is gone; returns the bytes appended."""
+    """Append to `parts` that a queue is gone, and return the number of bytes appended."""
     parts.append(QUEUE_DELETED_ENTRY.pack(QUEUE_DELETED, 0, queue))
     return QUEUE_DELETED_ENTRY.size
 
 
 def encode_stream_files(parts: list[bytes], files: StreamFiles) -> None:
-    """The files of a stream have changed."""
+    """Append to `parts` which files of a stream there must be."""
     parts.append(STREAM_FILES_ENTRY.pack(STREAM_FILES, 0, *files))
 
 
 def decode_entries(payload: bytes | memoryview) -> list[Entry]:
-    """All entries in order. Corrupt when they are none: behind a good crc that is a mistake of the
-    writer, or a newer one."""
+    """Return all entries of a payload in order. Raises Corrupt when they are none: behind a good
+    crc that is a mistake of the writer, or the writer is a newer version."""
     data = memoryview(payload)
     entries: list[Entry] = []
     at = 0
@@ -282,7 +284,8 @@ def decode_entries(payload: bytes | memoryview) -> list[Entry]:
 
 
 def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
-    """The run at data[at:], and where it ends."""
+    """Return the run at data[at:], and where it ends. Raises ValueError or struct.error when there
+    is none."""
     fields = RUN_HEAD.unpack_from(data, at)
     _, flags, number, count, queue, first, first_id, step, id_step, size, length, zero = fields
     even, embedded = bool(flags & EVEN), bool(flags & EMBEDDED)
@@ -329,20 +332,21 @@ def decode_run(data: memoryview, at: int) -> tuple[Run, int]:
 
 
 def cut_even(body: memoryview, size: int, count: int) -> list[bytes]:
-    """The contents of a run, each `size` bytes."""
+    """Return the contents of a run, each of them `size` bytes long."""
     if size == 0:
         return [b""] * count
     return list(chain.from_iterable(struct.iter_unpack(f"{size}s", body)))
 
 
 def cut_uneven(body: bytes, sizes: list[int]) -> list[bytes]:
-    """The contents of a run, of different sizes."""
+    """Return the contents of a run, which have these sizes in bytes."""
     ends = list(accumulate(sizes))
     return list(map(body.__getitem__, map(slice, [0, *ends[:-1]], ends)))
 
 
 def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
-    """The ack at data[at:], and where it ends."""
+    """Return the ack at data[at:], and where it ends. Raises ValueError or struct.error when there
+    is none."""
     kind, count, queue = ACK_HEAD.unpack_from(data, at)
     demand(kind == ACK and count <= COUNT_MAX, "ranges of an ack")
     at += ACK_HEAD.size
@@ -354,14 +358,16 @@ def decode_ack(data: memoryview, at: int) -> tuple[Ack, int]:
 
 
 def decode_delivered(data: memoryview, at: int) -> tuple[Delivered, int]:
-    """The delivered entry at data[at:], and where it ends."""
+    """Return the delivered entry at data[at:], and where it ends. Raises ValueError or struct.error
+    when there is none."""
     kind, zero, queue, position = DELIVERED_ENTRY.unpack_from(data, at)
     demand(kind == DELIVERED and zero == 0, "delivered entry")
     return Delivered(queue, position), at + DELIVERED_ENTRY.size
 
 
 def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
-    """The definition at data[at:], and where it ends."""
+    """Return the definition at data[at:], and where it ends. Raises ValueError or struct.error when
+    there is none."""
     kind, length = DEFINITION_HEAD.unpack_from(data, at)
     demand(kind == DEFINITION, "definition")
     at += DEFINITION_HEAD.size
@@ -369,14 +375,16 @@ def decode_definition(data: memoryview, at: int) -> tuple[Definition, int]:
 
 
 def decode_queue_deleted(data: memoryview, at: int) -> tuple[QueueDeleted, int]:
-    """The queue deleted entry at data[at:], and where it ends."""
+    """Return the queue deleted entry at data[at:], and where it ends. Raises ValueError or
+    struct.error when there is none."""
     kind, zero, queue = QUEUE_DELETED_ENTRY.unpack_from(data, at)
     demand(kind == QUEUE_DELETED and zero == 0, "queue deleted entry")
     return QueueDeleted(queue), at + QUEUE_DELETED_ENTRY.size
 
 
 def decode_stream_files(data: memoryview, at: int) -> tuple[StreamFiles, int]:
-    """The entry at data[at:], and where it ends."""
+    """Return the stream files entry at data[at:], and where it ends. Raises ValueError or
+    struct.error when there is none."""
     kind, zero, *fields = STREAM_FILES_ENTRY.unpack_from(data, at)
     demand(kind == STREAM_FILES and zero == 0, "numbers of a stream's files")
     return StreamFiles(*fields), at + STREAM_FILES_ENTRY.size
@@ -393,12 +401,12 @@ DECODERS: Final[dict[int, Callable[[memoryview, int], tuple[Entry, int]]]] = {
 
 
 def cut(data: memoryview, at: int, length: int) -> memoryview:
-    """data[at:at + length], all of it."""
+    """Return data[at:at + length]. Raises ValueError when the data ends before that."""
     demand(len(data) - at >= length, f"{length} bytes")
     return data[at : at + length]
 
 
 def demand(holds: bool, what: str) -> None:
-    """Corrupt otherwise."""
+    """Raise ValueError, which says that `what` is wrong, unless `holds` is true."""
     if not holds:
         raise ValueError(f"wrong {what}")

@@ -73,15 +73,16 @@ RANGES_SHOWN: Final = 8
 
 
 class Finding(NamedTuple):
-    """Something about a file; `path` may also be a directory."""
+    """Something that is to be said about a file, or about the directory `path`."""
 
     path: str
     text: str
 
 
 class Verdict:
-    """`findings` mean that something is lost or damaged, `notes` do not. `losses` are what a start
-    does not go on from, unless it is told to. `counted` says how much was looked at."""
+    """What a check has found. `findings` mean that something is lost or damaged, `notes` do not.
+    `losses` are what a start does not go on from unless it is told to. `counted` says how much was
+    looked at."""
 
     def __init__(self) -> None:
         self.losses: list[Loss] = []
@@ -106,7 +107,8 @@ class Verdict:
 
 
 class Unchanged(Files):
-    """Files that can only be looked at; whoever would keep a copy of something hears why not."""
+    """Files that can only be looked at. A recovery that would keep a copy of something gets
+    DiskFailed (EROFS)."""
 
     def __init__(self, files: Files) -> None:
         self.names = files.names  # type: ignore[method-assign]
@@ -119,7 +121,8 @@ class Unchanged(Files):
 
 
 class QueueLook:
-    """A queue: what is alive by what has been read so far, and where that may be."""
+    """What is known so far of one queue: which positions are alive, and which of them can be
+    read."""
 
     def __init__(self, index: QueueIndex) -> None:
         self.index = index
@@ -134,13 +137,13 @@ class QueueLook:
         """(positions, ids) of what refers to the message store."""
 
     def adopt(self, state: QueueState) -> None:
-        """As the checkpoint has it."""
+        """Begin with the segments and live positions that a checkpoint says there are."""
         for segment in state.segments:
             self.segments[segment.number] = segment
             self.live[segment.number] = self.promised[segment.number] = segment.live
 
     def found(self, run: Run) -> None:
-        """These entries can be read."""
+        """Take note that these messages can be read."""
         for number, part in self.index.parts(run.positions):
             bits = bits_of(part, number * self.index.entry_count)
             self.readable[number] = self.readable.get(number, 0) | bits
@@ -148,21 +151,21 @@ class QueueLook:
             self.references.append((run.positions, run.ids))
 
     def published(self, run: Run) -> None:
-        """The journal has them."""
+        """Take note that the journal has these messages: they are alive, and can be read."""
         self.found(run)
         for number, part in self.index.parts(run.positions):
             bits = bits_of(part, number * self.index.entry_count)
             self.live[number] = self.live.get(number, 0) | bits
 
     def acknowledged(self, positions: range) -> None:
-        """They are gone."""
+        """Take note that the messages at these positions are done with."""
         for number, part in self.index.parts(positions):
             left = ~bits_of(part, number * self.index.entry_count)
             self.live[number] = self.live.get(number, 0) & left
             self.promised[number] = self.promised.get(number, 0) & left
 
     def lost(self) -> list[range]:
-        """Positions that are alive and in nothing that can be read."""
+        """Return the positions that are alive and in nothing that can be read, in order."""
         count = self.index.entry_count
         return [
             positions
@@ -171,7 +174,7 @@ class QueueLook:
         ]
 
     def needed(self) -> set[int]:
-        """The ids of bodies that live messages refer to."""
+        """Return the ids of bodies in the message store that live messages refer to."""
         ids: set[int] = set()
         for positions, run_ids in self.references:
             offset = 0
@@ -186,7 +189,7 @@ class QueueLook:
 
 
 class Check:
-    """One look at one directory. Refused when a newer version wrote something in it."""
+    """One look at one data directory; it may be run once."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -201,7 +204,8 @@ class Check:
         """Of the group before; 0: there was none."""
 
     def run(self) -> Verdict:
-        """All of it."""
+        """Look at everything in the directory, and return what was found. Raises Refused when a
+        newer version wrote some of it."""
         checkpoint = self.checkpoint()
         if checkpoint is not None:
             self.adopt(checkpoint)
@@ -221,8 +225,8 @@ class Check:
         return self.verdict
 
     def put_aside(self, path: str) -> None:
-        """Something in the quarantine. The file of a message may have been cut off: then the
-        message is in its queue."""
+        """Note what a file in the quarantine is. That of a message may have been cut off: then the
+        message is still in its queue."""
         if not path.endswith(EXTENSION):
             self.note(path, "was put aside because it was damaged")
             return
@@ -233,7 +237,8 @@ class Check:
             self.note(path, f"a message that was to be set aside cannot be read there: {error}")
 
     def ask_the_start(self) -> None:
-        """What it would miss, and what else it would say."""
+        """Have a start look at the directory without changing it, and add to the verdict what it
+        would miss, and what else it would log."""
         told: list[tuple[str, str]] = []
         recovery = Recovery(
             Unchanged(self.files),
@@ -270,7 +275,8 @@ class Check:
     # The checkpoint
 
     def checkpoint(self) -> Checkpoint | None:
-        """The one that counts."""
+        """Return the checkpoint that counts, None when there is none. Those that are damaged become
+        findings."""
         checkpoint, problems = read_newest(self.files)
         for problem in problems:
             path, _, text = problem.partition(": ")
@@ -289,7 +295,8 @@ class Check:
         return checkpoint
 
     def older_checkpoint(self, path: str) -> None:
-        """One that is kept in case the newest is damaged."""
+        """Look at a checkpoint that is kept in case the newest is damaged; if it is so itself, that
+        is a finding."""
         data = self.all_of(path)
         try:
             decode_checkpoint(data or b"")
@@ -297,7 +304,7 @@ class Check:
             self.finding(path, str(error))
 
     def adopt(self, checkpoint: Checkpoint) -> None:
-        """What it says."""
+        """Begin with what a checkpoint says of definitions, queues and streams."""
         self.entry_count = checkpoint.segment_entry_count
         try:
             self.definitions = DurableTables(checkpoint.definitions)
@@ -308,7 +315,7 @@ class Check:
         self.streams = {each.queue: each for each in checkpoint.streams}
 
     def look(self, queue: int) -> QueueLook:
-        """The queue of that id."""
+        """Return what is known of the queue with that id; nothing for one that is new."""
         known = self.queues.get(queue)
         if known is None:
             index = QueueIndex(queue, f"{QUEUES}/{queue}", self.entry_count, bytes)
@@ -318,7 +325,8 @@ class Check:
     # The journal
 
     def journal(self, checkpoint: Checkpoint | None) -> None:
-        """Every file that counts, in order."""
+        """Look at all files of the journal that count, in order. Those that must be there and are
+        not become findings."""
         found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
         manifest = found.manifest
         if found.problem:
@@ -339,7 +347,8 @@ class Check:
             self.journal_file(number, number == behind[-1], manifest)
 
     def journal_file(self, number: int, is_last: bool, manifest: Manifest | None) -> None:
-        """One file, and what it changes."""
+        """Look at one file of the journal, and apply its groups; a torn end is a finding unless it
+        is the last file."""
         path = journal_path(number)
         self.count("journal_files")
         data = self.all_of(path)
@@ -367,7 +376,8 @@ class Check:
                 self.group(path, record)
 
     def group(self, path: str, record: Record) -> None:
-        """One group, and what it changes."""
+        """Apply the entries of one group. A gap between groups, or a group that makes no sense, is
+        a finding."""
         self.count("groups")
         if self.sequence and record.sequence != self.sequence + 1:
             gap = f"group {record.sequence} follows group {self.sequence}"
@@ -382,7 +392,8 @@ class Check:
             self.finding(path, f"record at {record.offset}: {error}")
 
     def apply(self, entry: Entry) -> None:
-        """One entry. Corrupt."""
+        """Apply one entry of the journal to what is known. Raises Corrupt for a change of the
+        definitions that makes no sense."""
         if isinstance(entry, Definition):
             self.definitions.apply(entry.change)
         elif isinstance(entry, StreamFiles):
@@ -404,7 +415,8 @@ class Check:
     # Queues
 
     def queue(self, queue: QueueLook) -> None:
-        """All segments of the checkpoint, then what is missing."""
+        """Look at all segments of a queue; live messages that cannot be read after that are a
+        finding."""
         self.count("queues")
         directory = queue.index.directory
         for number, segment in sorted(queue.segments.items()):
@@ -426,7 +438,8 @@ class Check:
             )
 
     def segment(self, queue: QueueLook, state: SegmentState, path: str) -> None:
-        """One segment, as far as it counts. DiskFailed."""
+        """Look at the file of one segment, as far as the checkpoint counts on it. Raises DiskFailed
+        when it cannot be read."""
         live = queue.promised[state.number]
         size = self.files.size(path)
         if size < 0:
@@ -461,7 +474,7 @@ class Check:
     # The message store
 
     def message_files(self) -> set[int]:
-        """Every file; returns the ids whose bodies can be read."""
+        """Look at all files of the message store, and return the ids whose bodies can be read."""
         present: set[int] = set()
         for name in self.files.names(MESSAGES):
             number = number_in(name)
@@ -484,7 +497,8 @@ class Check:
         return present
 
     def messages(self, path: str, found: Scan) -> array[int]:
-        """The ids in one file."""
+        """Return the ids of the messages in one file; a directory at its end that does not fit them
+        is a finding."""
         self.ranges(path, found, torn_is_fine=True)
         ids = array("Q")
         places: set[tuple[int, int, int]] = set()
@@ -507,7 +521,8 @@ class Check:
         return ids
 
     def bodies(self, present: set[int]) -> None:
-        """Is every body there that a live message refers to?"""
+        """Make a finding of bodies that live messages refer to and that are not `present`, for each
+        queue."""
         for queue in self.queues.values():
             missing = queue.needed() - present
             if missing:
@@ -520,7 +535,7 @@ class Check:
     # Any file
 
     def all_of(self, path: str) -> bytes | None:
-        """A whole file; None, and a finding, when it cannot be read."""
+        """Return the bytes of a whole file; None, with a finding, when it cannot be read."""
         try:
             return self.files.read(path, 0, self.files.size(path))
         except DiskFailed as error:
@@ -528,7 +543,8 @@ class Check:
             return None
 
     def header(self, path: str, data: bytes, kind: str, number: int) -> FileHeader | None:
-        """The header; None, and a finding, when it is none."""
+        """Return the header of a file; None, with a finding, when it is none of that kind. Raises
+        Refused when a newer version wrote it."""
         try:
             header = decode_header(data, kind)
         except Corrupt as error:
@@ -541,7 +557,8 @@ class Check:
         return header
 
     def ranges(self, path: str, found: Scan, torn_is_fine: bool) -> None:
-        """Damage, and the tail."""
+        """Make findings of the damage in a file. A torn end becomes a note when it is fine, else a
+        finding, too."""
         for start, end in found.damaged:
             self.finding(path, f"bytes {start} to {end} hold no valid record, though one follows")
         if found.torn and torn_is_fine:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 
 class IndexAudit:
-    """`losses` gets what must be there and is not; `say` takes lines for the log: (level, text).
-    `given_up`: errors of the disk with which a file counts as lost. `thorough`: segments are read
-    whole."""
+    """Looks at the segments of queues, and mends what it can.
+
+    `losses` gets what must be there and is not; `say` takes lines for the log, as (level, text).
+    `given_up` are errors of the disk with which a file counts as lost. When it is `thorough`,
+    segments are read whole."""
 
     def __init__(
         self,
@@ -46,9 +48,9 @@ class IndexAudit:
         """Files that are not what they have to be."""
 
     def look(self, queue: QueueReplica, title: str) -> None:
-        """At each segment of a queue, which `title` names: is it there, and the one that is meant?
-        Those that are not are forgotten. Refused: a newer version wrote one, or a directory is in
-        its place."""
+        """Look whether the file of each segment of a queue is there, and the one that is meant;
+        `title` names the queue. Segments whose files are not are forgotten. Raises Refused when a
+        newer version wrote one, or a directory is in its place."""
         index = queue.index
         gone: list[int] = []
         for number in queue.alive:
@@ -63,8 +65,11 @@ class IndexAudit:
         queue.forget_segments(gone)
 
     def is_there(self, audit: Audit, title: str) -> bool:
-        """Can the segment's file be used? Without a living message it may be gone: it was deleted
-        then, and there may be another in its place. The journal has all that is in a newer file."""
+        """Tell whether the segment's file can be used. Live messages that cannot be read are taken
+        out of it, and become a loss.
+
+        Without a live message the file may be gone: it was deleted then, and there may be another
+        in its place. The journal has all that is in a newer file."""
         segment = audit.segment
         is_usable = audit.is_ours or audit.is_mendable
         if audit.lost:
@@ -81,8 +86,8 @@ class IndexAudit:
         return is_usable
 
     def is_whole(self, audit: Audit, queue: QueueReplica, title: str) -> bool:
-        """Can everything in a segment be read? If not, what can be goes to a new one as if it came
-        from the journal."""
+        """Tell whether everything in a segment can be read. If not, what can be read is published
+        to the queue again, as if it came from the journal, and the file is to be put aside."""
         segment = audit.segment
         base = segment.number * queue.index.entry_count
         runs = audit.read_all()
@@ -100,7 +105,8 @@ class IndexAudit:
         return False
 
     def mend(self) -> None:
-        """The files of `mended` are as they should be, as far as that is possible. DiskFailed."""
+        """Write headers that are damaged anew, and cut files to the length that counts; a copy is
+        kept of each file that was damaged or too short. Raises DiskFailed."""
         for audit in self.mended:
             files, segment = self.files, audit.segment
             if audit.is_mendable or audit.is_short:
@@ -113,5 +119,5 @@ class IndexAudit:
 
 
 def copy_aside(files: Files, path: str, say: Say) -> None:
-    """A copy for whoever wants to look at it. DiskFailed."""
+    """Keep a copy of a damaged file in the quarantine, and log where it is. Raises DiskFailed."""
     say("error", f"recovery: {path} was damaged; a copy is {keep_copy(files, path)}")

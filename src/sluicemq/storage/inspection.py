@@ -68,7 +68,8 @@ BODY_SHOWN: Final = 1000
 
 
 class Described(NamedTuple):
-    """One valid record and what is in it; each of `contents` has its kind under "entry"."""
+    """One valid record and what is in it. Each of `contents` has its kind under "entry"; `offset`
+    and `size` are bytes."""
 
     offset: int
     size: int
@@ -78,8 +79,9 @@ class Described(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """A file. `damaged` and `torn` as the tail rule has them, `end` is behind the last valid
-    record; `problems` are whole sentences about everything else."""
+    """What a file holds. `damaged` and `torn` are as the tail rule has them, `end` is behind the
+    last valid record, and `problems` are whole sentences about everything else. A `header` of None
+    means that it cannot be read."""
 
     size: int
     header: FileHeader | None
@@ -91,12 +93,13 @@ class Inspection(NamedTuple):
 
     @property
     def is_sound(self) -> bool:
-        """All that was written is there; a torn tail was never written."""
+        """Whether all that was written is there; a torn tail was never written."""
         return not self.damaged and not self.problems
 
 
 def inspect(data: bytes) -> Inspection:
-    """Look at a whole file of any kind. Refused when a newer version wrote it."""
+    """Return what is in the bytes of a whole file of any kind. Raises Refused when a newer version
+    wrote it."""
     try:
         header = any_header(data)
     except Corrupt as error:
@@ -129,8 +132,8 @@ def inspect(data: bytes) -> Inspection:
 
 
 def contents_of(record: Record, header: FileHeader) -> list[Description]:
-    """What is in a record of a file of that kind; a checkpoint's comes later. Corrupt,
-    struct.error."""
+    """Return what is in a record of a file with that header; nothing for a checkpoint's, which is
+    described later. Raises Corrupt, Malformed or struct.error when it makes no sense."""
     if record.type not in EXPECTED[header.kind]:
         raise Corrupt(f"a {header.kind} file has no records of type {record.type}")
     if record.type == GROUP:
@@ -152,8 +155,9 @@ def contents_of(record: Record, header: FileHeader) -> list[Description]:
 
 
 def described_poison(record: Record) -> list[Description]:
-    """A message that was set aside: what is known of it, the message, its properties, its body.
-    Corrupt, struct.error; Malformed when what it holds are no frames."""
+    """Describe a message that was set aside: what is known of it, the message, its properties, its
+    body. Raises Corrupt or struct.error when the record makes no sense, and Malformed when what it
+    holds are no frames."""
     known, run = decode_poison(bytes(record.payload))
     assert run.contents is not None
     [content] = run.contents
@@ -167,7 +171,7 @@ def described_poison(record: Record) -> list[Description]:
 
 
 def properties_told(raw: bytes) -> Description:
-    """Those that are set; of some that nobody can read, the bytes."""
+    """Describe the properties that are set; of some that nobody can read, the bytes."""
     try:
         properties = BasicProperties.decode(raw)
     except Malformed:
@@ -177,14 +181,14 @@ def properties_told(raw: bytes) -> Description:
 
 
 def described_manifest(record: Record) -> Description:
-    """What is in a record of the manifest. struct.error."""
+    """Describe a record of the manifest. Raises struct.error when it makes no sense."""
     checkpoint, first, last, size, life = PAYLOAD.unpack(record.payload)
     files = {"journal_first": first, "journal_last": last, "journal_bytes": size}
     return {"entry": "manifest", "checkpoint": checkpoint, **files, "life": life.hex()}
 
 
 def described(entry: Entry) -> Description:
-    """One entry of a group or block."""
+    """Describe one entry of a group or a block."""
     if isinstance(entry, Run):
         return described_run(entry)
     if isinstance(entry, Ack):
@@ -200,7 +204,7 @@ def described(entry: Entry) -> Description:
 
 
 def described_run(run: Run) -> Description:
-    """Everything but the contents."""
+    """Describe a run of messages, with everything but their contents."""
     exchange, key = names_in(run.address)
     found: Description = {
         "entry": "run",
@@ -221,7 +225,8 @@ def described_run(run: Run) -> Description:
 
 
 def described_stream(record: Record) -> Description:
-    """What is in a record of a stream's segment. Corrupt, struct.error."""
+    """Describe a record of a stream's segment. Raises Corrupt or struct.error when it makes no
+    sense."""
     if record.type == PLACES:
         return {"entry": "places", "chunks": len(decode_places(record).offsets)}
     if record.type == CLOSED:
@@ -243,7 +248,8 @@ def described_stream(record: Record) -> Description:
 
 
 def whole_checkpoint(record: Described, data: bytes) -> Described:
-    """The record of a checkpoint file with what it says. Corrupt."""
+    """Return the record of a checkpoint's file with all that the checkpoint says. Raises Corrupt
+    when it makes no sense."""
     checkpoint = decode_checkpoint(data)
     contents = [described_checkpoint(checkpoint)]
     for queue in checkpoint.queues:
@@ -253,7 +259,7 @@ def whole_checkpoint(record: Described, data: bytes) -> Described:
 
 
 def described_checkpoint(checkpoint: Checkpoint) -> Description:
-    """Everything but the queues."""
+    """Describe a checkpoint, with everything but its queues and streams."""
     return {
         "entry": "checkpoint",
         "clean": checkpoint.clean,
@@ -268,7 +274,7 @@ def described_checkpoint(checkpoint: Checkpoint) -> Description:
 
 
 def described_queue(queue: QueueState, entry_count: int) -> list[Description]:
-    """A queue, and each of its segments."""
+    """Describe a queue of a checkpoint, and each of its segments of `entry_count` positions."""
     found: list[Description] = [
         {
             "entry": "queue",
@@ -296,7 +302,7 @@ def described_queue(queue: QueueState, entry_count: int) -> list[Description]:
 
 
 def range_text(positions: range) -> str:
-    """`7`, `7-9`, `7-19 step 3`."""
+    """Return a range as people write it: `7`, `7-9`, `7-19 step 3`."""
     if len(positions) == 1:
         return str(positions[0])
     step = f" step {positions.step}" if positions.step > 1 else ""
@@ -304,14 +310,14 @@ def range_text(positions: range) -> str:
 
 
 def names_in(address: bytes) -> tuple[str, str]:
-    """Exchange and routing key of an address: two short strings."""
+    """Return the exchange and the routing key of an address, which is two short strings."""
     size = address[0] if address else 0
     exchange, key = address[1 : 1 + size], address[2 + size :]
     return exchange.decode(errors="replace"), key.decode(errors="replace")
 
 
 def json_of(data: bytes) -> object:
-    """What the JSON says; as text when it is none."""
+    """Return what the JSON says; the text itself when it is none."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

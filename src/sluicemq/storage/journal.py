@@ -38,7 +38,7 @@ NAME: Final = re.compile(r"(\d{8,19})\.jif")
 
 
 def journal_path(number: int) -> str:
-    """The file of that number."""
+    """Return the path of the journal's file with that number."""
     return f"{DIRECTORY}/{number:08d}.jif"
 
 
@@ -85,9 +85,11 @@ class SealWrite(DiskJob):
 
 
 class Journal:
-    """Where the next group goes. `manifest`: what is durable about the files that were made before;
-    None: nothing is kept about any. `marks` of a file: for each queue with something in it, the
-    position behind the last message that was published in it."""
+    """Says where the next group goes, and makes the jobs that write.
+
+    `manifest` is what is durable about the files that were made before; None means that nothing is
+    kept about any. `marks` has for each file and each queue with something in it the position
+    behind the last message that was published there."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -116,12 +118,13 @@ class Journal:
         self.marks: dict[int, dict[int, int]] = {number: {}}
 
     def mark(self, queue: int, end: int) -> None:
-        """The group that is being gathered has something about this queue."""
+        """Take note that the group which is being gathered has something about this queue, with
+        messages up to before the position `end`."""
         marks = self.marks[self.number]
         marks[queue] = max(end, marks.get(queue, 0))
 
     def group(self, parts: list[bytes]) -> GroupWrite:
-        """The job that makes these entries durable."""
+        """Return the job that makes these encoded entries durable, as one group."""
         allocate = 0
         header = b""
         if not self.offset:
@@ -143,39 +146,41 @@ class Journal:
         return job
 
     def seal(self) -> SealWrite | None:
-        """The job that writes a seal behind the last group, which must be durable; None when the
-        file has none, or no room."""
+        """Return the job that writes a seal behind the last group, which must be durable; None when
+        the file has no group, or no room."""
         if not self.offset or self.offset + RECORD_HEAD_SIZE > self.size_limit:
             return None
         data = encode_record(self.file_id, self.offset, SEAL, self.sequence, [])
         return SealWrite(journal_path(self.number), self.offset, data)
 
     def rotate(self) -> bool:
-        """Begin a new file, if this one has reached its limit."""
+        """Begin a new file if this one has reached its limit, and tell whether that was so."""
         if self.offset < self.size_limit:
             return False
         self.next_file()
         return True
 
     def next_file(self) -> None:
-        """The next group is not in a file with those before it."""
+        """Begin a new file, unless this one is still empty: the next group is not in a file with
+        those before it."""
         if self.offset:
             self.number += 1
             self.offset = 0
             self.marks[self.number] = {}
 
     def marks_before(self, number: int) -> list[dict[int, int]]:
-        """What each of the files before `number` has of each queue."""
+        """Return the marks of each file before `number`: what it has of which queue."""
         return [marks for file, marks in self.marks.items() if file < number]
 
     def forget_before(self, number: int) -> None:
-        """These files are not needed any more."""
+        """Forget the marks of files before `number`, which are not needed any more."""
         assert number <= self.number, "the file that groups go to is needed"
         for file in [file for file in self.marks if file < number]:
             del self.marks[file]
 
     def files_before(self, number: int) -> list[str]:
-        """Paths of the oldest files, which are to be deleted in this order."""
+        """Return the paths of the files before `number`, which are to be deleted in this order.
+        Each is returned once."""
         assert number <= self.number, "the file that groups go to is needed"
         paths = [journal_path(each) for each in range(self.first, number)]
         self.first = max(self.first, number)
@@ -183,9 +188,12 @@ class Journal:
 
 
 class Replay:
-    """The entries of a journal file, whose id is `file_id` where that is known. `problems`: what is
-    wrong with it; `unreadable`: why nothing in it can be known; `torn`: the last group was never
-    finished, which is no problem in the newest file."""
+    """The entries of a journal's file, whose id is `file_id` where that is not None.
+
+    `problems` says what is wrong with the file, and `unreadable` why nothing in it can be known.
+    `torn` says that the last group was never finished, which is no problem in the newest file.
+    Making one raises Corrupt when a group is whole and makes no sense, Refused when a newer version
+    wrote the file, DiskFailed when it cannot be read."""
 
     def __init__(self, files: Files, number: int, file_id: bytes | None = None) -> None:
         self.path = journal_path(number)
@@ -216,7 +224,8 @@ class Replay:
         self.take(found)
 
     def take(self, found: Scan) -> None:
-        """The groups. Corrupt: one is whole and makes no sense."""
+        """Add the entries of all groups that were found. Raises Corrupt when one is whole and makes
+        no sense."""
         self.torn = found.torn
         for start, end in found.damaged:
             self.problems.append(f"{self.path}: bytes {start} to {end} are damaged")
@@ -232,13 +241,13 @@ class Replay:
 
 
 def is_unfinished(data: bytes) -> bool:
-    """Of a file without a header: was its first write cut off, or its first sector lost, so that
-    there is nothing behind it?"""
+    """Tell of a file without a valid header whether its first write was cut off, or its first
+    sector lost, with nothing behind it."""
     return is_cut_off(data) and next_magic(data, 0, 0) < 0
 
 
 def journal_numbers(files: Files) -> list[int]:
-    """The files that are there, oldest first."""
+    """Return the numbers of the journal's files that are there, oldest first."""
     matches = map(NAME.fullmatch, files.names(DIRECTORY))
     numbers = sorted(int(match[1]) for match in matches if match)
     return [each for each in numbers if not files.is_directory(journal_path(each))]

@@ -18,7 +18,8 @@ MESSAGES: Final = "messages/persistent"
 
 
 def left_over(files: Files) -> Iterator[str]:
-    """Files that a broker of this directory has made and that something may be in."""
+    """Yield the paths of files that a broker of this directory has made and that something may be
+    in."""
     directories = [CHECKPOINT, JOURNAL, MESSAGES]
     for parent in (QUEUES, STREAMS):
         directories += [f"{parent}/{name}" for name in files.names(parent)]

@@ -45,10 +45,12 @@ U64: Final = Struct("<Q")
 
 
 class Manifest(NamedTuple):
-    """What the file says. `checkpoint`: one that was durable, 0 when none was yet. Journal files
+    """What the manifest's file says.
+
+    `checkpoint` is the number of one that was durable, 0 when none was yet. The journal files
     `journal_first` to `journal_last` (0: none) were made by one life of the broker, with at least
-    `journal_bytes` each; those that the checkpoint does not need any more may be gone. `life` and a
-    file's number are its id."""
+    `journal_bytes` each; those that the checkpoint does not need any more may be gone. `life` and
+    the number of a file are its id."""
 
     node_id: bytes
     generation: int = 0
@@ -59,13 +61,13 @@ class Manifest(NamedTuple):
     life: bytes = bytes(LIFE_SIZE)
 
     def record(self) -> tuple[int, bytes]:
-        """Where it goes, and its bytes."""
+        """Return the offset in the file where the record of this generation goes, and its bytes."""
         offset = SLOTS[self.generation % len(SLOTS)]
         payload = PAYLOAD.pack(*self[2:])
         return offset, encode_record(self.node_id, offset, MANIFEST, self.generation, [payload])
 
     def encode(self) -> bytes:
-        """The whole file, with one record."""
+        """Return the bytes of the whole file, with one record."""
         offset, record = self.record()
         data = bytearray(SIZE)
         data[:FILE_HEADER_SIZE] = FileHeader("manifest", self.node_id, 0).encode()
@@ -73,23 +75,25 @@ class Manifest(NamedTuple):
         return bytes(data)
 
     def expected(self, first: int) -> range:
-        """The numbers of the journal files that must be there, from number `first` on."""
+        """Return the numbers of the journal files that must be there, from number `first` on."""
         return range(max(first, self.journal_first), self.journal_last + 1)
 
     def journal_id(self, number: int) -> bytes | None:
-        """The id of a journal file; None when this does not know it."""
+        """Return the id of the journal's file with that number; None when the manifest does not
+        know it."""
         known = self.journal_first <= number <= self.journal_last
         return journal_id(self.life, number) if known else None
 
 
 def journal_id(life: bytes, number: int) -> bytes:
-    """The id of a journal file that a broker makes in this life."""
+    """Return the id of the journal's file with that number that a broker makes in this life."""
     return life + U64.pack(number)
 
 
 class Found(NamedTuple):
-    """A look at the file. `manifest` None: there is none that can be read; `problem`: what is wrong
-    with the file, "" when nothing is; `note`: what may be so after a write that was cut off."""
+    """What a look at the manifest's file has found. A `manifest` of None means that none can be
+    read. `problem` says what is wrong with the file, "" when nothing is; `note` says what may be so
+    after a write that was cut off."""
 
     manifest: Manifest | None
     problem: str = ""
@@ -97,8 +101,9 @@ class Found(NamedTuple):
 
 
 def read_manifest(files: Files, node_id: bytes | None) -> Found:
-    """What there is. `node_id` as the checkpoint has it, None when there is no checkpoint.
-    Refused: a newer version wrote it, or it is no file."""
+    """Look at the manifest's file, if there is one. `node_id` is as the checkpoint has it, None
+    when there is no checkpoint. Raises Refused when a newer version wrote it, or a directory is in
+    its place."""
     demand_no_directory(files, PATH)
     if files.size(PATH) < 0:
         return Found(None)
@@ -106,7 +111,8 @@ def read_manifest(files: Files, node_id: bytes | None) -> Found:
 
 
 def decode_manifest(data: bytes, node_id: bytes | None) -> Found:
-    """The same for the file's bytes."""
+    """Look at the bytes of a manifest's file. `node_id` is as the checkpoint has it, None when
+    there is no checkpoint. Raises Refused when a newer version wrote it."""
     problem = note = ""
     file_id = node_id
     try:
@@ -131,7 +137,7 @@ def decode_manifest(data: bytes, node_id: bytes | None) -> Found:
 
 
 def write_manifest(files: Files, manifest: Manifest) -> None:
-    """The whole file, durably, in place of what is there."""
+    """Write the whole file, durably, in place of the one that is there."""
     files.delete(UNFINISHED)
     files.write(UNFINISHED, 0, manifest.encode())
     files.sync(UNFINISHED)
@@ -140,6 +146,7 @@ def write_manifest(files: Files, manifest: Manifest) -> None:
 
 
 def update_manifest(files: Files, place: tuple[int, bytes]) -> None:
-    """Durably, the `record` of a newer generation in a file that is there."""
+    """Write the record of a newer generation, as `Manifest.record` gives it, durably to the file
+    that is there."""
     files.write(PATH, *place)
     files.sync(PATH)

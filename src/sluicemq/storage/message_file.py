@@ -42,9 +42,9 @@ U64: Final = Struct("<Q")
 
 
 class MessageFile:
-    """What is known of a file. `size` and `valid` are bytes: of the whole file, and of records that
-    somebody refers to. `ids` are those of its records that the index knew when they were written.
-    """
+    """What is known of one file of the message store. `size` and `valid` are bytes: of the whole
+    file, and of the records that somebody refers to. `ids` are those of its records that the index
+    knew when they were written."""
 
     __slots__ = (
         "busy",
@@ -76,18 +76,18 @@ class MessageFile:
         """It is being combined with another: nothing in it is to be referred to anew."""
 
     def header(self) -> bytes:
-        """The file's first bytes."""
+        """Return the header that the file begins with."""
         return FileHeader("messages", self.file_id, self.number).encode()
 
 
 def number_in(name: str) -> int | None:
-    """The number of the file of that name; None when it is none of ours."""
+    """Return the number of the message file with that name; None when it is no name of ours."""
     stem, extension = name[: -len(EXTENSION)], name[-len(EXTENSION) :]
     return int(stem) if extension == EXTENSION and stem.isdecimal() else None
 
 
 class Directory:
-    """The records of a file: ids, offsets and sizes, in bytes, side by side."""
+    """The records of a file: their ids, offsets and sizes, both in bytes, side by side."""
 
     __slots__ = ("ids", "offsets", "sizes")
 
@@ -100,12 +100,12 @@ class Directory:
         return zip(self.ids, self.offsets, self.sizes, strict=True)
 
     def size(self) -> int:
-        """Bytes of the record that `encode` makes."""
+        """Return the bytes of the record that `encode` makes."""
         count = len(self.ids)
         return RECORD_HEAD_SIZE + U64.size + 16 * count + U64.size
 
     def encode(self, file_id: bytes, offset: int) -> bytes:
-        """The record for exactly this place."""
+        """Return the record of this directory for exactly this offset of this file."""
         count = len(self.ids)
         places = [place // UNIT for places in (self.offsets, self.sizes) for place in places]
         fields = Struct(f"<Q{count}Q{2 * count}IQ").pack(count, *self.ids, *places, offset)
@@ -113,7 +113,8 @@ class Directory:
 
 
 def read_directory(files: Files, path: str, file_id: bytes, size: int) -> Directory | None:
-    """The directory of a file of `size` bytes; None when it has none, or none that is whole."""
+    """Return the directory of a file of `size` bytes; None when it has none, or none that is
+    whole."""
     start = max(FILE_HEADER_SIZE, size - TAIL_BYTES)
     tail = files.read(path, start, size - start)
     if size % UNIT or len(tail) != size - start or len(tail) < RECORD_HEAD_SIZE + 2 * U64.size:
@@ -131,12 +132,13 @@ def read_directory(files: Files, path: str, file_id: bytes, size: int) -> Direct
 
 
 def decode_directory(payload: memoryview, count: int) -> Directory:
-    """The directory in a valid record's payload."""
+    """Return the directory of `count` messages in the payload of a valid record. Raises
+    struct.error when it makes no sense."""
     numbers = Struct(f"<Q{count}Q{2 * count}IQ").unpack(payload)
     places = in_bytes(numbers[1 + count : -1])
     return Directory(numbers[1 : 1 + count], places[:count], places[count:])
 
 
 def in_bytes(units: Iterable[int]) -> list[int]:
-    """Units of 8 bytes as bytes."""
+    """Return units of 8 bytes as bytes."""
     return [unit * UNIT for unit in units]

@@ -46,8 +46,9 @@ TRANSIENT: Final = "transient"
 
 
 class MessageFiles:
-    """One kind, `messages/<kind>/`; what is persistent is synced. `new_file_id` gives 16 random
-    bytes. `problems` collects what was found wrong since somebody last took it."""
+    """The message store's files of one kind, in `messages/<kind>/`; what is persistent is synced.
+    `new_file_id` gives 16 random bytes. `problems` collects what was found wrong since somebody
+    last took it."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -97,11 +98,13 @@ class MessageFiles:
     # -- write and remove
 
     def write(self, message_id: int, content: bytes) -> None:
-        """One more queue has this message."""
+        """Take one message that one more queue refers to; of one that is there already, only the
+        reference is counted."""
         self.write_run(range(message_id, message_id + 1), [content])
 
     def write_run(self, ids: range, contents: Sequence[bytes]) -> None:
-        """The same for a run of messages; ids ascend."""
+        """Take a run of messages that one more queue refers to, as `write` takes one; the ids
+        ascend."""
         assert len(ids) == len(contents)
         if not ids:
             return
@@ -131,7 +134,8 @@ class MessageFiles:
         self.deduplicated += 1
 
     def remove(self, ids: Iterable[int]) -> None:
-        """One queue less has these messages. Ids of which nothing is known are ignored."""
+        """Count one reference less for each of these messages. Ids of which nothing is known are
+        ignored."""
         buffer = self.buffer
         references = self.references
         stored: list[int] = []
@@ -177,8 +181,8 @@ class MessageFiles:
     # -- writing what is buffered
 
     def take_job(self) -> MessageWrites | None:
-        """Everything buffered since the last job, which must be over; None when there is nothing to
-        do or the last job is not over."""
+        """Return the job that writes everything buffered since the last one; None when nothing is
+        buffered or the last job is not over."""
         if self.writes_job is not None or not self.buffer:
             return None
         contents = self.flying = self.buffer
@@ -220,7 +224,8 @@ class MessageFiles:
         ]
 
     def finished(self, job: MessageWrites) -> None:
-        """The job has succeeded: its messages are where the index says from now on."""
+        """Point the index to what a job of `take_job` has written, because the job has
+        succeeded."""
         assert job is self.writes_job
         for file, directory in job.full:
             file.busy = False
@@ -260,7 +265,8 @@ class MessageFiles:
     # -- reading
 
     def find(self, ids: Iterable[int]) -> tuple[dict[int, bytes], ReadMessages | None]:
-        """The contents that are in memory, and a job for all other ids."""
+        """Return the contents that are in memory, and a job that reads all others; None when there
+        are no others."""
         contents: dict[int, bytes] = {}
         stored: list[int] = []
         for message_id in ids:
@@ -283,7 +289,8 @@ class MessageFiles:
         return contents, ReadMessages(wanted, table, unknown)
 
     def done_reading(self, job: ReadMessages) -> None:
-        """The job will not read any more, whether it has succeeded, failed, or was never run."""
+        """Take note that the job will not read any more, whether it has succeeded, failed, or was
+        never run, and of the damage it has met."""
         for file in job.table.values():
             file.readers -= 1
             assert file.readers >= 0
@@ -294,8 +301,8 @@ class MessageFiles:
     # -- garbage
 
     def compaction(self) -> Compaction | Deletion | None:
-        """The next thing to do about garbage, if any; to be asked whenever something was removed,
-        written or read, until it answers None. At most one of each kind is under way."""
+        """Return the next job about garbage, or None. To be asked whenever something was removed,
+        written or read, until it returns None. At most one job of each kind is under way."""
         self._doom_emptied()
         if self.deletion_job is None:
             free = [file for file in self.doomed if not file.readers]
@@ -349,7 +356,8 @@ class MessageFiles:
         return self.compaction_job
 
     def compacted(self, job: Compaction | Deletion) -> Compaction | None:
-        """A job of `compaction` has succeeded; the answer is to be submitted next."""
+        """Take note that a job of `compaction` has succeeded, and return the job that is to be
+        submitted next: the same one when its copy is not complete, else None."""
         if isinstance(job, Deletion):
             assert job is self.deletion_job
             self.deletion_job = None
@@ -406,8 +414,8 @@ class MessageFiles:
     # -- the start
 
     def recover(self, files: Files, references: Mapping[int, int]) -> Recovered:
-        """Find the messages that `references` names, with how many refer to each. What nobody
-        refers to is garbage. Blocks; called once, before anything else."""
+        """Find the messages that `references` names, with how many queues refer to each; all others
+        are garbage. It blocks, and is called once, before anything else. Raises DiskFailed."""
         found = self.look(files, references)
         self.make_durable(files)
         self.tidy()
@@ -416,9 +424,9 @@ class MessageFiles:
     def look(
         self, files: Files, references: Mapping[int, int], given_up: tuple[str, ...] = ()
     ) -> Recovered:
-        """The first part of `recover`: nothing is written, and nothing is lost by doing it again.
-        `make_durable` and `tidy` must follow. With an error of `given_up` a file is lost; with any
-        other DiskFailed is raised."""
+        """Do the first part of `recover`: nothing is written, and nothing is lost by doing it
+        again; `make_durable` and `tidy` must follow. With an error of `given_up` a file is lost;
+        with any other, DiskFailed is raised."""
         self.index.clear()
         self.recovery = MessageRecovery(files, self.directory, self.index, references, given_up)
         found = self.recovery.look()
@@ -430,20 +438,20 @@ class MessageFiles:
         return found
 
     def make_durable(self, files: Files) -> None:
-        """What was found will be found again."""
+        """Make sure that what `look` has found will be found again. Raises DiskFailed."""
         assert self.recovery is not None
         files.make_directory(self.directory)
         self.recovery.make_durable()
 
     def tidy(self, keep: bool = False) -> None:
-        """Files of no use go, when it is durable that nobody refers to them; `keep`: into the
-        quarantine."""
+        """Delete files of no use, when it is durable that nobody refers to them; with `keep` they
+        are put aside instead. Raises DiskFailed."""
         assert self.recovery is not None
         self.recovery.tidy(keep)
         self.recovery = None
 
     def wipe(self, files: Files) -> None:
-        """Begin with nothing, in place of `recover`."""
+        """Delete all files and begin with nothing, in place of `recover`. Raises DiskFailed."""
         files.delete_tree(self.directory)
         files.make_directory(self.directory)
         self.index.clear()
@@ -451,7 +459,7 @@ class MessageFiles:
     # -- figures
 
     def figures(self) -> dict[str, int]:
-        """For whoever wants to look; bytes are those of files and whole records."""
+        """Return what status and metrics show; bytes are those of files and of whole records."""
         dying = self.doomed + (self.deletion_job.doomed if self.deletion_job else [])
         return {
             "files": len(self.table) + len(dying),

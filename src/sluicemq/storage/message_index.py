@@ -32,7 +32,8 @@ SIZE_LIMIT: Final = (SIZE_MASK + 1) * UNIT
 
 
 def entry_of(references: int, number: int, offset: int, size: int) -> int:
-    """The entry of a record of `size` bytes at `offset` of file `number`."""
+    """Return the entry of a record of `size` bytes at the offset `offset` of file `number`, both in
+    bytes."""
     return (
         references << REFERENCES_SHIFT
         | number << NUMBER_SHIFT
@@ -42,7 +43,8 @@ def entry_of(references: int, number: int, offset: int, size: int) -> int:
 
 
 def entries_of(number: int, offsets: Iterable[int], sizes: Iterable[int]) -> list[int]:
-    """The entries of many records of file `number`, each with one reference; as many as sizes."""
+    """Return the entries of many records of file `number`, each with one reference. There are as
+    many as sizes; offsets and sizes are in bytes."""
     file = 1 << REFERENCES_SHIFT | number << NUMBER_SHIFT
     shift = OFFSET_SHIFT - 3  # from bytes to units of 8 and into place, at once
     return [
@@ -52,58 +54,58 @@ def entries_of(number: int, offsets: Iterable[int], sizes: Iterable[int]) -> lis
 
 
 def number_of(entry: int) -> int:
-    """The file the record is in."""
+    """Return the number of the file that the record of an entry is in."""
     return entry >> NUMBER_SHIFT & NUMBER_MASK
 
 
 def offset_of(entry: int) -> int:
-    """Where in its file the record begins, in bytes."""
+    """Return where in its file the record of an entry begins, in bytes."""
     return (entry >> OFFSET_SHIFT & OFFSET_MASK) * UNIT
 
 
 def size_of(entry: int) -> int:
-    """Bytes of the whole record."""
+    """Return the bytes of the whole record of an entry."""
     return (entry & SIZE_MASK) * UNIT
 
 
 class MessageIndex:
-    """Message id (an int below 2**64) to entry. The methods for many take them at once because that
-    costs little more than one."""
+    """Knows the entry of each message id, an int below 2**64. The methods for many take them at
+    once because that costs little more than one."""
 
     def get(self, message_id: int) -> int:
-        """The entry, or 0."""
+        """Return the entry of a message, 0 when there is none."""
         raise NotImplementedError
 
     def get_many(self, ids: Sequence[int]) -> list[int]:
-        """An entry, or 0, for each id, in their order."""
+        """Return the entry of each message, 0 where there is none, in the order of the ids."""
         raise NotImplementedError
 
     def put(self, message_id: int, entry: int) -> None:
-        """Remember, in place of what was known before."""
+        """Set the entry of a message, in place of the one it had."""
         raise NotImplementedError
 
     def put_many(self, ids: Sequence[int], entries: Sequence[int]) -> None:
-        """The same for as many entries as ids."""
+        """Set the entries of these messages, of which there are as many as ids."""
         raise NotImplementedError
 
     def delete_many(self, ids: Iterable[int]) -> None:
-        """Forget; unknown ids are fine."""
+        """Forget the entries of these messages; unknown ids are fine."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget the entries of all messages."""
         raise NotImplementedError
 
     def count(self) -> int:
-        """How many messages have an entry."""
+        """Return how many messages have an entry."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """It is not used any more."""
+        """Give back what the index holds; it is not used any more."""
 
 
 class DictIndex(MessageIndex):
-    """In memory: the fastest, for some 140 bytes a message."""
+    """An index in memory: the fastest, for some 140 bytes a message."""
 
     def __init__(self) -> None:
         self.entries: dict[int, int] = {}

@@ -23,8 +23,9 @@ GAP_BYTES: Final = 16 * 1024
 
 
 class Span:
-    """Records of `file` in [start, end), by ascending offset. `wanted` are (id, entry); `problem`
-    says what went wrong when it was read, `failure` the same when it was the disk that failed."""
+    """Records of `file` from the offset `start` to before `end`, ascending. `wanted` are (id,
+    entry). `problem` says what went wrong when they were read, "" when nothing did; `failure` says
+    the same when it was the disk that failed."""
 
     __slots__ = ("end", "failure", "file", "problem", "start", "wanted")
 
@@ -37,7 +38,8 @@ class Span:
         self.failure = ""
 
     def read(self, files: Files) -> tuple[dict[int, bytes], list[int]]:
-        """What could be read, and the ids of what could not."""
+        """Return the contents of the messages that can be read, by id, and the ids of the
+        others."""
         path = self.file.path
         try:
             data = files.read(path, self.start, self.end - self.start)
@@ -58,7 +60,8 @@ class Span:
 
 
 def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -> list[Span]:
-    """The spans that hold the (id, entry) in `wanted`; `table` has the files by number."""
+    """Return the spans that hold the records of `wanted`, which are (id, entry); `table` has the
+    files by number."""
     spans: list[Span] = []
     span: Span | None = None
     for message_id, entry in sorted(wanted, key=place_of):
@@ -78,14 +81,16 @@ def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -
 
 
 def place_of(wanted: tuple[int, int]) -> int:
-    """What to sort by, so that neighbours are next to one another."""
+    """Return what to sort (id, entry) by, so that neighbours on the disk are next to one
+    another."""
     return wanted[1] & PLACE_MASK
 
 
 class ReadMessages(DiskJob):
-    """Fills `contents` with those of `wanted`, (id, entry) in the files of `table`. `missing` are
-    the ids that nothing is known of, and those that could not be read: `damage` says where records
-    are damaged, `unread` what the disk said, which may be better another time.
+    """Fills `contents` with the messages of `wanted`, (id, entry) in the files of `table`.
+
+    `missing` are the ids that nothing is known of, and those that could not be read: `damage` says
+    where records are damaged, `unread` what the disk said, which may be better another time.
     Whoever submits it gives it back to `MessageFiles.done_reading`, also when nobody wants the
     contents any more."""
 
@@ -100,7 +105,7 @@ class ReadMessages(DiskJob):
         self.unread = ""
 
     def run(self, files: Files) -> None:
-        """One read a span."""
+        """Read all spans, with one read each; what fails is kept in the job."""
         for span in spans_of(self.wanted, self.table):
             contents, missing = span.read(files)
             self.contents.update(contents)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """Bytes [start, end) of a file are not what was written there; `text` says what was done."""
+    """The bytes from `start` to before `end` of a file are not what was written there; `text` says
+    what was done."""
 
     path: str
     start: int
@@ -34,10 +35,11 @@ class Problem(NamedTuple):
 
 
 class Recovered:
-    """What a start found. `missing` are ids that are referred to and in no file; `highest_id` is
-    that of any record found, dead or alive: ids given from now on must be above it. `unreadable`
-    are files of which nothing can be known; in the others no more than `damaged_bytes` are not
-    what was written there."""
+    """What a start has found of the message store.
+
+    `missing` are ids that are referred to and in no file. `highest_id` is that of any record found,
+    dead or alive: ids given from now on must be above it. `unreadable` are files of which nothing
+    can be known; in the others no more than `damaged_bytes` are not what was written there."""
 
     def __init__(self) -> None:
         self.table: dict[int, MessageFile] = {}
@@ -50,7 +52,8 @@ class Recovered:
 
 
 class MessageRecovery:
-    """One start of one directory of message files."""
+    """One start of one directory of message files. `references` says how many queues refer to which
+    id."""
 
     def __init__(
         self,
@@ -75,7 +78,8 @@ class MessageRecovery:
         """Files in use whose last job may have been cut off before it synced them."""
 
     def look(self) -> Recovered:
-        """Fills the index, which must be empty."""
+        """Fill the index, which must be empty, and return what was found; nothing is written.
+        Raises DiskFailed for an error that is not `given_up`."""
         found = self.found
         for number, name in sorted(
             (number, name)
@@ -106,7 +110,7 @@ class MessageRecovery:
         return found
 
     def make_durable(self) -> None:
-        """What was found will be found again."""
+        """Make sure that what `look` has found will be found again. Raises DiskFailed."""
         # What an earlier life deleted must not come back later, with ids that are used again now.
         self.files.sync_directory(self.directory)
         for path in self.unsure:
@@ -114,8 +118,8 @@ class MessageRecovery:
                 self.files.sync(path)
 
     def tidy(self, keep: bool = False) -> None:
-        """What is of no use goes; `keep`: into the quarantine, for what refers to it may be what
-        was lost."""
+        """Delete files of no use, and put aside those that cannot be understood. With `keep` all of
+        them are put aside, for what refers to them may be what was lost. Raises DiskFailed."""
         for path in () if keep else self.dead:
             self.files.delete(path)
         for path in [*self.aside, *self.dead] if keep else self.aside:
@@ -125,7 +129,8 @@ class MessageRecovery:
             self.files.sync_directory(self.directory)
 
     def open(self, path: str, number: int) -> None:
-        """Look into one file."""
+        """Look into the file with that number, and remember what is alive in it. Raises
+        DiskFailed."""
         size = self.files.size(path)
         header = self.files.read(path, 0, FILE_HEADER_SIZE)
         try:
@@ -147,7 +152,8 @@ class MessageRecovery:
         self.take(file, self.records(file))
 
     def records(self, file: MessageFile) -> Iterable[tuple[int, int, int]]:
-        """(id, offset, size) of all messages in a file."""
+        """Return (id, offset, size) of all messages in a file that can be read, from its directory
+        or, where that is not whole, from its records."""
         listed = read_directory(self.files, file.path, file.file_id, file.size)
         if listed is not None:
             return listed
@@ -167,7 +173,8 @@ class MessageRecovery:
         ]
 
     def take(self, file: MessageFile, records: Iterable[tuple[int, int, int]]) -> None:
-        """Remember what is alive; of several copies the first that is found."""
+        """Put those of the records that are referred to into the index; of several copies the first
+        that is found counts."""
         found = self.found
         references = self.references
         places: dict[int, tuple[int, int]] = {}

@@ -30,8 +30,9 @@ ROUND_UP: Final = RECORD_HEAD_SIZE + ALIGNMENT - 1
 
 
 class Part:
-    """What a job writes to one file: a record for each of `ids`, from `start` to `end`. `offsets`
-    has one more than there are ids, the end. A part that starts at 0 makes the file."""
+    """What a job writes to one file: a record for each of `ids`, from the offset `start` to `end`.
+    `offsets` has one more than there are ids, which is the end. A part that starts at 0 makes the
+    file."""
 
     __slots__ = ("contents", "end", "file", "ids", "offsets", "start")
 
@@ -51,12 +52,12 @@ class Part:
         self.end = offsets[-1]
 
     def sizes(self) -> list[int]:
-        """Bytes of each record."""
+        """Return the bytes of each record."""
         offsets = self.offsets
         return [end - start for start, end in pairwise(offsets)]
 
     def write(self, files: Files) -> None:
-        """All records, in writes of WRITE_BYTES."""
+        """Write all records, in writes of about WRITE_BYTES. Raises DiskFailed."""
         path, file_id, offsets = self.file.path, self.file.file_id, self.offsets
         begin = 0
         at = self.start
@@ -73,7 +74,7 @@ class Part:
 
 
 class MessageWrites(DiskJob):
-    """Makes `parts` exist, durably when `sync`; and puts directories at the end of full files,
+    """Writes `parts`, durably when `sync` is true, and directories at the end of `full` files,
     whose messages are durable since the job before."""
 
     def __init__(
@@ -91,7 +92,8 @@ class MessageWrites(DiskJob):
         self.full = full
 
     def run(self, files: Files) -> None:
-        """May be run again after it has failed for want of space."""
+        """Write everything and sync it. It may be run again after it has failed for want of
+        space."""
         for file, directory in self.full:
             files.write(file.path, file.size, directory.encode(file.file_id, file.size))
         for part in self.parts:
@@ -110,7 +112,8 @@ def parts_of(
     file_size_limit: int,
     new_file: Callable[[], MessageFile],
 ) -> list[Part]:
-    """Places for all contents: in `current` until it has reached the limit, then in new files."""
+    """Return parts with a place for each of the contents: in `current` until that has reached the
+    limit, then in new files. The record that crosses the limit is still in the file."""
     ids = list(contents)
     bodies = list(contents.values())
     sizes = [len(body) + ROUND_UP & -ALIGNMENT for body in bodies]

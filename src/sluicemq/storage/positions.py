@@ -15,7 +15,7 @@ PRIORITY_SHIFT: Final = 48
 
 class Mark(NamedTuple):
     """How far a row has come: positions below `next` have been given, those below `delivered` were
-    delivered at least once. `size`: bytes of its messages, as far as that is known."""
+    delivered at least once. `size` is the bytes of its messages, as far as that is known."""
 
     next: int
     delivered: int
@@ -23,15 +23,15 @@ class Mark(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """Of the row."""
+        """The priority whose row of positions this is."""
         return priority_at(self.next)
 
 
 def first_of_priority(priority: int) -> int:
-    """The lowest position of the row."""
+    """Return the lowest position of the row of a priority."""
     return priority << PRIORITY_SHIFT
 
 
 def priority_at(position: int) -> int:
-    """Which row a position is in; 0 in a queue without priorities."""
+    """Return the priority in whose row a position is; 0 in a queue without priorities."""
     return position >> PRIORITY_SHIFT

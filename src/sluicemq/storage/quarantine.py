@@ -35,29 +35,30 @@ NO_ADDRESS: Final = encode_shortstr("") * 2
 
 
 class Wanted(NamedTuple):
-    """A message that is to be set aside: its position, and its content as the queue had it in RAM,
-    for one whose body is in the message store."""
+    """A message that is to be set aside: its position, and the content that the queue had in RAM,
+    which is needed when the body is in the message store."""
 
     position: int
     content: bytes
 
 
 class Poison(NamedTuple):
-    """A message as it is kept. `known`: in words, for people. `run` has it as the queue had it, but
-    for its content, which is without what the queue itself had put before it."""
+    """A message as it is set aside. `known` says of it, in words for people, what is known. `run`
+    has it as the queue had it, but for its content, which is without what the queue itself had put
+    before it."""
 
     known: dict[str, Any]
     run: Run
 
     @property
     def content(self) -> bytes:
-        """Its frames."""
+        """The frames of the message, as its publisher has sent them."""
         assert self.run.contents is not None
         return self.run.contents[0]
 
     @property
     def path(self) -> str:
-        """Where it is kept."""
+        """The path of the file that the message is kept in."""
         return f"{QUARANTINE}/{self.run.queue}-{self.run.first}{EXTENSION}"
 
 
@@ -66,7 +67,8 @@ class NotKept(Exception):
 
 
 def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
-    """Of a run of one message with its content, before which the queue has put `prefix` bytes."""
+    """Return what is set aside of a run of one message with its content, before which the queue has
+    put `prefix` bytes."""
     assert run.contents is not None and run.count == 1
     [content] = run.contents
     address = run.address
@@ -81,7 +83,7 @@ def poison_of(run: Run, prefix: int, known: dict[str, Any]) -> Poison:
 
 
 def encode_poison(poison: Poison, file_id: bytes) -> bytes:
-    """The whole file."""
+    """Return the bytes of the whole file for one message."""
     run = poison.run
     known = json.dumps(poison.known).encode()
     parts = [U32.pack(len(known)), known]
@@ -91,7 +93,8 @@ def encode_poison(poison: Poison, file_id: bytes) -> bytes:
 
 
 def decode_poison(payload: bytes) -> Poison:
-    """What is in its record. Corrupt."""
+    """Return the message in the payload of a record. Raises Corrupt when there is none that makes
+    sense."""
     if len(payload) < U32.size:
         raise Corrupt("the record is cut off")
     end = U32.size + int(U32.unpack_from(payload)[0])
@@ -109,7 +112,8 @@ def decode_poison(payload: bytes) -> Poison:
 
 
 def told(data: bytes) -> str:
-    """In words, what a whole file of that kind holds. Corrupt."""
+    """Return in words what the bytes of a whole file of that kind hold. Raises Corrupt when they
+    are not whole."""
     header = decode_header(data, KIND)
     record = read_record(data, FILE_HEADER_SIZE, header.file_id)
     if record is None:
@@ -124,8 +128,8 @@ def told(data: bytes) -> str:
 
 
 class Quarantine:
-    """What is set aside of one queue, in a job on the disk: `prefix` and `known` as for
-    `poison_of`."""
+    """Sets aside messages of one queue, in a job on the disk. The queue has put `prefix` bytes
+    before each content; `known` says what is known of the messages, in words for people."""
 
     def __init__(
         self,
@@ -142,9 +146,9 @@ class Quarantine:
         self.known = known
 
     def set_aside(self, wanted: Sequence[Wanted]) -> tuple[list[Poison], list[Run]]:
-        """Make these durable here, those of them that are still in the queue; then they are not in
-        its index any more. Returns them, and as what they were there. NotKept, and all of them stay
-        in the queue: there is no room, or one cannot be read. DiskFailed."""
+        """Make those of the messages durable here that are still in the queue, and take them out of
+        its index. Returns them, and as what runs they were there. Raises NotKept when there is no
+        room or one cannot be read, and DiskFailed; then all of them stay in the queue."""
         runs = [run for run in map(self.read, wanted) if run is not None]
         kept = [poison_of(run, self.prefix, self.known) for run in runs]
         self.check_room(kept)
@@ -155,7 +159,8 @@ class Quarantine:
         return kept, runs
 
     def read(self, wanted: Wanted) -> Run | None:
-        """The message as the disk has it; None when it is not there any more."""
+        """Return a message as the disk has it; None when it is not in the queue any more. Raises
+        NotKept when it cannot be read or its body is nowhere, and DiskFailed."""
         position = wanted.position
         number = position // self.index.entry_count
         segment = self.index.segments.get(number)
@@ -173,7 +178,8 @@ class Quarantine:
         raise NotKept(f"the one at position {position} cannot be read")
 
     def check_room(self, kept: list[Poison]) -> None:
-        """Is there room for these besides what is there? What comes again counts once."""
+        """Raise NotKept when there is no room for these messages besides what is set aside already.
+        One that is there already counts once."""
         again = {poison.path for poison in kept}
         names = [name for name in self.files.names(QUARANTINE) if name.endswith(EXTENSION)]
         paths = [path for name in names if (path := f"{QUARANTINE}/{name}") not in again]
@@ -184,8 +190,8 @@ class Quarantine:
             raise NotKept(f"the quarantine has no room besides its {have}")
 
     def write(self, poison: Poison) -> None:
-        """Durably. One that a crash has cut off is written anew: the queue still has that message,
-        else it were not here."""
+        """Write the file of one message, durably. One that a crash has cut off is written anew: the
+        queue still has that message. Raises DiskFailed."""
         files = self.files
         files.make_directory(QUARANTINE)
         files.delete(poison.path)

@@ -40,7 +40,8 @@ QUARANTINE: Final = "quarantine"
 
 
 class Segment:
-    """One file of the index. `length` is what has been written; `places` None: not known yet."""
+    """One file of the index. `length` is how many bytes have been written; `places` is None until
+    it is known where the blocks are."""
 
     __slots__ = (
         "dirty",
@@ -69,7 +70,7 @@ class Segment:
 
 
 class SegmentWrite:
-    """Blocks to be appended to one segment."""
+    """Blocks to be appended to one segment, and which positions are in them."""
 
     __slots__ = ("data", "live", "places", "segment", "transient")
 
@@ -82,8 +83,8 @@ class SegmentWrite:
 
 
 class IndexWrite(DiskJob):
-    """Appends blocks. It may be submitted again when it has failed: it writes the same bytes to the
-    same places."""
+    """Appends blocks to segments. It may be submitted again when it has failed: it writes the same
+    bytes to the same places."""
 
     def __init__(self, directory: str, writes: list[SegmentWrite]) -> None:
         self.directory = directory
@@ -101,9 +102,11 @@ class IndexWrite(DiskJob):
 
 
 class IndexRead(DiskJob):
-    """Reads the live messages of [start, upto). `upto` is known when it is done: what was asked
-    for may be too much for one job. After a failure it may be submitted again; in the last of
-    READ_TRIES a block that cannot be read counts as damaged."""
+    """Reads the live messages from the position `start` to before `upto`.
+
+    `upto` is known when it is done: what was asked for may be too much for one job. After a failure
+    it may be submitted again; in the last of READ_TRIES a block that cannot be read counts as
+    damaged."""
 
     def __init__(
         self, segment: Segment, start: int, end: int, bytes_max: int, keep_bodies: bool
@@ -176,12 +179,13 @@ class IndexRead(DiskJob):
 
 
 def first_of(place: BlockPlace) -> int:
-    """Sort key."""
+    """Return what the places of blocks are sorted by: the lowest position."""
     return place.first
 
 
 class QueueIndex:
-    """The index of one queue. `directory` is its own; `new_file_id` gives 16 random bytes."""
+    """The index of one queue. `directory` is its own; a segment has `entry_count` positions;
+    `new_file_id` gives 16 random bytes."""
 
     def __init__(
         self,
@@ -205,11 +209,12 @@ class QueueIndex:
 
     @property
     def busy(self) -> bool:
-        """A job is under way."""
+        """Whether a job is under way."""
         return self.job is not None
 
     def parts(self, positions: range) -> Iterable[tuple[int, range]]:
-        """Cut at the borders of segments: (segment number, positions in it)."""
+        """Cut positions at the borders of segments: yields (segment number, positions in it), in
+        order."""
         count = self.entry_count
         step = positions.step
         while positions:
@@ -220,7 +225,7 @@ class QueueIndex:
             positions = positions[inside:]
 
     def missing(self, positions: range) -> list[range]:
-        """Those that are not on disk, in order."""
+        """Return those of the positions that are not on disk, in order."""
         found: list[range] = []
         for number, part in self.parts(positions):
             segment = self.segments.get(number)
@@ -238,7 +243,8 @@ class QueueIndex:
         return found
 
     def write(self, runs: list[Run]) -> IndexWrite:
-        """A job that appends entries; their positions must not be on disk yet."""
+        """Return a job that appends these runs, whose positions must not be on disk yet. No other
+        job may be under way."""
         assert self.job is None
         by_segment: dict[int, list[Run]] = {}
         for run in runs:
@@ -286,7 +292,8 @@ class QueueIndex:
         return write
 
     def wrote(self, job: IndexWrite) -> None:
-        """It is done."""
+        """Take note that a job of `write` has succeeded: its positions are on disk now, but for
+        those acknowledged meanwhile."""
         assert job is self.job
         self.job = None
         for write in job.writes:
@@ -305,15 +312,16 @@ class QueueIndex:
             self.acknowledge(positions)
 
     def give_up(self, job: IndexWrite) -> None:
-        """It has failed for good: nothing of it is there."""
+        """Take note that a job of `write` has failed for good: nothing of it is on disk."""
         assert job is self.job
         self.job = None
         for positions in job.gone:
             self.acknowledge(positions)
 
     def read(self, start: int, end: int, bytes_max: int, keep_bodies: bool = True) -> IndexRead:
-        """A job that reads from one segment: of [start, end) as much as `bytes_max` allows, at
-        least one block. `start` must be on disk."""
+        """Return a job that reads from one segment: of the positions from `start` to before `end`
+        as many as `bytes_max` allows, but at least one block. `start` must be on disk, and no other
+        job under way. Without `keep_bodies` it reads only what refers to the message store."""
         assert self.job is None
         first = start // self.entry_count
         segment = self.segments[first]
@@ -322,7 +330,8 @@ class QueueIndex:
         return self.job
 
     def was_read(self, job: IndexRead) -> None:
-        """It is done; what it found out about the places of blocks is kept."""
+        """Take note that a job of `read` is done, and keep what it has found out about the places
+        of blocks."""
         assert job is self.job
         assert job.start < job.upto <= job.end, "a read that was no step"
         self.job = None
@@ -331,7 +340,7 @@ class QueueIndex:
             job.segment.places = job.places
 
     def first_live(self, start: int, end: int) -> int | None:
-        """The lowest live position of [start, end)."""
+        """Return the lowest live position from `start` to before `end`; None when there is none."""
         count = self.entry_count
         for number in sorted(self.segments):
             base = number * count
@@ -348,7 +357,8 @@ class QueueIndex:
         return None
 
     def live_in(self, start: int, end: int, without: Iterable[range] = ()) -> list[range]:
-        """The live positions of [start, end), in order, less some."""
+        """Return the live positions from `start` to before `end`, in order, without those of
+        `without`."""
         count = self.entry_count
         others: dict[int, int] = {}
         for positions in without:
@@ -363,8 +373,9 @@ class QueueIndex:
         return found
 
     def acknowledge(self, positions: range) -> bool:
-        """They are gone for good. A segment in which nothing is left alive is `collect`ed later.
-        False: the disk knows nothing of them."""
+        """Take note that the messages at these positions are gone for good. Returns False when the
+        disk knows nothing of them. A segment in which nothing is left alive is to be `collect`ed
+        later."""
         known = isinstance(self.job, IndexWrite)
         if isinstance(self.job, IndexWrite):
             self.job.gone.append(positions)
@@ -385,7 +396,7 @@ class QueueIndex:
         self.has_empty = True
 
     def empty(self) -> list[tuple[int, int]]:
-        """Segments in which nothing is alive now, for `collect`."""
+        """Return the segments in which nothing is alive now, as `collect` takes them."""
         self.has_empty = False
         return [(s.number, s.emptied) for s in self.segments.values() if not s.live]
 
@@ -397,9 +408,9 @@ class QueueIndex:
         return job is not None and job.segment is segment
 
     def collect(self, asked: list[tuple[int, int]]) -> list[str]:
-        """Forget segments that were `empty` and still are; returns their paths, to be deleted.
-        Called when the acknowledgements of then are durable: until that a checkpoint may count on
-        the files."""
+        """Forget segments that were `empty` and still are, and return the paths of their files,
+        which are to be deleted. Called when the acknowledgements of then are durable: until that a
+        checkpoint may count on the files."""
         paths: list[str] = []
         for number, emptied in asked:
             segment = self.segments.get(number)
@@ -413,7 +424,8 @@ class QueueIndex:
         return paths
 
     def states(self) -> list[SegmentState]:
-        """For the checkpoint: what will be there after a restart."""
+        """Return, for a checkpoint, the segments in which something will be alive after a
+        restart."""
         states: list[SegmentState] = []
         for segment in self.segments.values():
             live = segment.live & ~segment.transient
@@ -422,7 +434,7 @@ class QueueIndex:
         return states
 
     def adopt(self, state: SegmentState) -> None:
-        """From a checkpoint."""
+        """Take a segment that a checkpoint says there is."""
         segment = Segment(state.number, segment_path(self.directory, state.number), state.file_id)
         segment.length = state.length
         segment.live = state.live
@@ -430,7 +442,7 @@ class QueueIndex:
         self.segments[state.number] = segment
 
     def take_dirty(self) -> list[str]:
-        """The files that have been written to since this was last asked."""
+        """Return the paths of files that have been written to since this was last asked."""
         dirty = [segment for segment in self.segments.values() if segment.dirty]
         for segment in dirty:
             segment.dirty = False
@@ -438,7 +450,7 @@ class QueueIndex:
 
 
 def blocks_of(runs: list[Run]) -> Iterable[list[Run]]:
-    """Groups of runs that make a block each."""
+    """Yield groups of runs that make a block each, of about BLOCK_BYTES."""
     block: list[Run] = []
     size = 0
     for run in runs:
@@ -454,7 +466,7 @@ def blocks_of(runs: list[Run]) -> Iterable[list[Run]]:
 
 
 def pieces_of(run: Run) -> Iterable[Run]:
-    """A run larger than a block is cut."""
+    """Yield a run in pieces that fit into a block each; one without contents is not cut."""
     if run.contents is None:
         yield run
         return
@@ -468,7 +480,8 @@ def pieces_of(run: Run) -> Iterable[Run]:
 
 
 def picked(runs: list[Run], wanted: int, base: int) -> list[Run]:
-    """Those messages of the runs whose bits are set in `wanted`, each once; consecutive ones."""
+    """Return those messages of the runs whose bits are set in `wanted`, each once, in runs of
+    consecutive ones; bit 0 is the position `base`."""
     found: list[Run] = []
     for run in runs:
         bits = bits_of(run.positions, base)

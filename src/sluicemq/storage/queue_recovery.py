@@ -30,7 +30,7 @@ from sluicemq.storage.checkpoint import QueueState
 
 
 class OneQueue:
-    """The parts of a start that are about one queue; `say` takes lines for the log, as (level,
+    """The parts of a start that are about one queue. `say` takes lines for the log, as (level,
     text)."""
 
     def __init__(
@@ -48,7 +48,9 @@ class OneQueue:
         self.say = say
 
     def run_one(self, state: QueueState | None, first: int) -> QueueReplica:
-        """From `state` (None: the queue had none) and the journal from file `first` on."""
+        """Return the queue as it is after `state` and the journal from file `first` on, with all of
+        it written to its segments. A `state` of None means that the queue had none. Raises
+        DiskFailed, and Corrupt when a group of the journal makes no sense."""
         files = self.files
         directory = queue_directory(self.queue_id, durable=True)
         index = QueueIndex(self.queue_id, directory, self.entry_count, self.new_file_id)
@@ -79,8 +81,8 @@ class OneQueue:
 
 
 class ReadBack(DiskJob):
-    """One queue is read back. A fault in here is that queue's: then it is `fault`, and what the job
-    was for is not there."""
+    """Reads one queue back. A fault in here is that queue's: it is kept in `fault`, and what the
+    job was for is not there."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []
@@ -98,20 +100,21 @@ class ReadBack(DiskJob):
             self.fault = error
 
     def read(self, files: Files) -> None:
-        """All of it; may be done again after a failure. DiskFailed."""
+        """Read everything back; may be done again after a failure. Raises DiskFailed."""
         raise NotImplementedError
 
     def say(self, level: str, text: str) -> None:
-        """For the log, later."""
+        """Keep a line for the log, which is written when the job is over."""
         self.said.append((level, text))
 
 
 class QueueRecovery(ReadBack):
-    """`state`: the queue as of the last snapshot, encoded, None: as the newest checkpoint has it.
-    `first`: the journal's file from which on it counts. `found` is the queue when it is done.
-    `wanted` are to be set aside, see Quarantine for `prefix`
-    and `known`: then `kept` has those that were and `ids` their bodies in the message store; or
-    `not_kept` why none was."""
+    """Reads one classic queue back from the disk; `found` is the queue when it is done.
+
+    `state` is the queue as of the last snapshot, encoded; with None the newest checkpoint has it.
+    `first` is the number of the journal's file from which on the journal counts. The messages
+    `wanted` are to be set aside; `prefix` and `known` are as in Quarantine. Then `kept` has those
+    that were and `ids` their bodies in the message store; or `not_kept` says why none was."""
 
     def __init__(
         self,
@@ -146,7 +149,8 @@ class QueueRecovery(ReadBack):
         self.found = found
 
     def set_aside(self, files: Files, found: QueueReplica) -> None:
-        """Take out of the queue what makes it fault, if there is room for it."""
+        """Take out of the queue what makes it fault, if there is room in the quarantine. Raises
+        DiskFailed."""
         quarantine = Quarantine(files, found.index, self.new_file_id, self.prefix, self.known)
         try:
             self.kept, runs = quarantine.set_aside(self.wanted)
@@ -158,7 +162,8 @@ class QueueRecovery(ReadBack):
         self.ids = [range(run.first_id, run.first_id + 1) for run in runs if run.first_id]
 
     def state_in(self, files: Files) -> QueueState | None:
-        """The state to begin with."""
+        """Return the state to begin with: that of the last snapshot, or that of the newest
+        checkpoint; None when neither knows the queue."""
         if self.state is not None:
             return decode_queue_state(self.state, 0, FORMAT)[0]
         checkpoint, _ = read_newest(files)

@@ -39,11 +39,10 @@ REFERENCE_BYTES: Final = 16
 
 
 class QueueReplica:
-    """A queue that nobody consumes from. `index` has what of it is on the disk.
+    """A queue that nobody consumes from, as entries tell it. `index` has what of it is on the disk.
 
     Sizes of messages are not kept one by one. What was written to a segment counts until nothing in
-    that segment is alive, so `marks` may say too many bytes, never too few.
-    """
+    that segment is alive, so `marks` may say too many bytes, never too few."""
 
     def __init__(self, index: QueueIndex) -> None:
         self.index = index
@@ -64,16 +63,16 @@ class QueueReplica:
 
     @property
     def next_position(self) -> int:
-        """Where the next message of priority 0 goes."""
+        """The position that the next message of priority 0 gets."""
         return self.rows[0].next
 
     @property
     def delivered(self) -> int:
-        """Every position of priority 0 below this one was delivered at least once."""
+        """The position of priority 0 below which every message was delivered at least once."""
         return self.rows[0].delivered
 
     def adopt(self, state: QueueState) -> None:
-        """Begin with what a checkpoint says. Called first, if at all."""
+        """Begin with what a checkpoint says of the queue. Called first, if at all."""
         assert not self.index.segments and not self.pending, "a state over another one"
         rest = max(0, state.size - sum(mark.size for mark in state.marks))
         self.rows[0] = Mark(state.next_position, state.delivered, rest)
@@ -96,7 +95,7 @@ class QueueReplica:
             self.deliver(entry.position)
 
     def publish(self, run: Run) -> None:
-        """These messages are in the queue."""
+        """Take the messages of a run into the queue."""
         self.pending.append(run)
         self.pending_bytes += sum(run.sizes) if run.contents is not None else 0
         self.pending_bytes += REFERENCE_BYTES * run.count
@@ -107,7 +106,8 @@ class QueueReplica:
         self.given(positions[-1])
 
     def acknowledge(self, positions: range) -> None:
-        """These messages are done with, wherever they are; some may never have come."""
+        """Take note that the messages at these positions are done with, wherever they are; some may
+        never have come."""
         self.index.acknowledge(positions)
         for number, part in self.index.parts(positions):
             if number in self.alive:
@@ -115,26 +115,28 @@ class QueueReplica:
         self.given(positions[-1])
 
     def deliver(self, position: int) -> None:
-        """What is below `position` in its row was delivered at least once."""
+        """Take note that every message below `position` in its row was delivered at least once."""
         priority = priority_at(position)
         mark = self.rows.get(priority)
         if mark is not None:
             self.rows[priority] = mark._replace(delivered=max(mark.delivered, position))
 
     def given(self, position: int) -> None:
-        """This position is not for a new message."""
+        """Take note that no new message gets this position, or a lower one of its row."""
         priority = priority_at(position)
         mark = self.rows.get(priority, Mark(0, 0, 0))
         self.rows[priority] = mark._replace(next=max(mark.next, position + 1))
 
     def all_delivered(self) -> None:
-        """Everything may have been delivered, for all that is known."""
+        """Count every message as delivered at least once, which it may have been for all that is
+        known."""
         self.rows = {key: mark._replace(delivered=mark.next) for key, mark in self.rows.items()}
 
     # -- to the segments
 
     def unwritten(self) -> list[Run]:
-        """The parts of the pending runs that are alive and not in a segment; each position once."""
+        """Return the parts of the pending runs that are alive and not in a segment, each position
+        once."""
         parts: list[Run] = []
         alive = dict(self.alive)
         for run in self.pending:
@@ -152,9 +154,10 @@ class QueueReplica:
         return parts
 
     def write_back(self) -> IndexWrite | None:
-        """A job that writes what is pending, if any of it is alive; None: there is nothing to
-        write. No other job of the index is under way. When it has run it goes to `wrote`; until
-        then what it writes is not `pending`, and not in the segments."""
+        """Return a job that writes what is pending and alive; None when there is nothing to write.
+
+        No other job of the index may be under way. When it has run it goes to `wrote`; until then
+        what it writes is not `pending`, and not in the segments."""
         assert not self.index.busy, "two jobs of one index"
         runs = self.unwritten()
         self.pending, self.pending_bytes, self.alive = [], 0, {}
@@ -167,11 +170,11 @@ class QueueReplica:
         return self.index.write(runs) if runs else None
 
     def wrote(self, job: IndexWrite) -> None:
-        """The job of `write_back` is done. The files are not synced."""
+        """Take note that the job of `write_back` is done. The files are not synced."""
         self.index.wrote(job)
 
     def save(self, files: Files) -> None:
-        """Write back at once, and sync. DiskFailed."""
+        """Write back at once, and sync what was written. Raises DiskFailed."""
         job = self.write_back()
         if job is not None:
             job.run(files)
@@ -183,7 +186,8 @@ class QueueReplica:
             files.sync_directory(self.index.directory)
 
     def forget_segments(self, numbers: list[int]) -> None:
-        """The files of these are not there, or are others. Nothing in them is alive."""
+        """Forget the segments with these numbers, in which nothing is alive: their files are not
+        there, or are others."""
         for number in numbers:
             assert not self.index.segments[number].live, "a segment with messages is forgotten"
             del self.index.segments[number]
@@ -191,8 +195,8 @@ class QueueReplica:
         self.adopted.difference_update(numbers)
 
     def collect(self) -> list[str]:
-        """Forget segments in which nothing is alive. Returns the paths of their files, which may be
-        deleted when no checkpoint counts on them."""
+        """Forget segments in which nothing is alive, and return the paths of their files, which may
+        be deleted when no checkpoint counts on them."""
         numbers = {*self.index.segments}
         paths = self.index.collect(self.index.empty())
         for number in numbers.difference(self.index.segments):
@@ -203,9 +207,9 @@ class QueueReplica:
     # -- the message store
 
     def references(self, files: Files, warn: Callable[[list[str]], None]) -> list[Run]:
-        """Entries of live messages whose bodies are in the message store. Where the blocks of
-        segments are, and whether messages in them expire, is known from then on. `warn` hears of
-        damage. DiskFailed."""
+        """Return runs of the live messages whose bodies are in the message store. Where the blocks
+        of segments are, and whether messages in them expire, is known from then on. `warn` is
+        called with the damage that is met. Raises DiskFailed."""
         found = [run for run in self.unwritten() if run.contents is None]
         for segment in self.index.segments.values():
             if segment.live:
@@ -228,7 +232,7 @@ class QueueReplica:
     # -- what is known
 
     def unweigh(self, run: Run) -> None:
-        """Messages that were written, and have been taken out of the index, count no more."""
+        """Count the bytes of a run no more: it was written, and has been taken out of the index."""
         number = run.first // self.index.entry_count
         size = sum(run.sizes)
         if number in self.weights:
@@ -238,7 +242,7 @@ class QueueReplica:
         self.rows[mark.priority] = mark._replace(size=max(0, mark.size - size))
 
     def marks(self) -> list[Mark]:
-        """How far each row has come, that of priority 0 first, with the bytes of what is in
+        """Return how far each row has come, that of priority 0 first, with the bytes of what is in
         segments."""
         sizes = dict.fromkeys(self.rows, 0)
         old: set[int] = set()
@@ -253,7 +257,8 @@ class QueueReplica:
         return [mark._replace(size=sizes[row]) for row, mark in self.rows.items()]
 
     def state(self) -> QueueState:
-        """For a checkpoint. Nothing is pending and no job is under way."""
+        """Return the state of the queue for a checkpoint. Nothing may be pending, and no job under
+        way."""
         assert not self.pending and not self.index.busy, "a state that is not written back"
         mark, *others = marks = self.marks()
         size = sum(each.size for each in marks)

@@ -77,8 +77,8 @@ NEVER: Final = 0xFFFFFFFF
 
 
 class FileHeader:
-    """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 where there is
-    none; `format` that of a file that was read."""
+    """The first 64 bytes of a file. `number` is that in its name; `queue` is 0 where there is none;
+    `format` is that of a file that was read."""
 
     __slots__ = ("file_id", "format", "kind", "number", "queue")
 
@@ -98,20 +98,21 @@ class FileHeader:
         self.format = format
 
     def encode(self) -> bytes:
-        """The 64 bytes."""
+        """Return the 64 bytes of the header, in the format that is written."""
         kind = KINDS.index(self.kind) + 1
         fields = (FILE_MAGIC, FORMAT, CRC32C, kind, 0, self.file_id, self.number, self.queue, b"")
         return with_crc(HEADER.pack(*fields, 0)[:-4])
 
 
 def with_crc(header: bytes) -> bytes:
-    """A header and its crc."""
+    """Return a header with its crc behind it."""
     return header + U32.pack(extend(0, header))
 
 
 def decode_header(data: bytes, kind: str) -> FileHeader:
-    """The header at the front of `data`. Corrupt, also when it is of another kind; Refused when a
-    newer version wrote the file: every version keeps magic, format and crc where they are."""
+    """Return the header at the front of `data`. Raises Corrupt when there is none, or one of
+    another kind; Refused when a newer version wrote the file: every version keeps magic, format and
+    crc where they are."""
     header = any_header(data)
     if header.kind != kind:
         raise Corrupt(f"a {header.kind} file where a {kind} file should be")
@@ -119,7 +120,8 @@ def decode_header(data: bytes, kind: str) -> FileHeader:
 
 
 def any_header(data: bytes) -> FileHeader:
-    """The same for a file of any kind."""
+    """Return the header at the front of `data`, of whatever kind the file is. Raises Corrupt when
+    there is none, Refused when a newer version wrote the file."""
     if len(data) < FILE_HEADER_SIZE:
         raise Corrupt(f"the file ends after {len(data)} bytes, within its header")
     fields = HEADER.unpack_from(data)
@@ -138,13 +140,14 @@ def any_header(data: bytes) -> FileHeader:
 
 
 def is_cut_off(header: bytes) -> bool:
-    """Of the beginning of a file, which is no header: was its first write cut off, or has a power
-    loss taken its first sector?"""
+    """Tell of the beginning of a file that is no header whether its first write was cut off, or a
+    power loss has taken its first sector."""
     return FILE_MAGIC.startswith(header[: len(FILE_MAGIC)].rstrip(b"\0"))
 
 
 class Record(NamedTuple):
-    """One valid record; `offset` and `end` are in the file, `end` is where the next may begin."""
+    """One valid record. `offset` and `end` are bytes from the beginning of the file; `end` is where
+    the next record may begin."""
 
     offset: int
     end: int
@@ -154,7 +157,7 @@ class Record(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A record's head whose check is right; `size` is that of the whole record."""
+    """A record's head whose check is right; `size` is the bytes of the whole record."""
 
     crc: int
     length: int
@@ -164,8 +167,9 @@ class Head(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What a file holds. Offsets are in the file; `end` is behind the last valid record; `damaged`
-    are ranges without a valid record that one follows; `torn`: not only zeroes behind `end`."""
+    """The valid records of a file. Offsets are in the file; `end` is behind the last valid record;
+    `damaged` are ranges without a valid record that one follows; `torn` tells whether there is more
+    than zeroes behind `end`."""
 
     records: list[Record]
     end: int
@@ -174,18 +178,18 @@ class Scan(NamedTuple):
 
 
 def size_of_record(length: int) -> int:
-    """Bytes of a whole record with `length` bytes of payload."""
+    """Return the bytes of a whole record with `length` bytes of payload."""
     return RECORD_HEAD_SIZE + length + -length % ALIGNMENT
 
 
 def seed_of(file_id: bytes, offset: int) -> int:
-    """What every crc of the record at `offset` begins with."""
+    """Return what every crc of the record at `offset` of a file begins with."""
     seed: int = extend(0, file_id + U64.pack(offset))
     return seed
 
 
 def check_of(seed: int, length: int, kind: int, sequence: int) -> int:
-    """The check of a head."""
+    """Return the check of a head, which is 16 bits of a crc."""
     crc: int = extend(seed, HEAD.pack(length, kind, 0, 0, sequence))
     return crc & 0xFFFF
 
@@ -197,7 +201,8 @@ def encode_record(
     sequence: int,
     parts: list[bytes],
 ) -> bytes:
-    """The whole record, for exactly this place of this file."""
+    """Return the bytes of a whole record, for exactly this offset of this file; `parts` are its
+    payload."""
     length = sum(map(len, parts))
     seed = seed_of(file_id, offset)
     head = HEAD.pack(length, type, 0, check_of(seed, length, type, sequence), sequence)
@@ -212,8 +217,8 @@ def pieces_of_records(
     offsets: Iterable[int],
     payloads: Iterable[bytes],
 ) -> list[bytes]:
-    """Many records, as what is to be joined for one write: no payload is copied here. There is an
-    offset for each, in ascending order; more offsets than payloads are fine."""
+    """Return many records as pieces that are to be joined for one write: no payload is copied here.
+    There is an offset for each, in ascending order; more offsets than payloads are fine."""
     pieces: list[bytes] = []
     add, head_of, beginning_of = pieces.append, HEAD.pack, BEGINNING.pack
     file_seed = extend(0, file_id)
@@ -233,7 +238,8 @@ def pieces_of_records(
 
 
 def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:
-    """The head at data[at:], which lies at `offset` of its file; None when it is none."""
+    """Return the head at data[at:], which lies at `offset` of its file; None when there is no valid
+    one."""
     if len(data) - at < RECORD_HEAD_SIZE:
         return None
     magic, crc = BEGINNING.unpack_from(data, at)
@@ -246,7 +252,8 @@ def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:
 
 
 def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> Record | None:
-    """The valid record at data[at:], or None. `base_offset` is where in the file data[0] lies."""
+    """Return the record at data[at:]; None when there is no valid one. `base_offset` is where in
+    the file data[0] lies."""
     offset = base_offset + at
     head = read_head(data, at, file_id, offset)
     if head is None or head.size > len(data) - at:
@@ -259,11 +266,10 @@ def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> R
 
 
 def scan(data: bytes, file_id: bytes, start: int = FILE_HEADER_SIZE, base_offset: int = 0) -> Scan:
-    """Every valid record of data[start:], where data[0] lies at `base_offset` of the file.
+    """Return every valid record of data[start:], where data[0] lies at `base_offset` of the file.
 
     The tail rule: what no valid record follows is a torn tail, the rest of a write that was cut
-    off; what one does follow was damaged later, for one record at a time is being written.
-    """
+    off; what one does follow was damaged later, for one record at a time is being written."""
     records: list[Record] = []
     damaged: list[tuple[int, int]] = []
     at = start
@@ -277,7 +283,7 @@ def scan(data: bytes, file_id: bytes, start: int = FILE_HEADER_SIZE, base_offset
 
 
 def next_record(data: bytes, at: int, file_id: bytes, base_offset: int) -> Record | None:
-    """The first valid record at or behind data[at]."""
+    """Return the first valid record at or behind data[at]; None when there is none."""
     while at >= 0:
         record = read_record(data, at, file_id, base_offset)
         if record is not None:
@@ -287,7 +293,8 @@ def next_record(data: bytes, at: int, file_id: bytes, base_offset: int) -> Recor
 
 
 def next_magic(data: bytes, at: int, base_offset: int) -> int:
-    """The first place at or behind data[at] where a record might begin, or -1."""
+    """Return the first index at or behind data[at] where a record might begin; -1 when there is
+    none."""
     at = data.find(RECORD_MAGIC, at)
     while at >= 0 and (base_offset + at) % ALIGNMENT:
         at = data.find(RECORD_MAGIC, at + 1)

@@ -78,9 +78,11 @@ PROGRESS_EVERY: Final = 1000
 
 
 class Recovery:
-    """One start. `say` takes lines for the log: (level, text). `accept_loss`: what must be there
-    and is not is done without, and what is left of it is put aside. `thorough`: segments are read
-    whole, and those with damage in them are written anew without it."""
+    """One start of one data directory.
+
+    `say` takes lines for the log, as (level, text). With `accept_loss` what must be there and is
+    not is done without, and what is left of it is put aside. When it is `thorough`, segments are
+    read whole, and those with damage in them are written anew without it."""
 
     def __init__(
         self,
@@ -131,15 +133,18 @@ class Recovery:
         transient: MessageFiles,
         bootstrap: Callable[[DurableTables], None] = lambda _: None,
     ) -> None:
-        """All of it. `bootstrap` adds what is to be there from the beginning. Refused: a newer
-        version wrote this, or something is lost and that was not accepted."""
+        """Do a whole start. `bootstrap` adds to the definitions what is to be there from the
+        beginning. Raises Refused when a newer version wrote the directory, LossRefused when
+        something is lost and that was not accepted, Corrupt for what no version writes, and
+        DiskFailed."""
         self.look(persistent)
         self.decide()
         bootstrap(self.definitions)
         self.settle(persistent, transient)
 
     def look(self, persistent: MessageFiles) -> None:
-        """What there is. Nothing is changed. Refused: a newer version wrote it."""
+        """Find out what there is, without changing anything. Raises Refused when a newer version
+        wrote it, Corrupt for what no version writes, and DiskFailed."""
         files = self.files
         checkpoint, problems = read_newest(files)
         self.warn(problems if checkpoint is not None else [])  # without any that is the loss
@@ -156,7 +161,7 @@ class Recovery:
         self.look_at_streams()
 
     def decide(self) -> None:
-        """Go on, or not."""
+        """Log what is lost, and raise LossRefused if something is and that was not accepted."""
         for loss in self.losses:
             self.say("error", f"recovery: {loss}")
         if self.losses and not self.accept_loss:
@@ -168,7 +173,8 @@ class Recovery:
             )
 
     def settle(self, persistent: MessageFiles, transient: MessageFiles) -> None:
-        """Make it durable. A crash at any point leaves what `look` finds again."""
+        """Make what was found durable, with a new checkpoint, and delete what is of no use any
+        more. A crash at any point leaves what `look` finds again. Raises DiskFailed."""
         files = self.files
         files.delete(BALLAST)  # there may be no other space for what is written here
         files.delete_tree(TRANSIENT_QUEUES)
@@ -197,7 +203,8 @@ class Recovery:
         self.tidy(persistent)
 
     def tidy(self, persistent: MessageFiles) -> None:
-        """What is of no use any more goes."""
+        """Delete what is of no use any more, now that a checkpoint that does without it is durable.
+        Raises DiskFailed."""
         files = self.files
         persistent.tidy(keep=bool(self.losses))
         self.drop_unknown()
@@ -213,7 +220,9 @@ class Recovery:
     # -- the checkpoint
 
     def look_at_manifest(self, checkpoint: Checkpoint | None) -> Manifest | None:
-        """What it says. A directory that was made before there was one need not have it."""
+        """Return what the manifest says; None when there is none that can be read. One that is
+        there and cannot be read is a loss; so is a missing one, unless the directory is new or was
+        made before there was a manifest."""
         found = read_manifest(self.files, checkpoint.node_id if checkpoint else None)
         self.manifest = found.manifest
         self.manifest_is_whole = found.manifest is not None and not (found.problem or found.note)
@@ -233,7 +242,7 @@ class Recovery:
         return found.manifest
 
     def begin_anew(self, problems: list[str], manifest: Manifest | None) -> None:
-        """There is no checkpoint: this is a new directory, or has lost all that says what is in
+        """Begin without a checkpoint: this is a new directory, or has lost all that says what is in
         it."""
         self.node_id = self.new_file_id()
         found = [*left_over(self.files)]
@@ -253,11 +262,12 @@ class Recovery:
         self.clean = not self.losses
 
     def lose(self, path: str, text: str) -> None:
-        """Something is not there that must be."""
+        """Take note that something is not there that must be; `text` says of `path` what is
+        lost."""
         self.losses.append(Loss(path, text))
 
     def start_from(self, checkpoint: Checkpoint) -> None:
-        """The state as of the checkpoint."""
+        """Take over the state as of the checkpoint."""
         self.is_new = False
         self.checkpoint_number = max(number for number, _ in numbered(self.files.names(CHECKPOINT)))
         self.node_id = checkpoint.node_id
@@ -278,17 +288,17 @@ class Recovery:
     # -- segments
 
     def look_at_segments(self) -> None:
-        """Is each file there, and the one that is meant?"""
+        """Look whether the file of each segment is there, and the one that is meant."""
         for queue in self.queues.values():
             self.segments.look(queue, self.title(queue))
 
     def title(self, queue: QueueReplica) -> str:
-        """For people."""
+        """Return a text that names a queue for people."""
         definition = self.definitions.queues[queue.index.queue_id]
         return f"queue {definition.name!r} in {definition.vhost!r}"
 
     def queue(self, queue_id: int) -> QueueReplica:
-        """The queue of that id; a new one has nothing."""
+        """Return the queue with that id; a new one has nothing."""
         known = self.queues.get(queue_id)
         if known is None:
             directory = queue_directory(queue_id, durable=True)
@@ -299,7 +309,8 @@ class Recovery:
     # -- the journal
 
     def replay(self, manifest: Manifest | None) -> None:
-        """Entries in the order in which they were written."""
+        """Apply the entries of the journal behind the checkpoint, in the order in which they were
+        written."""
         numbers = [number for number in self.numbers if number >= self.journal_number]
         self.count_files(numbers, manifest)
         self.journal_number = max(self.journal_number, manifest.journal_last if manifest else 0)
@@ -326,7 +337,8 @@ class Recovery:
                 self.apply(entry)
 
     def count_files(self, numbers: list[int], manifest: Manifest | None) -> None:
-        """Are all of them there? Without a manifest only a newer file tells of an older one."""
+        """Take note of files of the journal that must be there and are not. Without a manifest only
+        a newer file tells of an older one."""
         wanted = {*numbers}
         if numbers:
             wanted |= {*range(self.journal_number, numbers[-1])}
@@ -337,7 +349,8 @@ class Recovery:
             self.lose_journal(each[0], each[-1])
 
     def journal_file(self, number: int, manifest: Manifest | None) -> Replay | None:
-        """One of them; None when the disk does not give it."""
+        """Return the entries of one file of the journal; None when the disk fails and a loss is
+        accepted. What is missing in it is a loss. Raises DiskFailed."""
         path = journal_path(number)
         file_id = manifest.journal_id(number) if manifest is not None else None
         try:
@@ -358,7 +371,7 @@ class Recovery:
         return found
 
     def lose_journal(self, first: int, last: int) -> None:
-        """These files are missing."""
+        """Take note that the journal's files `first` to `last` are missing."""
         others = f" with those up to number {last}" if last > first else ""
         self.lose(journal_path(first), f"is missing{others}: {WHAT_IS_LOST}")
 
@@ -382,7 +395,8 @@ class Recovery:
             self.queues.pop(entry.queue, None)
 
     def match_definitions(self) -> None:
-        """What is defined is there, and nothing else."""
+        """Forget queues that are not defined, and make those that are and of which nothing was
+        found. Unless the broker has stopped in order, all messages count as delivered."""
         self.definitions.drop_loose_bindings()
         if self.definitions.cut_off:
             self.warn(["parameters nested too deep have lost their innermost parts"])
@@ -397,7 +411,7 @@ class Recovery:
     # -- to the segments
 
     def write_back(self) -> None:
-        """What only the journal has goes to segments, durably."""
+        """Write what only the journal has to segments, durably. Raises DiskFailed."""
         self.segments.mend()
         for done, queue in enumerate(self.queues.values()):
             if done and not done % PROGRESS_EVERY:
@@ -407,8 +421,8 @@ class Recovery:
     # -- the message store
 
     def count_references(self, persistent: MessageFiles) -> None:
-        """How many queues refer to each body; those that nobody has any more are reported, and
-        the messages are gone."""
+        """Count how many queues refer to each body in the message store. A message whose body is
+        nowhere is reported, and taken out of its queue."""
         counts: dict[int, int] = {}
         where: list[tuple[QueueReplica, Run]] = []
         for queue in self.queues.values():
@@ -441,9 +455,11 @@ class Recovery:
         size: int,
         lost: dict[QueueReplica, int],
     ) -> None:
-        """Bodies of so many bytes (`size`, as records) are in none of the files that can be read,
-        and messages are lost with them. Records that are damaged explain as many bytes as they
-        have; what is missing beyond that was in a file that is missing itself, or was cut."""
+        """Decide which files are lost, when bodies of `size` bytes, as records, are in none of the
+        files that can be read, and the messages counted in `lost` with them.
+
+        Records that are damaged explain as many bytes as they have; what is missing beyond that was
+        in a file that is missing itself, or was cut."""
         queues = ", ".join(f"{count} of {self.title(queue)}" for queue, count in lost.items())
         for path, _, _, text in found.unreadable:
             if lost:
@@ -457,7 +473,7 @@ class Recovery:
     # -- streams
 
     def look_at_streams(self) -> None:
-        """The files of each."""
+        """Look whether the files of each stream are there, and what of them is lost."""
         streams = ((k, q) for k, q in self.definitions.queues.items() if q.type == STREAM)
         for key, definition in streams:
             title = f"stream {definition.name!r} in {definition.vhost!r}"
@@ -470,8 +486,8 @@ class Recovery:
     # -- the end
 
     def drop_unknown(self) -> None:
-        """Directories of queues that are no more, and segments in which nothing is alive. What is
-        none of ours stays."""
+        """Delete directories of queues that are no more, and segments in which nothing is alive.
+        What is none of ours stays. Raises DiskFailed."""
         files = self.files
         for path in self.strays():
             self.say("warning", f"recovery: {path} is not a broker's; it is left alone")
@@ -490,7 +506,7 @@ class Recovery:
                     self.drop(path)
 
     def strays(self) -> Iterable[str]:
-        """What no broker has put among the queues."""
+        """Yield the paths of what no broker has put among the queues."""
         files = self.files
         for name in files.names(QUEUES):
             path = f"{QUEUES}/{name}"
@@ -504,14 +520,16 @@ class Recovery:
                     yield path
 
     def drop_tree(self, path: str) -> None:
-        """The directory of a queue that nobody knows."""
+        """Delete the directory of a queue that nobody knows; after a loss its files are put
+        aside."""
         for name in self.files.names(path) if self.losses else ():
             self.drop(f"{path}/{name}")
         if not self.losses:
             self.files.delete_tree(path)
 
     def drop(self, path: str) -> None:
-        """A file that nobody needs; after a loss, that may be because what needs it was lost."""
+        """Delete a file that nobody needs. After a loss it is put aside, for what needs it may be
+        what was lost."""
         if self.losses:
             kept = put_aside(self.files, path)
             self.say("error", f"recovery: nothing refers to {path} any more; it is {kept} now")
@@ -519,7 +537,7 @@ class Recovery:
             self.files.delete(path)
 
     def checkpoint(self, clean: bool) -> Checkpoint:
-        """The state now."""
+        """Return a checkpoint of the state as it is now."""
         states = [queue.state() for queue in self.queues.values()]
         return Checkpoint(
             self.checkpoint_number,

@@ -48,7 +48,7 @@ Say = Callable[[str, str], None]
 
 
 class Repair:
-    """One directory; `say` hears of all that is done. Refused: a newer version wrote it."""
+    """Repairs one data directory. `say` takes a line, as (level, text), for all that is done."""
 
     def __init__(self, files: Files, new_file_id: Callable[[], bytes], say: Say) -> None:
         self.files = files
@@ -56,7 +56,8 @@ class Repair:
         self.say = say
 
     def run(self) -> None:
-        """All of it."""
+        """Repair everything, so that a broker starts. Raises Refused when a newer version wrote the
+        directory, and DiskFailed."""
         self.message_files()
         persistent, transient = (
             MessageFiles(kind, DictIndex(), FILE_BYTES, self.new_file_id)
@@ -72,8 +73,9 @@ class Repair:
                 self.stream(key)
 
     def message_files(self) -> None:
-        """Those with damage get a sound copy. A message may be in two files, so nothing is lost
-        when this ends anywhere."""
+        """Write the sound records of each damaged file of the message store to a new file, and put
+        the damaged one aside. A message may be in two files, so nothing is lost when this ends
+        anywhere."""
         files = self.files
         found = {number_in(name): f"{MESSAGES}/{name}" for name in files.names(MESSAGES)}
         numbers = sorted(number for number in found if number is not None)
@@ -97,14 +99,15 @@ class Repair:
                 after += 1
 
     def stream(self, queue_id: int) -> None:
-        """The log of one stream."""
+        """Repair the segments of the stream of one queue."""
         directory = stream_directory(queue_id)
         numbers = stream_numbers(self.files, directory)
         for number in numbers:
             self.stream_segment(queue_id, stream_path(directory, number), number == numbers[-1])
 
     def stream_segment(self, queue_id: int, path: str, is_last: bool) -> None:
-        """One file, without the places where no chunk can be read."""
+        """Write one segment of a stream anew without the places where no chunk can be read, if it
+        has any; a copy of the damaged file is kept."""
         files = self.files
         data = files.read(path, 0, files.size(path))
         header = decode_header(data, "stream")
@@ -123,7 +126,7 @@ class Repair:
         self.say("error", f"{path} was damaged: a copy is {kept}")
 
     def write(self, path: str, header: FileHeader, records: Iterable[Record]) -> None:
-        """A file with these records, durably."""
+        """Write a file with this header and these records, durably."""
         files = self.files
         at = FILE_HEADER_SIZE
         pieces = [header.encode()]

@@ -51,8 +51,9 @@ SEARCH_SIZE: Final = 1 << 20
 
 
 class BlockPlace(NamedTuple):
-    """Where a block is (`length`: the whole record) and what positions are in it. It may be listed
-    though its contents are damaged: only reading tells."""
+    """Where a block is, and what positions are in it, `first` and `last` included; `length` is the
+    bytes of the whole record. It may be listed though its contents are damaged: only reading
+    tells."""
 
     offset: int
     length: int
@@ -63,28 +64,28 @@ class BlockPlace(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the next one may begin."""
+        """The offset in the file where the next block may begin."""
         return self.offset + self.length
 
 
 def queue_directory(queue_id: int, durable: bool) -> str:
-    """Where the index of a queue is."""
+    """Return the directory of a queue's index."""
     return f"{QUEUES if durable else TRANSIENT_QUEUES}/{queue_id}"
 
 
 def segment_path(directory: str, number: int) -> str:
-    """The file of segment `number`."""
+    """Return the path of the segment with that number."""
     return f"{directory}/{number:08d}.idx"
 
 
 def check_of(file_id: bytes, offset: int, fields: bytes) -> int:
-    """The check of a block's head."""
+    """Return the check of a block's head, which is 16 bits of a crc."""
     crc: int = extend(seed_of(file_id, offset), fields)
     return crc & 0xFFFF
 
 
 def encode_block(file_id: bytes, offset: int, sequence: int, runs: list[Run]) -> bytes:
-    """The record of a block with these runs, for this place of this file."""
+    """Return the record of a block with these runs, for exactly this offset of this file."""
     first = min(run.first for run in runs)
     last = max(run.positions[-1] for run in runs)
     count = sum(run.count for run in runs)
@@ -99,8 +100,8 @@ def encode_block(file_id: bytes, offset: int, sequence: int, runs: list[Run]) ->
 
 
 def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | None:
-    """The place of the block whose heads are at data[at:], `offset` in the file; None when there
-    is none."""
+    """Return the place of the block whose heads are at data[at:], which is `offset` in the file;
+    None when there is none."""
     head = read_head(data, at, file_id, offset)
     at += RECORD_HEAD_SIZE
     if head is None or head.type != BLOCK or len(data) - at < BLOCK_HEAD.size:
@@ -116,11 +117,10 @@ def place_at(data: bytes, at: int, file_id: bytes, offset: int) -> BlockPlace | 
 def scan_places(
     files: Files, path: str, file_id: bytes, length: int
 ) -> tuple[list[BlockPlace], list[tuple[int, int]]]:
-    """The blocks of the first `length` bytes of a file, and the ranges where there is none.
+    """Return the blocks of the first `length` bytes of a file, and the ranges where there is none.
 
     All of `length` is known to have been written, so there is no torn tail: what is not a block is
-    damaged, and so is what the file is too short for. DiskFailed from the files.
-    """
+    damaged, and so is what the file is too short for. Raises DiskFailed."""
     places: list[BlockPlace] = []
     damaged: list[tuple[int, int]] = []
     offset = FILE_HEADER_SIZE
@@ -138,7 +138,8 @@ def scan_places(
 
 
 def search(files: Files, path: str, file_id: bytes, start: int, length: int) -> BlockPlace | None:
-    """The first block at or behind `start` that can be read."""
+    """Return the first block at or behind the offset `start` that can be read; None when there is
+    none before `length`. Raises DiskFailed."""
     while start < length:
         data = files.read(path, start, min(SEARCH_SIZE + PEEK_SIZE, length - start))
         at = next_magic(data, 0, start)
@@ -152,13 +153,14 @@ def search(files: Files, path: str, file_id: bytes, start: int, length: int) -> 
 
 
 def is_whole(files: Files, path: str, file_id: bytes, place: BlockPlace) -> bool:
-    """Is the crc of the whole block right?"""
+    """Tell whether the crc of a whole block is right. Raises DiskFailed."""
     data = files.read(path, place.offset, place.length)
     return read_record(data, 0, file_id, place.offset) is not None
 
 
 def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> list[Run]:
-    """The runs of a block. Corrupt when they are not what was written; DiskFailed."""
+    """Return the runs of a block. Raises Corrupt when they are not what was written, and
+    DiskFailed."""
     data = files.read(path, place.offset, place.length)
     record = read_record(data, 0, file_id, place.offset)
     if record is None:
@@ -167,7 +169,7 @@ def read_block(files: Files, path: str, file_id: bytes, place: BlockPlace) -> li
 
 
 def runs_of(payload: memoryview) -> list[Run]:
-    """The runs of a block's payload. Corrupt."""
+    """Return the runs of a block's payload. Raises Corrupt when there is something else in it."""
     if len(payload) < BLOCK_HEAD.size:
         raise Corrupt("it ends within its head")
     entries = decode_entries(payload[BLOCK_HEAD.size :])

@@ -30,8 +30,8 @@ Count = Callable[[str, int], None]
 
 
 class StreamCheck:
-    """One stream; findings, notes and counts go to whoever asks. `known`: which files there must
-    be; None when nothing is said of that."""
+    """Checks the files of one stream; `finding`, `note` and `count` are called with what is found.
+    `known` says which files there must be; None means that nothing is said of that."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class StreamCheck:
         self.count = count
 
     def run(self) -> None:
-        """Every segment, in order, and whether they follow one another from the first that must be
-        there to the end."""
+        """Look at every segment, in order, and whether they follow one another from the first that
+        must be there to the end. Raises Refused when a newer version wrote one."""
         self.count("streams", 1)
         known = self.known
         begin = known.first if known is not None else 0
@@ -69,7 +69,8 @@ class StreamCheck:
             self.finding(self.directory, text)
 
     def segment(self, number: int, is_last: bool) -> int | None:
-        """One file; the offset behind it, if that can be known."""
+        """Look at one file, and return the offset behind its last message; None when that cannot be
+        known."""
         path = stream_path(self.directory, number)
         try:
             data = self.files.read(path, 0, FILE_HEADER_SIZE)
@@ -90,7 +91,8 @@ class StreamCheck:
         return None
 
     def chunks(self, path: str, number: int, file_id: bytes, is_last: bool) -> int:
-        """Everything in a file that has a header."""
+        """Look at everything in a file that has a header, and return the offset behind its last
+        message. Raises Corrupt for a chunk that makes no sense, and DiskFailed."""
         size = self.files.size(path)
         told = StreamSegment(self.queue_id, self.directory, number, file_id)
         is_closed = read_closed(self.files, path, told)
@@ -111,7 +113,8 @@ class StreamCheck:
         return max(found.end, told.end)
 
     def ending(self, path: str, told: StreamSegment, found: StreamSegment) -> None:
-        """Does the end of a file say what is in it?"""
+        """Look whether the end of a file says what is in it, as it was `found`; what differs is a
+        finding."""
         for what in ("end", "size", "first_ms", "last_ms", "last_chunk"):
             is_more = what == "end" and told.end > found.end  # what a start has done without
             if getattr(told, what) != getattr(found, what) and not is_more:
@@ -128,7 +131,7 @@ class StreamCheck:
             self.finding(path, "its look-up table leads to no chunk")
 
     def leads_to_chunks(self, path: str, places: ChunkPlaces, segment: StreamSegment) -> bool:
-        """Is a chunk with that offset wherever the table says so?"""
+        """Tell whether there is a chunk with that offset wherever the look-up table says so."""
         for offset, position in zip(places.offsets, places.positions, strict=True):
             data = self.files.read(path, position, FILE_HEADER_SIZE)
             head = read_head(data, 0, segment.file_id, position)

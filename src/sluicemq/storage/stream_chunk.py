@@ -27,7 +27,8 @@ CHUNK_HEAD: Final = Struct("<QQIIHHI")
 
 
 class ChunkHead:
-    """What is known of a chunk without its contents; `end` is the offset behind its last."""
+    """What is known of a chunk without its contents; `end` is the offset behind its last
+    message."""
 
     __slots__ = ("count", "first", "group", "timestamp_ms")
 
@@ -43,7 +44,7 @@ class ChunkHead:
 
 
 class StreamChunk(ChunkHead):
-    """A chunk with its contents, raw as they came."""
+    """A chunk with its contents, which are raw frames as they came."""
 
     __slots__ = ("address", "contents", "number")
 
@@ -62,7 +63,7 @@ class StreamChunk(ChunkHead):
         self.contents = contents
 
     def encode(self, file_id: bytes, position: int) -> bytes:
-        """The record for exactly this place of this file."""
+        """Return the record for exactly this position of this file."""
         contents = self.contents
         sizes = list(map(len, contents))
         even = min(sizes) == max(sizes)
@@ -83,7 +84,8 @@ class StreamChunk(ChunkHead):
 
 
 def decode_head(record: Record) -> ChunkHead:
-    """Of a valid record of type CHUNK. Corrupt."""
+    """Return the head of the chunk in a valid record of type CHUNK. Raises Corrupt when it makes no
+    sense."""
     if len(record.payload) < CHUNK_HEAD.size:
         raise Corrupt("a chunk without a head")
     group, timestamp_ms, count, *_ = CHUNK_HEAD.unpack_from(record.payload)
@@ -93,7 +95,7 @@ def decode_head(record: Record) -> ChunkHead:
 
 
 def decode_chunk(record: Record) -> StreamChunk:
-    """The same with everything in it. Corrupt."""
+    """Return the chunk in a valid record of type CHUNK. Raises Corrupt when it makes no sense."""
     head = decode_head(record)
     payload = record.payload
     *_, size, number, length, zero = CHUNK_HEAD.unpack_from(payload)

@@ -29,7 +29,8 @@ SYNCS: Final = ("sync", "sync directory", "sync_directory")
 
 
 class Appended:
-    """Messages that wait to be written: alike but for their contents; `size` are bytes."""
+    """Messages that wait to be written: alike but for their contents, which are `size` bytes
+    together."""
 
     __slots__ = ("address", "contents", "number", "size")
 
@@ -61,7 +62,8 @@ class StreamCommit(DiskJob):
 
     @property
     def may_be_tried_again(self) -> bool:
-        """There was no space; but nothing is known after a sync that has failed."""
+        """Whether it has failed for want of space and not in a sync, after which nothing is
+        known."""
         failure = self.failure
         return failure is not None and failure.is_full and failure.action not in SYNCS
 
@@ -83,14 +85,14 @@ class StreamCommit(DiskJob):
 
 
 def close(files: Files, segment: StreamSegment, ending: bytes) -> None:
-    """The segment's end is written, durably."""
+    """Write the end of a segment's file, durably. Raises DiskFailed."""
     files.write(segment.path, segment.size, ending)
     files.truncate(segment.path, segment.size + len(ending))
     files.sync(segment.path)
 
 
 class StreamDrop(DiskJob):
-    """Deletes segments, the oldest first: none goes before the one in front of it is surely gone,
+    """Deletes segments, the oldest first. None goes before the one in front of it is surely gone,
     so that no gap is ever left."""
 
     def __init__(self, directory: str, paths: list[str]) -> None:
@@ -104,7 +106,8 @@ class StreamDrop(DiskJob):
 
 
 class StreamLog:
-    """`segments` hold what is durable; `next_offset` is that of the next message appended."""
+    """The log of one stream. `segments` hold what is durable; `next_offset` is that of the next
+    message appended."""
 
     def __init__(
         self,
@@ -133,7 +136,7 @@ class StreamLog:
         self.written_bytes = 0
 
     def recovered(self, segments: list[StreamSegment], next_offset: int) -> None:
-        """What a start has found."""
+        """Begin with the segments that a start has found."""
         self.segments = segments
         self.next_offset = next_offset
         self.last_ms = max((segment.last_ms for segment in segments), default=0)
@@ -141,7 +144,7 @@ class StreamLog:
 
     @property
     def first_offset(self) -> int:
-        """The oldest message there is, or the next one when there is none."""
+        """The offset of the oldest message, or of the next one when there is none."""
         return self.segments[0].first if self.segments else self.durable_end
 
     @property
@@ -153,12 +156,12 @@ class StreamLog:
 
     @property
     def last_chunk(self) -> int:
-        """The offset that the last chunk begins with."""
+        """The offset that the last chunk begins with, or of the next message when there is none."""
         return self.segments[-1].last_chunk if self.segments else self.durable_end
 
     @property
     def unsynced_bytes(self) -> int:
-        """Contents that are not durable yet."""
+        """The bytes of contents that are not durable yet."""
         return self.waiting_bytes + self.job_bytes
 
     def _unwritten(self) -> int:
@@ -168,7 +171,8 @@ class StreamLog:
     # -- writing
 
     def append(self, address: bytes, number: int, contents: list[bytes], size: int) -> int:
-        """The offset of the first; the others follow."""
+        """Give offsets to messages, which are `size` bytes, and have them wait for the next group.
+        Returns the offset of the first; the others follow."""
         first = self.next_offset
         self.next_offset += len(contents)
         self.waiting_bytes += size
@@ -176,8 +180,8 @@ class StreamLog:
         return first
 
     def commit(self, now_ms: int) -> StreamCommit | None:
-        """The job that makes the next group durable; None while one is under way or nothing
-        waits."""
+        """Return the job that makes the next group durable; None while one is under way or nothing
+        waits. `now_ms` is the wall clock."""
         if self.job is not None or not self.waiting:
             return None
         first = self.durable_end
@@ -197,12 +201,12 @@ class StreamLog:
         return job
 
     def discard(self) -> None:
-        """What waits is not to be written any more."""
+        """Forget what waits, so that it is not written any more."""
         self.waiting.clear()
         self.waiting_bytes = 0
 
     def give_up(self) -> None:
-        """Nor is what the job had, which has failed."""
+        """Forget what the job had, which has failed."""
         self.job = None
         self.job_bytes = 0
 
@@ -263,7 +267,7 @@ class StreamLog:
             segment.allocated = job.allocate = position + step - position % step
 
     def committed(self, job: StreamCommit) -> None:
-        """The job has succeeded: what is in it may be read."""
+        """Take note that the job of `commit` has succeeded: what is in it may be read."""
         assert job is self.job
         self.job = None
         self.job_bytes = 0
@@ -285,8 +289,8 @@ class StreamLog:
     # -- reading
 
     def segment_of(self, offset: int) -> StreamSegment | None:
-        """The segment that has that offset, or the next one that there is; None when it was not
-        written yet."""
+        """Return the segment that has that offset, or the next one that there is; None when the
+        offset was not written yet."""
         if offset >= self.durable_end:
             return None
         at = bisect_right(self.segments, offset, key=first_of) - 1
@@ -295,14 +299,15 @@ class StreamLog:
         return self.segments[max(at, 0)]
 
     def segment_at(self, timestamp_ms: int) -> StreamSegment | None:
-        """The first segment with something of that time, or of a later one."""
+        """Return the first segment with something of that time, or of a later one, in milliseconds
+        since the epoch; None when there is none."""
         for segment in self.segments:
             if segment.last_ms >= timestamp_ms:
                 return segment
         return None
 
     def has(self, segment: StreamSegment) -> bool:
-        """Is it still there?"""
+        """Tell whether a segment is still there, or was dropped."""
         return segment.first >= self.first_offset
 
     # -- retention
@@ -310,8 +315,9 @@ class StreamLog:
     def retain(
         self, now_ms: int, max_age_ms: int | None, max_bytes: int | None
     ) -> list[StreamSegment]:
-        """Drop the oldest segments of which everything is too old, or as far as they are too much.
-        The answer is to be deleted."""
+        """Drop the oldest segments as long as everything in them is older than `max_age_ms`, or all
+        segments together have more than `max_bytes`; None is no limit. Returns what was dropped,
+        whose files are to be deleted. The last segment always stays."""
         dropped: list[StreamSegment] = []
         while len(self.segments) > 1:
             oldest = self.segments[0]
@@ -325,12 +331,12 @@ class StreamLog:
 
 
 def first_of(segment: StreamSegment) -> int:
-    """Sort key."""
+    """Return what segments are sorted by: the first offset."""
     return segment.first
 
 
 def split(appended: Appended, chunk_bytes: int) -> tuple[Appended, Appended]:
-    """The first messages, at most so many bytes but at least one, and the others."""
+    """Return the first messages, of at most `chunk_bytes` but at least one, and the others."""
     count = 0
     size = 0
     for content in appended.contents[:-1]:

@@ -16,8 +16,9 @@ from sluicemq.storage.stream_recovery import StreamRecovery
 
 
 class StreamReadBack(ReadBack):
-    """`first`: the journal's file from which on it counts. `found` is the stream when it is done,
-    settled. What is lost of it is said."""
+    """Reads one stream back from the disk; `found` is the stream when it is done, settled. `first`
+    is the number of the journal's file from which on the journal counts. What is lost of the stream
+    is logged."""
 
     def __init__(self, queue_id: int, first: int) -> None:
         super().__init__()
@@ -34,7 +35,8 @@ class StreamReadBack(ReadBack):
         self.found = found
 
     def known(self, files: Files) -> StreamFiles | None:
-        """What must be there of its files; None: nothing is said of them."""
+        """Return what must be there of the stream's files; None when nothing is said of them.
+        Raises DiskFailed."""
         checkpoint, _ = read_newest(files)
         said = [] if checkpoint is None else [*checkpoint.streams]
         for number in journal_numbers(files):

@@ -16,13 +16,13 @@ ANYWHERE: Final = 0
 
 
 class StreamRead(DiskJob):
-    """Chunks of one segment from `position` on (ANYWHERE: it is looked up), those left out that end
-    at or before `offset` or are older than `timestamp_ms`; about `piece` bytes of them.
+    """Reads chunks of one segment from `position` on (ANYWHERE: it is looked up), about `piece`
+    bytes of them. Those that end at or before `offset` or are older than `timestamp_ms` are left
+    out.
 
-    Then `position` is behind the last one. `lost`: ranges of positions without a valid chunk that
-    one follows. `is_over`: there is nothing more in the segment, as far as it was durable then:
-    below the offset `end`.
-    """
+    Then `position` is behind the last one. `lost` has ranges of positions without a valid chunk
+    that one follows. `is_over` says that there is nothing more in the segment, as far as it was
+    durable then: below the offset `end`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class StreamRead(DiskJob):
         return places.of_offset(self.offset)
 
     def run(self, files: Files) -> None:
-        """Read until there is a piece of what is wanted."""
+        """Read until there are `piece` bytes of what is wanted, or the segment is over."""
         if self.position == ANYWHERE:
             file_id = self.segment.file_id
             self.position = self._look_up(read_places(files, self.path, file_id, self.limit))

@@ -40,15 +40,15 @@ Say = Callable[[str, str], None]
 
 
 def stream_numbers(files: Files, directory: str) -> list[int]:
-    """The first offsets of the segments that are there."""
+    """Return the first offsets of the segments that are in a directory, in order."""
     matches = map(NAME.fullmatch, files.names(directory))
     numbers = sorted(int(match[1]) for match in matches if match)
     return [each for each in numbers if not files.is_directory(stream_path(directory, each))]
 
 
 def forget_streams(files: Files, known: set[int], keep: bool = False) -> None:
-    """Directories of streams that are no more go; `keep`: their files into the quarantine, for it
-    may be the definition that was lost."""
+    """Delete the directories of streams that are not `known`. With `keep` their files are put
+    aside, for it may be the definition that was lost. Raises DiskFailed."""
     for name in files.names(STREAMS):
         path = f"{STREAMS}/{name}"
         if not name.isdecimal() or int(name) in known or not files.is_directory(path):
@@ -59,9 +59,11 @@ def forget_streams(files: Files, known: set[int], keep: bool = False) -> None:
 
 
 class StreamRecovery:
-    """One start of one stream; `say` takes lines for the log: (level, text). `known`: what the
-    checkpoint and the journal say of its files, None when they say nothing. `given_up`: errors of
-    the disk with which a file counts as lost. Refused: a newer version wrote this."""
+    """One start of one stream.
+
+    `say` takes lines for the log, as (level, text). `known` is what the checkpoint and the journal
+    say of its files, None when they say nothing. `given_up` are errors of the disk with which a
+    file counts as lost."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class StreamRecovery:
 
     @property
     def files_now(self) -> StreamFiles | None:
-        """What must be there from now on; None: nothing."""
+        """What must be there of the files from now on; None when there are none."""
         if not self.segments:
             return None
         last = self.segments[-1]
@@ -102,7 +104,8 @@ class StreamRecovery:
         return StreamFiles(self.queue_id, first, last.first, self.next_offset, last.size)
 
     def look(self) -> None:
-        """What there is. Nothing is changed."""
+        """Find out what there is, without changing anything. Raises Refused when a newer version
+        wrote it, and DiskFailed for an error that is not `given_up`."""
         numbers = stream_numbers(self.files, self.directory)
         if self.known is not None:
             old = [number for number in numbers if number < self.known.first]
@@ -124,7 +127,8 @@ class StreamRecovery:
                 self.say("error", f"recovery: {path}: {problem}; it is put aside")
 
     def open(self, number: int, is_last: bool) -> StreamSegment | None:
-        """One file; None when nothing in it can be used."""
+        """Return the segment of one file; None when nothing in it can be used. Raises Refused when
+        a newer version wrote it, and DiskFailed for an error that is not `given_up`."""
         path = stream_path(self.directory, number)
         try:
             data = self.files.read(path, 0, FILE_HEADER_SIZE)
@@ -147,13 +151,14 @@ class StreamRecovery:
         return None
 
     def use_no_offset_of(self, number: int, path: str) -> None:
-        """How many messages are in the file nobody knows."""
+        """Count on as many messages as the file may have had, for nobody knows how many it has:
+        none of their offsets is given again."""
         size = max(0, self.files.size(path) - FILE_HEADER_SIZE)
         end = number + size // CONTENT_BYTES_MIN
         self.known = StreamFiles(self.queue_id, min(self.next_offset, number), number, end, 0)
 
     def has_records(self, path: str) -> bool:
-        """Is there something that looks like a record?"""
+        """Tell whether there is something in a file that looks like a record. Raises DiskFailed."""
         position, size = 0, self.files.size(path)
         while position < size:
             if next_magic(self.files.read(path, position, STREAM_READ_BYTES), 0, position) >= 0:
@@ -162,7 +167,8 @@ class StreamRecovery:
         return False
 
     def scan(self, segment: StreamSegment, is_last: bool) -> None:
-        """A file that nobody has closed."""
+        """Look at all chunks of a file that nobody has closed, and log which of them are
+        damaged."""
         size = self.files.size(segment.path)
         found = SegmentScan(self.files, segment, size, is_last, self.durable_size(segment))
         self.unclosed[segment.first] = found
@@ -171,12 +177,13 @@ class StreamRecovery:
             self.lost(first, behind, how)
 
     def durable_size(self, segment: StreamSegment) -> int:
-        """So many bytes of the file are known to be on the disk."""
+        """Return how many bytes of the file are known to be on the disk; 0 when nothing is
+        known."""
         known = self.known
         return known.size if known is not None and known.last == segment.first else 0
 
     def add(self, segment: StreamSegment) -> None:
-        """The next file; there is nothing between it and the one before."""
+        """Take the next file. What is missing between it and the one before is a loss."""
         at = self.next_offset
         if segment.first > at and (self.segments or self.known is not None):
             self.miss(at, segment.first)
@@ -184,7 +191,8 @@ class StreamRecovery:
         self.next_offset = max(at, segment.end)
 
     def miss(self, start: int, end: int) -> None:
-        """Messages that were durable are in no file."""
+        """Take note that the offsets from `start` to before `end`, which were durable, are in no
+        file."""
         before = self.segments[-1] if self.segments else None
         unreadable = [number for number in self.unreadable if start <= number < end]
         if unreadable:
@@ -197,7 +205,7 @@ class StreamRecovery:
         self.extend(before, end)
 
     def miss_end(self, known: StreamFiles) -> None:
-        """The log ends before it should."""
+        """Take note that the log ends before it should, and go on behind that."""
         start = self.next_offset
         last = self.segments[-1] if self.segments else None
         if last is None or last.first < known.last:
@@ -211,18 +219,21 @@ class StreamRecovery:
         self.next_offset = known.end
 
     def lose(self, path: str, how: str, start: int, end: int) -> None:
-        """A file is not there that must be, or not all of it."""
+        """Take note that a file, or a part of it, is not there and must be, and with it the offsets
+        from `start` to before `end` are lost."""
         text = f"{how}: offsets {start} to {end - 1} of {self.title} are lost"
         self.losses.append(Loss(path, text))
 
     def extend(self, segment: StreamSegment | None, end: int) -> None:
-        """The file's end says from now on that it goes so far, so that the gap is known."""
+        """Have the end of the file say that it goes up to the offset `end`, so that the gap is
+        known from now on. None is no file."""
         if segment is not None:
             segment.end = end
             self.extended.append(segment)
 
     def settle(self) -> None:
-        """Make it durable."""
+        """Make what was found durable: files of no use are deleted or put aside, and files without
+        an end get one, but for the last. Raises DiskFailed."""
         files = self.files
         for path in self.dropped:
             files.delete(path)
@@ -242,7 +253,8 @@ class StreamRecovery:
                 self.close(segment)
 
     def settle_unclosed(self, segment: StreamSegment, found: SegmentScan) -> None:
-        """The last file is written on, the others are closed now."""
+        """Cut the last file where a write was cut off, so that it can be written on; close any
+        other one. Raises DiskFailed."""
         files = self.files
         path = segment.path
         size = files.size(path)
@@ -263,8 +275,9 @@ class StreamRecovery:
             files.sync_directory(self.directory)
 
     def write_again(self, segment: StreamSegment) -> None:
-        """After a kill the end may not be on the disk yet; and where a sync had failed before it,
-        another one would not bring it there unless it is written again."""
+        """Write what may not be durable again. After a kill the end may not be on the disk yet; and
+        where a sync had failed before it, another one would not bring it there. Raises
+        DiskFailed."""
         position = self.durable_size(segment)
         while position < segment.size:
             size = min(STREAM_READ_BYTES, segment.size - position)
@@ -273,12 +286,13 @@ class StreamRecovery:
             position += size
 
     def close(self, segment: StreamSegment) -> None:
-        """The file gets its end."""
+        """Write the end of the file, durably. Raises DiskFailed."""
         close(self.files, segment, segment.ending())
         segment.places = None
 
     def copy_aside(self, path: str, start: int, end: int) -> None:
-        """For whoever wants to look at it."""
+        """Keep a copy of the bytes from `start` to before `end` in the quarantine, and log where it
+        is. Raises DiskFailed."""
         self.files.make_directory(QUARANTINE)
         copy = f"{QUARANTINE}/{path.replace('/', '-')}-{start}"
         self.files.write(copy, 0, self.files.read(path, start, end - start))
@@ -286,13 +300,14 @@ class StreamRecovery:
         self.say("warning", f"recovery: {path}: its end, from byte {start} on, is copied to {copy}")
 
     def lost(self, first: int, end: int, how: str) -> None:
-        """Messages that were durable cannot be read."""
+        """Log that the offsets from `first` to before `end`, which were durable, cannot be read."""
         text = f"recovery: {self.title}: offsets {first} to {end - 1} {how}"
         self.say("error", text)
 
 
 def recover_stream(files: Files, log: StreamLog, title: str, say: Say) -> StreamRecovery:
-    """All of it, of a log that is not written to yet, whatever is lost."""
+    """Do a whole start of a log that is not written to yet, whatever is lost, and return what it
+    has found. Raises Refused when a newer version wrote it, and DiskFailed."""
     recovery = StreamRecovery(files, log.queue_id, title, say)
     recovery.look()
     for loss in recovery.losses:

@@ -53,12 +53,12 @@ CLOSED_SIZE: Final = size_of_record(CLOSED_PAYLOAD.size)
 
 
 def stream_directory(queue_id: int) -> str:
-    """Where the segments of a stream are."""
+    """Return the directory of a stream's segments."""
     return f"{STREAMS}/{queue_id}"
 
 
 def stream_path(directory: str, first: int) -> str:
-    """The segment that begins with that offset."""
+    """Return the path of the segment that begins with the offset `first`."""
     return f"{directory}/{first:020d}.stream"
 
 
@@ -73,30 +73,31 @@ class ChunkPlaces:
         self.positions: array[int] = array("Q")
 
     def add(self, head: ChunkHead, position: int) -> None:
-        """A chunk is there; it is remembered when the last one that is, is far enough away."""
+        """Remember that a chunk is at `position`, if the last one remembered is far enough away."""
         if not self.positions or position - self.positions[-1] >= STREAM_PLACES_BYTES:
             self.offsets.append(head.first)
             self.timestamps.append(head.timestamp_ms)
             self.positions.append(position)
 
     def cut(self, position: int) -> None:
-        """Nothing is there from `position` on."""
+        """Forget the chunks at `position` and behind it."""
         keep = bisect_left(self.positions, position)
         for column in (self.offsets, self.timestamps, self.positions):
             del column[keep:]
 
     def of_offset(self, offset: int) -> int:
-        """Where to begin to look for the chunk with that offset."""
+        """Return the position from which to look for the chunk with that offset."""
         at = bisect_right(self.offsets, offset) - 1
         return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
 
     def of_time(self, timestamp_ms: int) -> int:
-        """Where to begin to look for the first chunk of that time, or of a later one."""
+        """Return the position from which to look for the first chunk of that time, or of a later
+        one."""
         at = bisect_left(self.timestamps, timestamp_ms) - 1
         return self.positions[at] if at >= 0 else FILE_HEADER_SIZE
 
     def encode(self, file_id: bytes, position: int) -> bytes:
-        """The record for exactly this place."""
+        """Return the record for exactly this position of this file."""
         count = len(self.offsets)
         fields = Struct(f"<{1 + 3 * count}Q").pack(
             count, *self.offsets, *self.timestamps, *self.positions
@@ -105,7 +106,8 @@ class ChunkPlaces:
 
 
 def decode_places(record: Record) -> ChunkPlaces:
-    """From a valid record of type PLACES. Corrupt."""
+    """Return the places in a valid record of type PLACES. Raises Corrupt when they do not fill
+    it."""
     count = record.sequence
     layout = Struct(f"<{1 + 3 * count}Q")
     if len(record.payload) != layout.size:
@@ -119,8 +121,9 @@ def decode_places(record: Record) -> ChunkPlaces:
 
 
 class StreamSegment:
-    """What is known of a file. `end` is the offset behind its last message, `size` the position
-    behind its last chunk. `places` None: they are in the file, which is closed then."""
+    """What is known of a file of a stream's log. `end` is the offset behind its last message,
+    `size` the position behind its last chunk. `places` is None when they are in the file, which is
+    closed then."""
 
     __slots__ = (
         "allocated",
@@ -154,11 +157,12 @@ class StreamSegment:
         return self.places is None
 
     def header(self) -> bytes:
-        """The file's first bytes."""
+        """Return the header that the file begins with."""
         return FileHeader("stream", self.file_id, self.first, self.queue_id).encode()
 
     def add(self, head: ChunkHead, position: int, end_position: int) -> None:
-        """A chunk is at the end of it."""
+        """Take note that a chunk is at the end of the file now, from `position` to
+        `end_position`."""
         assert self.places is not None
         if self.end == self.first:
             self.first_ms = head.timestamp_ms
@@ -169,7 +173,7 @@ class StreamSegment:
         self.places.add(head, position)
 
     def ending(self) -> bytes:
-        """What closes the file; it is written at `size`."""
+        """Return what closes the file, which is to be written at `size`."""
         assert self.places is not None
         places = self.places.encode(self.file_id, self.size)
         fields = CLOSED_PAYLOAD.pack(
@@ -180,7 +184,8 @@ class StreamSegment:
 
 
 def read_closed(files: Files, path: str, segment: StreamSegment) -> bool:
-    """Fill in `segment` from the end of its file; False when that is not closed."""
+    """Fill in `segment` from the end of its file, and tell whether there was one: False means that
+    the file is not closed. Raises DiskFailed."""
     size = files.size(path)
     start = size - CLOSED_SIZE
     if start < FILE_HEADER_SIZE or start % ALIGNMENT:
@@ -195,8 +200,8 @@ def read_closed(files: Files, path: str, segment: StreamSegment) -> bool:
 
 
 def read_places(files: Files, path: str, file_id: bytes, position: int) -> ChunkPlaces | None:
-    """Those of a closed file, of which `position` is behind the last chunk; None when they cannot
-    be read."""
+    """Return the places of a closed file, whose last chunk ends at `position`; None when they
+    cannot be read. Raises Corrupt when they make no sense, and DiskFailed."""
     data = files.read(path, position, max(0, files.size(path) - position))
     record = read_record(data, 0, file_id, position)
     if record is None or record.type != PLACES:
@@ -205,8 +210,8 @@ def read_places(files: Files, path: str, file_id: bytes, position: int) -> Chunk
 
 
 class Walk:
-    """The valid records of a file from a position on, read in pieces of `piece` bytes. `damaged`
-    are ranges without a valid record that one follows."""
+    """Goes through the valid records of a file from `position` to before `limit`, and reads pieces
+    of `piece` bytes. `damaged` has ranges without a valid record that one follows."""
 
     def __init__(
         self,
@@ -228,7 +233,8 @@ class Walk:
         self.damaged: list[tuple[int, int]] = []
 
     def next(self) -> Record | None:
-        """The next valid record; None when there is none before the limit."""
+        """Return the next valid record; None when there is none before the limit. Raises
+        DiskFailed."""
         record = self._at(self.position)
         if record is None:
             record = self._search(self.position + ALIGNMENT)
@@ -274,10 +280,11 @@ class Walk:
 
 
 class SegmentScan:
-    """All chunks of a file, read one by one into `segment`. `damaged`: (first, end) of positions
-    and of offsets that are lost there. In the last file of a log a write may have been cut off,
-    `torn`, with whole chunks behind the place: `cut_chunks`; but not before `durable`, where all
-    is known to have been there."""
+    """All chunks of a file, read one by one into `segment`.
+
+    `damaged` has (start, end) of positions and of offsets that are lost there. In the last file of
+    a log a write may have been cut off, `torn`, with whole chunks behind the place (`cut_chunks`);
+    but not before the position `durable`, where all is known to have been there."""
 
     def __init__(
         self, files: Files, segment: StreamSegment, limit: int, is_last: bool, durable: int = 0
@@ -313,7 +320,7 @@ class SegmentScan:
             self.torn = self.is_written_behind(files, limit)
 
     def cut(self, gap: tuple[int, int, int, int, int, int]) -> None:
-        """Nothing from the gap on was ever confirmed."""
+        """Forget everything from the gap on, for none of it was ever confirmed."""
         segment = self.segment
         assert segment.places is not None
         segment.size, _, segment.end, _, segment.last_ms, segment.last_chunk = gap
@@ -321,7 +328,8 @@ class SegmentScan:
         self.torn = self.cut_chunks = True
 
     def is_written_behind(self, files: Files, limit: int) -> bool:
-        """Is there something else than zeroes behind the last chunk?"""
+        """Tell whether there is more than zeroes behind the last chunk, before `limit`. Raises
+        DiskFailed."""
         position = self.segment.size
         while position < limit:
             data = files.read(self.segment.path, position, min(STREAM_READ_BYTES, limit - position))
