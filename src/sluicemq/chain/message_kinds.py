@@ -48,9 +48,10 @@ MARKS: Final = (b"\x02CC", b"\x03BCC")
 
 
 class Kind:
-    """`ttl_ms` is what `expiration` says, None: nothing. `copies` are the routing keys from CC and
-    BCC; `rewritten` the properties as they go on, if not as they came (no BCC, another reply_to);
-    `is_plain` says that there is neither."""
+    """What the broker must know of a message. `ttl_ms` is what `expiration` says, None without one.
+    `copies` are the routing keys from CC and BCC; `rewritten` is the properties as they go on if
+    they are changed (no BCC, another reply_to), else None; `is_plain` says that there is
+    neither."""
 
     __slots__ = ("copies", "is_plain", "persistent", "priority", "rewritten", "ttl_ms")
 
@@ -70,7 +71,7 @@ class Kind:
         self.is_plain = not copies and rewritten is None
 
     def is_like(self, other: Kind) -> bool:
-        """May messages of both kinds be in one batch, once they are routed?"""
+        """Tell whether messages of both kinds may be in one batch, once they are routed."""
         return (
             self.persistent == other.persistent
             and self.ttl_ms == other.ttl_ms
@@ -84,13 +85,15 @@ TRANSIENT: Final = Kind(False)
 
 @lru_cache(maxsize=KINDS_MAX)
 def timed_kind(persistent: bool, ttl_ms: int | None, priority: int) -> Kind:
-    """The one kind of these: what is of one kind goes on as one batch."""
+    """Return the one Kind with these values, for what is of one kind goes on as one batch."""
     return Kind(persistent, (), None, ttl_ms, priority)
 
 
 def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
-    """Of a message `user` publishes on a channel that hears replies at that address; None may do so
-    in anybody's name. Refuses, in its order, what RabbitMQ refuses: 406."""
+    """Return the kind of a message with these raw properties, which `user` publishes on a channel
+    that hears replies at `replies_at` (empty: at none); with None it may be in anybody's name.
+    Raises ChannelViolation (406) for what RabbitMQ refuses, in its order, and ConnectionViolation
+    (501) when headers that must be read cannot be."""
     flags = raw[0] << 8 | raw[1]
     if not flags & NEEDS_LOOK:
         return TRANSIENT
@@ -117,7 +120,8 @@ def kind_of(raw: bytes, user: str | None, replies_at: str = "") -> Kind:
 def kind_with_copies(
     raw: bytes, rewritten: bytes | None, ttl_ms: int | None, priority: int
 ) -> Kind:
-    """Of a message that seems to have CC or BCC."""
+    """Return the kind of a message that seems to have CC or BCC. Raises ConnectionViolation (501)
+    when its headers cannot be decoded, and ChannelViolation (406) when these are no lists."""
     try:
         headers = BasicProperties.decode(raw).headers or {}
     except Malformed as error:
@@ -129,7 +133,8 @@ def kind_with_copies(
 
 
 def receivers(headers: dict[str, FieldValue], name: str) -> Iterable[str]:
-    """The routing keys in one of the two headers."""
+    """Return the routing keys in the header `name`, CC or BCC; none when it is missing. Raises
+    ChannelViolation (406) when it is no list."""
     value = headers.get(name, [])
     if not isinstance(value, list):
         kind = type_name(value)
@@ -145,14 +150,16 @@ def is_persistent(raw: bytes) -> bool:
 
 
 def check_user(claimed: bytes, user: str) -> None:
-    """Nobody publishes in another's name."""
+    """Raise ChannelViolation (406) if the user_id that a message claims is not the name of its
+    publisher."""
     if claimed != octets(user):
         name = claimed.decode(errors="replace")
         raise refused(f"user_id property set to '{name}' but authenticated user was '{user}'")
 
 
 def expiration(text: str) -> int:
-    """`expiration` must be a whole number of milliseconds, not negative, at most ten years."""
+    """Return the milliseconds that `expiration` says. Raises ChannelViolation (406) unless it is a
+    whole number from 0 to TIMER_MAX_MS (ten years), both included."""
     number = WHOLE_NUMBER.match(text)
     flaw = ""
     if number is None:
@@ -170,11 +177,11 @@ def expiration(text: str) -> int:
 
 
 def refused(text: str) -> ChannelViolation:
-    """406 for a publish."""
+    """Return the 406 that refuses a publish with this text."""
     return ChannelViolation(406, text, *BASIC_PUBLISH)
 
 
 def undecodable(error: Malformed) -> ConnectionViolation:
-    """501: a headers table that somebody has to read, and cannot."""
+    """Return the 501 for a headers table that somebody has to read, and cannot."""
     text = f"cannot decode the headers of a message: {error}"
     return ConnectionViolation(501, text, *BASIC_PUBLISH)

@@ -31,8 +31,8 @@ VERIFY: Final = ("verify_peer", "verify_none")
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`amqp://user:password@host:port/vhost`, parts as RabbitMQ has them; `amqps`: by TLS, with
-    `?cacertfile=...&certfile=...&keyfile=...&verify=verify_peer` and so on."""
+    """The parts of `amqp://user:password@host:port/vhost`, with RabbitMQ's defaults; `amqps` is by
+    TLS, with `?cacertfile=...&certfile=...&keyfile=...&verify=verify_peer` and so on."""
 
     host: str = "127.0.0.1"
     port: int = AMQP_PORT
@@ -47,7 +47,8 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Address:
-        """From a URL; no path, or an empty one, is the vhost "/"."""
+        """Return the address that a URL names; no path, or an empty one, is the vhost "/". Raises
+        Refused when it is no such URL."""
         try:
             parts = urlsplit(url)
             port = parts.port or (AMQPS_PORT if parts.scheme == "amqps" else AMQP_PORT)
@@ -75,14 +76,14 @@ class Address:
         )
 
     def __str__(self) -> str:
-        """Without the password."""
+        """Return the address as a URL without the password."""
         scheme = "amqps" if self.secure else "amqp"
         vhost = self.virtual_host.lstrip("/")
         return f"{scheme}://{self.username}@{self.host}:{self.port}/{vhost}"
 
 
 def read_query(url: str, text: str) -> dict[str, str]:
-    """The options behind the `?`."""
+    """Return the options behind the `?` of `url`. Raises Refused for unknown options and values."""
     query = dict(parse_qsl(text, keep_blank_values=True))
     choices = {"auth_mechanism": MECHANISMS, "verify": VERIFY}
     for key, value in query.items():
@@ -96,5 +97,5 @@ def read_query(url: str, text: str) -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """The text with what stands between the user's name and the last `@` hidden."""
+    """Return the text with what stands between the user's name and the last `@` hidden."""
     return re.sub(r"(://[^:/@]*):.*@", r"\1:...@", url)

@@ -35,7 +35,8 @@ NOT_FOUND: Final = 404
 
 
 class QueueCounts:
-    """What queue.declare-ok says."""
+    """The queue's name and its counts of ready messages and consumers, as queue.declare-ok has
+    them."""
 
     __slots__ = ("consumers", "messages_ready", "name")
 
@@ -46,12 +47,14 @@ class QueueCounts:
 
 
 def counts_of(wire: Wire, queue: str) -> QueueCounts:
-    """Of a queue, on any wire; `ClosedByBrokerError` when it is not there."""
+    """Ask for the counts of a queue, on any wire. Raises ClosedByBrokerError when the queue is not
+    there."""
     return QueueCounts(wire.call(QueueDeclare(queue=queue, passive=True), QueueDeclareOk))
 
 
 class BlockingClient(Wire):
-    """One connection, one channel. Made by `connect`."""
+    """One connection with one channel, made by `connect`; each call waits for the broker's
+    answer."""
 
     def __enter__(self) -> Self:
         return self
@@ -66,31 +69,33 @@ class BlockingClient(Wire):
 
     @property
     def product(self) -> str:
-        """What the broker calls itself."""
+        """What the broker calls itself; `unknown` when it does not say."""
         return str(self.server_properties.get("product", "unknown"))
 
     @property
     def version(self) -> str:
-        """The broker's version."""
+        """The version that the broker says it has; `unknown` when it does not say."""
         return str(self.server_properties.get("version", "unknown"))
 
     def declare_queue(
         self, name: str, *, durable: bool = True, arguments: Table | None = None
     ) -> QueueCounts:
-        """Declare a queue."""
+        """Declare a queue and return its counts. Raises ClosedByBrokerError when there is another
+        of that name that is not like it."""
         method = QueueDeclare(queue=name, durable=durable, arguments=arguments or {})
         return QueueCounts(self.call(method, QueueDeclareOk))
 
     def declare_exchange(self, name: str, kind: str, *, durable: bool = True) -> None:
-        """Declare an exchange of a type such as "topic"."""
+        """Declare an exchange of the type `kind`, such as "topic". Raises ClosedByBrokerError when
+        there is another of that name that is not like it."""
         self.call(ExchangeDeclare(name, kind, durable=durable), ExchangeDeclareOk)
 
     def bind_queue(self, queue: str, exchange: str, routing_key: str) -> None:
-        """Bind a queue to an exchange."""
+        """Bind a queue to an exchange by this routing key."""
         self.call(QueueBind(queue=queue, exchange=exchange, routing_key=routing_key), QueueBindOk)
 
     def count_queue(self, name: str) -> QueueCounts | None:
-        """Look at a queue by passive declare; None: there is none."""
+        """Return a queue's counts by a passive declare; None when there is no such queue."""
         try:
             return QueueCounts(self.call(QueueDeclare(queue=name, passive=True), QueueDeclareOk))
         except ClosedByBrokerError as closed:
@@ -99,17 +104,18 @@ class BlockingClient(Wire):
             return None
 
     def count_queues(self, names: Sequence[str]) -> int:
-        """Messages ready in all these queues, asked for in one go; they must be there."""
+        """Return how many messages are ready in all these queues, asked for in one go. Raises
+        ClosedByBrokerError when one is not there."""
         for name in names:
             self.send(QueueDeclare(queue=name, passive=True))
         return sum(self._await_method(QueueDeclareOk).message_count for _ in names)
 
     def delete_queue(self, name: str) -> int:
-        """Delete a queue, whether it is there or not; the messages that were in it."""
+        """Delete a queue, whether it is there or not, and return how many messages were in it."""
         return self.call(QueueDelete(queue=name), QueueDeleteOk).message_count
 
     def purge_queue(self, name: str) -> int:
-        """Drop what is in a queue; how many messages that were."""
+        """Drop the ready messages of a queue, and return how many there were."""
         return self.call(QueuePurge(queue=name), QueuePurgeOk).message_count
 
 
@@ -120,5 +126,6 @@ def connect(
     name: str = "sluicemq admin",
     tls: TlsFiles | None = None,
 ) -> BlockingClient:
-    """Connect and log in; raises `BrokerError` with the reason when that fails."""
+    """Connect and log in. Raises BrokerError with the reason when that fails, and Refused when the
+    URL or a file of TLS cannot be used. `timeout_s` is that of a Wire."""
     return BlockingClient(Address.parse(url), timeout_s, name, tls)

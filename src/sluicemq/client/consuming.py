@@ -33,7 +33,7 @@ class Subscription:
     """A consumer with its prefetch; the wire is for it alone.
 
     A prefetch above PREFETCH_MAX is divided among several consumers on the one channel, so that
-    tags go on being consecutive. 0: no limit.
+    tags go on being consecutive. A prefetch of 0 is no limit.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class Subscription:
         wire.call_all(calls)
 
     def poll(self, timeout_s: float) -> Iterator[Deliveries]:
-        """Runs that came; `BrokerError` when the broker ends the consumer or anything above it."""
+        """Yield the runs of deliveries that come within `timeout_s` seconds. Raises BrokerError
+        when the broker ends the consumer or anything above it."""
         for event in self.wire.poll(timeout_s):
             if isinstance(event, Deliveries):
                 yield event
@@ -73,20 +74,21 @@ class Subscription:
                 )
 
     def count_ready(self) -> int:
-        """Messages in the queue, asked for on this channel: what was sent here before the answer
-        is among what `poll` gives next."""
+        """Return how many messages are ready in the queue, asked for on this channel: what was sent
+        here before the answer is among what `poll` gives next."""
         method = QueueDeclare(queue=self.queue, passive=True)
         return self.wire.call(method, QueueDeclareOk).message_count
 
     def count_all(self) -> int:
-        """As `count_ready`, and what was sent here before the answer and `poll` has yet to give."""
+        """Return how many messages are ready in the queue, and how many besides were sent here
+        before the answer and `poll` has yet to give."""
         ready = self.count_ready()
         kept = self.wire.kept_events()
         return ready + sum(len(event.tags) for event in kept if isinstance(event, Deliveries))
 
     def acknowledge(self, first: int, last: int, rejected: Sequence[int] = ()) -> None:
-        """Be done with the deliveries from `first` to `last`; the frames go with the next flush.
-        Those `rejected`, in order, become dead letters."""
+        """Be done with the deliveries from `first` to `last`, both included; the frames go with the
+        next flush. Those `rejected`, in ascending order, become dead letters."""
         for tag in rejected:
             if first < tag:
                 self.wire.send_bytes(self._acks.settle(first, tag - 1))
@@ -110,7 +112,7 @@ class AckLine:
         self._ahead: list[tuple[int, int]] = []
 
     def settle(self, first: int, last: int) -> bytes:
-        """The frames for `first` to `last`."""
+        """Return the frames that acknowledge the tags from `first` to `last`, both included."""
         is_next = first == self._done + 1
         self._mark(first, last)
         if is_next:
@@ -118,7 +120,7 @@ class AckLine:
         return b"".join([BasicAck(tag).frame(CHANNEL) for tag in range(first, last + 1)])
 
     def reject(self, tag: int) -> bytes:
-        """The frame that says that nobody wants this one: the queue is not given it back."""
+        """Return the frame that rejects this tag: the queue is not given the message back."""
         self._mark(tag, tag)
         return BasicReject(tag, requeue=False).frame(CHANNEL)
 

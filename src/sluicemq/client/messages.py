@@ -43,22 +43,23 @@ PROPERTIES_AT: Final = 19
 
 
 def publish_frame(exchange: str, routing_key: str, mandatory: bool) -> bytes:
-    """The method frame that stands before a content."""
+    """Return the method frame that stands before a content."""
     return BasicPublish(exchange, routing_key, mandatory).frame(CHANNEL)
 
 
 def content(properties: bytes, body: bytes, frame_max: int) -> bytes:
-    """Header frame and body frames; `properties` are encoded."""
+    """Return the header frame and body frames of a message, each of at most `frame_max` bytes;
+    `properties` are encoded."""
     return content_frames(CHANNEL, properties, body, frame_max)
 
 
 def properties_of(frames: bytes) -> bytes:
-    """The encoded properties of a content."""
+    """Return the encoded properties of a content."""
     return frames[PROPERTIES_AT : frame_end(frames, 0) - 1]
 
 
 def body_of(frames: bytes) -> bytes:
-    """The body of a content."""
+    """Return the body of a content, out of all its frames."""
     return content_body(frames)
 
 
@@ -68,13 +69,13 @@ class Messages(Sequence[bytes]):
     __slots__ = ("_bounds", "_frames")
 
     def __init__(self, frames: bytes | memoryview, bounds: Sequence[int]) -> None:
-        """Message n stands from `bounds[n]` to `bounds[n + 1]`."""
+        """Message n stands in `frames` from `bounds[n]` to before `bounds[n + 1]`."""
         self._frames = frames
         self._bounds = bounds
 
     @classmethod
     def of(cls, messages: Iterable[bytes]) -> Messages:
-        """From one `bytes` a message."""
+        """Make the sequence from one `bytes` for each message."""
         messages = list(messages)
         return cls(b"".join(messages), [*accumulate(map(len, messages), initial=0)])
 
@@ -96,5 +97,5 @@ class Messages(Sequence[bytes]):
         return bytes(self._frames[self._bounds[index] : self._bounds[index + 1]])
 
     def octets(self) -> bytes:
-        """All of them, end to end."""
+        """Return the frames of all messages, end to end."""
         return bytes(self._frames[self._bounds[0] : self._bounds[-1]])

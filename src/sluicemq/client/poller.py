@@ -41,7 +41,7 @@ class Pollable:
 
 
 class Poller:
-    """Waits for its members. See above."""
+    """The loop that waits for something to happen to its members; it belongs to one thread."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -49,20 +49,20 @@ class Poller:
         self._watched: set[int] = set()
 
     def add(self, member: Pollable, *, writable: bool = False) -> None:
-        """Watch for something to read, and with `writable` for room to write as well."""
+        """Watch a member for something to read, and with `writable` for room to write as well."""
         events = select.EPOLLIN | select.EPOLLOUT if writable else select.EPOLLIN
         self._epoll.register(member.fd, events)
         self._members[member.fd] = member
 
     def remove(self, member: Pollable) -> None:
-        """Watch it no longer, before its descriptor is closed; nothing happens if it is no member.
-        The descriptor must still be open."""
+        """Watch a member no longer, before its descriptor is closed; nothing happens if it is no
+        member. The descriptor must still be open."""
         if self._members.get(member.fd) is member:
             del self._members[member.fd]
             self._epoll.unregister(member.fd)
 
     def want(self, member: Pollable, *, readable: bool, writable: bool) -> None:
-        """What a member is to be told of from now on; its errors and its end it is told in any
+        """Set what a member is to be told of from now on; its errors and its end it is told in any
         case, by `on_can_read`."""
         events = select.EPOLLIN if readable else 0
         self._epoll.modify(member.fd, events | select.EPOLLOUT if writable else events)
@@ -75,7 +75,8 @@ class Poller:
     def poll(self, timeout_ns: int) -> bool:
         """Wait at most `timeout_ns` for something to happen and have each member told of it, once.
 
-        Returns whether a watched descriptor that is no member is readable.
+        Returns whether a watched descriptor that is no member is readable. Raises what members
+        raise.
         """
         ready = self._epoll.poll(0)
         if not ready and timeout_ns > 0:
@@ -96,11 +97,12 @@ class Poller:
 
     @property
     def has_members(self) -> bool:
-        """Whether anything is left to wait for, descriptors that are only watched aside."""
+        """True if any member is left to wait for; descriptors that are only watched do not
+        count."""
         return bool(self._members)
 
     def close(self) -> None:
-        """Abandon every member and be done."""
+        """Abandon every member and close the poller's own descriptor."""
         for member in list(self._members.values()):
             member.abandon()
         self._epoll.close()
@@ -126,7 +128,8 @@ class Waker(Pollable):
         """Somebody called `wake` since this was set to False, and a poll has seen it."""
 
     def wake(self) -> None:
-        """End the wait; from any thread. A wake before the wait is not lost."""
+        """End the wait of the poller's thread; from any thread. A wake before the wait is not
+        lost."""
         os.eventfd_write(self.fd, 1)
 
     def on_can_read(self) -> None:

@@ -44,7 +44,7 @@ METHOD_ARGUMENTS_AT: Final = 11
 class RefusedMessage(BrokerError):
     """The broker did not take a message: it returned it (no route), or confirmed negatively.
 
-    `content` is the message's, `exchange` and `routing_key` where it was published to.
+    `content` is the message's, `exchange` and `routing_key` are where it was published to.
     """
 
     def __init__(self, text: str, exchange: str, routing_key: str, content: bytes) -> None:
@@ -55,7 +55,10 @@ class RefusedMessage(BrokerError):
 
 
 class Publisher:
-    """See above. The wire is for it alone."""
+    """A publisher with confirms and at most `window` messages in flight; the wire is for it alone.
+
+    A message that is refused is given to `on_refused`; None: it ends the call by RefusedMessage.
+    """
 
     def __init__(
         self,
@@ -79,16 +82,16 @@ class Publisher:
 
     @property
     def in_flight(self) -> int:
-        """Messages written and not confirmed."""
+        """The number of messages that are written and not confirmed."""
         return self._next_tag - self._oldest - len(self._ahead)
 
     @property
     def confirmed(self) -> int:
-        """Messages confirmed so far."""
+        """The number of messages that were confirmed so far."""
         return self._oldest - 1 + len(self._ahead)
 
     def waiting(self) -> list[bytes]:
-        """Given to `publish` and not confirmed, in order."""
+        """Return the messages given to `publish` that are not confirmed, in order."""
         written = [
             messages[tag - first]
             for first, messages in self._written
@@ -98,7 +101,9 @@ class Publisher:
         return [*written, *self._unwritten]
 
     def publish(self, messages: Sequence[bytes]) -> None:
-        """Write messages; returns when the last one is written, not when it is confirmed."""
+        """Write messages, waiting while the window is full; returns when the last one is written,
+        not when it is confirmed. Raises BrokerError when nothing is confirmed for the wire's
+        timeout."""
         self._unwritten = messages if isinstance(messages, Messages) else Messages.of(messages)
         while self._unwritten:
             room = self._window - self.in_flight
@@ -113,12 +118,14 @@ class Publisher:
             self._read(0.0)
 
     def settle(self) -> None:
-        """Wait for every confirm."""
+        """Wait until every message is confirmed. Raises BrokerError when nothing is confirmed for
+        the wire's timeout."""
         while self.in_flight:
             self._read(self.wire.timeout_s)
 
     def _read(self, timeout_s: float) -> None:
-        """Take confirms; with a timeout at least one, or `BrokerError`."""
+        """Take confirms that come; with a timeout in seconds wait for at least one, or raise
+        BrokerError."""
         before = self.in_flight
         deadline = time.monotonic() + timeout_s
         while True:
@@ -164,7 +171,8 @@ class Publisher:
         self._on_refused(refused)
 
     def _message(self, tag: int) -> bytes:
-        """One that waits."""
+        """Return the message with this tag, which must not be confirmed; BrokerError if there is
+        none."""
         for first, messages in self._written:
             if first <= tag < first + len(messages):
                 return messages[tag - first]
@@ -178,7 +186,7 @@ class Publisher:
         self._advance()
 
     def _confirm_up_to(self, tag: int) -> None:
-        """All tags so far, up to this one; 0 is the last one."""
+        """Confirm all tags up to and including this one; 0 stands for the last one published."""
         if tag >= self._next_tag:
             raise _unknown(tag)
         last = tag or self._next_tag - 1
@@ -187,7 +195,8 @@ class Publisher:
         self._advance()
 
     def _advance(self) -> None:
-        """The oldest tag was confirmed, perhaps: go to the next that is not, drop what is done."""
+        """Go on to the oldest tag that is not confirmed, and drop writes that are confirmed as a
+        whole."""
         while self._oldest in self._ahead:
             self._ahead.remove(self._oldest)
             self._oldest += 1
@@ -207,7 +216,7 @@ def _returned(method: BasicReturn, content: bytes) -> RefusedMessage:
 
 
 def _nacked(frames: bytes) -> RefusedMessage:
-    """A message as it was published."""
+    """Return the refusal of a message, out of its frames as it was published."""
     end = frame_end(frames, 0)
     method = BasicPublish.decode_args(frames, METHOD_ARGUMENTS_AT, end - 1)
     return RefusedMessage(

@@ -10,7 +10,7 @@ from sluicemq.client.tls import TlsFiles, TlsStream
 
 
 class Route:
-    """An address, resolved once, for any number of connections.
+    """A broker's address, resolved once, for any number of connections.
 
     Raises OSError when the host's name cannot be resolved and `Refused` when a file of TLS cannot
     be used. `tls` goes before the files of the address itself.
@@ -29,7 +29,7 @@ class Route:
         self._context = files.context() if address.secure else None
 
     def tls_stream(self) -> TlsStream | None:
-        """The TLS of one connection; None: the broker is talked to in the clear."""
+        """Return the TLS of one new connection; None when the broker is talked to in the clear."""
         if self._context is None:
             return None
         return TlsStream(self._context, self.address.server_name or self.address.host)

@@ -55,7 +55,7 @@ class BrokerError(SluiceError):
 
 
 class ClosedByBrokerError(BrokerError):
-    """It sent connection.close (`channel` 0) or channel.close."""
+    """The broker sent connection.close (`channel` is 0 then) or channel.close."""
 
     def __init__(self, channel: int, code: int, text: str) -> None:
         self.channel = channel
@@ -66,7 +66,8 @@ class ClosedByBrokerError(BrokerError):
 
 
 class Opened:
-    """The connection is ready to use."""
+    """An event: the connection is ready to use. `frame_max` is in bytes, and `heartbeat_s` is 0
+    when there are no heartbeats."""
 
     __slots__ = ("frame_max", "heartbeat_s", "server_properties")
 
@@ -77,7 +78,7 @@ class Opened:
 
 
 class CloseFinished:
-    """The broker answered our connection.close."""
+    """An event: the broker has answered our connection.close."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ SessionEvent = Event | Opened | CloseFinished
 
 
 class ClientSession:
-    """See above."""
+    """A client's side of one connection without I/O: bytes in, events out, bytes to send."""
 
     def __init__(self, address: Address, name: str = "", heartbeat_s: int = HEARTBEAT_S) -> None:
         self._address = address
@@ -100,11 +101,13 @@ class ClientSession:
         self.is_open = False
 
     def receive_data(self, data: bytes) -> None:
-        """Bytes from the socket."""
+        """Take bytes that came from the socket; `next_event` gives what they say."""
         self._connection.receive_data(data)
 
     def next_event(self) -> SessionEvent | None:
-        """The next event. Raises `ClosedByBrokerError`, or a ProtocolViolation of the broker's."""
+        """Return the next event; None when more bytes are needed. Raises ClosedByBrokerError when
+        the broker closes something, BrokerError when it cannot be talked with, and
+        ProtocolViolation when it breaks the protocol."""
         while (event := self._connection.next_event()) is not None:
             if isinstance(event, MethodFrame):
                 if event.channel == 0:
@@ -126,11 +129,11 @@ class ClientSession:
 
     @property
     def held_bytes(self) -> int:
-        """What was received and has not become an event."""
+        """The number of bytes that were received and have not become an event."""
         return self._connection.held_bytes
 
     def data_to_send(self) -> bytes:
-        """What to write now; it is not given twice."""
+        """Return what to write to the socket now; it is not given twice."""
         if not self._out:
             return b""
         data = b"".join(self._out)
@@ -138,11 +141,11 @@ class ClientSession:
         return data
 
     def send(self, channel: int, method: Method) -> None:
-        """Queue a method."""
+        """Queue a method for `data_to_send` on this channel."""
         self._out.append(method.frame(channel))
 
     def send_bytes(self, frames: bytes) -> None:
-        """Queue whole frames."""
+        """Queue whole frames for `data_to_send`."""
         self._out.append(frames)
 
     def open_channel(self, channel: int) -> None:
@@ -150,7 +153,7 @@ class ClientSession:
         self.send(channel, ChannelOpen())
 
     def close(self) -> None:
-        """Ask for the end; the next event is `CloseFinished`, all else is swallowed."""
+        """Ask the broker to close; the next event is `CloseFinished`, all else is swallowed."""
         self.send(0, ConnectionClose(200, "Goodbye"))
         self._connection.ignore_all()
 

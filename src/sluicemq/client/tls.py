@@ -14,8 +14,9 @@ RECORD_BYTES: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Files in PEM form. No `cafile`: the system's authorities. `verify` False: whoever answers is
-    believed, certificate and host name unseen."""
+    """Files in PEM form; None when there is no such file. Without a `cafile` the system's
+    authorities count. With `verify` False whoever answers is believed, certificate and host name
+    unseen."""
 
     cafile: str | None = None
     certfile: str | None = None
@@ -23,7 +24,8 @@ class TlsFiles:
     verify: bool = True
 
     def context(self) -> ssl.SSLContext:
-        """For client sockets; `Refused` with the file's name when one cannot be used."""
+        """Return a context for client sockets. Raises Refused with the file's name when a file
+        cannot be used."""
         made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         made.minimum_version = ssl.TLSVersion.TLSv1_2
         if not self.verify:
@@ -46,7 +48,7 @@ class TlsFiles:
 
 
 class TlsStream:
-    """A client's TLS without a socket, for loops of their own. Errors are ssl.SSLError."""
+    """A client's TLS without a socket, for loops of their own. Its methods raise ssl.SSLError."""
 
     __slots__ = ("_incoming", "_object", "_outgoing", "_ready", "_waiting")
 
@@ -60,7 +62,8 @@ class TlsStream:
         self._shake_hands()
 
     def receive(self, data: bytes) -> bytes:
-        """From the socket; returns what it says. `to_write` may have something now."""
+        """Take bytes from the socket, and return what they say decrypted. `to_write` may have
+        something afterwards."""
         self._incoming.write(data)
         if not self._ready:
             self._shake_hands()
@@ -76,7 +79,8 @@ class TlsStream:
         return b"".join(parts)
 
     def send(self, data: bytes | memoryview) -> bytes:
-        """What is to be written to the socket for `data`; nothing yet before the handshake."""
+        """Return what is to be written to the socket for `data`, which waits in here until the
+        handshake is done."""
         if not self._ready:
             self._waiting += data
             return self.to_write()
@@ -86,7 +90,8 @@ class TlsStream:
         return self.to_write()
 
     def to_write(self) -> bytes:
-        """Whatever is to be written to the socket."""
+        """Return whatever is to be written to the socket, perhaps nothing; it is not given
+        twice."""
         return self._outgoing.read()
 
     def _shake_hands(self) -> None:

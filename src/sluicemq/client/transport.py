@@ -56,8 +56,9 @@ SILENT_HEARTBEATS_MAX: Final = 3
 
 
 class Transport(Pollable):
-    """See above; for one thread, but for `sever`. It connects by itself, to each address of the
-    route in turn, and is a member of the poller until it is abandoned."""
+    """A client's session on a socket that never blocks; for one thread, but for `sever`. It
+    connects by itself, to each address of the route in turn, and is a member of the poller until it
+    is abandoned."""
 
     __slots__ = (
         "_encrypted",
@@ -125,7 +126,8 @@ class Transport(Pollable):
     # Reading
 
     def receive(self) -> bool:
-        """Read the socket once, into the session; False: it has nothing now."""
+        """Read the socket once, into the session; returns False when it has nothing now. Raises
+        BrokerError when the connection was lost."""
         try:
             data = self.socket.recv(self._receive_bytes)
         except BlockingIOError:
@@ -143,7 +145,8 @@ class Transport(Pollable):
         return True
 
     def next_event(self) -> SessionEvent | None:
-        """The next of what was read; None: there is no more of it. Heartbeats are none."""
+        """Return the next event of what was read; None when there is no more of it. Heartbeats are
+        none. Raises BrokerError when the broker closes something or does not keep to AMQP."""
         try:
             event = self.session.next_event()
             while isinstance(event, Heartbeat):
@@ -155,7 +158,7 @@ class Transport(Pollable):
         return event
 
     def listen(self, wanted: bool) -> None:
-        """Whether the poller is to tell it when there is something to read. While it does not
+        """Say whether the poller is to tell it when there is something to read. While it does not
         listen it is told only that the connection was lost, and `receive` reads all the same."""
         if wanted != self._is_listening:
             self._is_listening = wanted
@@ -164,13 +167,14 @@ class Transport(Pollable):
     # Writing
 
     def flush(self) -> None:
-        """Write what the session has to say."""
+        """Write what the session has to say, as `transmit` does."""
         data = self.session.data_to_send()
         if data:
             self.transmit(data)
 
     def transmit(self, data: bytes) -> None:
-        """Write; what does not fit into the socket now goes later."""
+        """Write bytes; what does not fit into the socket now goes later. Raises BrokerError when
+        more than UNSENT_BYTES_MAX wait already, or the connection was lost."""
         if self.unsent_bytes:
             if self.unsent_bytes > UNSENT_BYTES_MAX:
                 raise BrokerError(f"{self.address} has left {self.unsent_bytes} bytes lying")
@@ -183,16 +187,18 @@ class Transport(Pollable):
         self._write_on()
 
     def await_room(self) -> None:
-        """`on_writable` is called when the socket has room in the kernel's judgement. `send` takes
-        more than that: what is appended to a segment that has not gone yet is never refused."""
+        """Have `on_writable` called when the socket has room in the kernel's judgement. `send`
+        takes more than that: what is appended to a segment that has not gone yet is never
+        refused."""
         if not self.is_full:
             self.is_full = True
             self._tell_poller()
 
     def keep_alive(self, now_ns: int, listening: bool = True) -> None:
-        """Send a heartbeat when one is due; `BrokerError` when the broker owes too many. To be
-        called often enough, every second or so. `listening` is False while nobody reads: what the
-        broker owes is not known then."""
+        """Send a heartbeat when one is due at the time `now_ns` (monotonic). Raises BrokerError
+        when the broker was silent for more than SILENT_HEARTBEATS_MAX intervals. To be called often
+        enough, every second or so. `listening` is False while nobody reads: what the broker owes is
+        not known then."""
         if not self._heartbeat_ns:
             return
         if not self.unsent_bytes and now_ns - self._sent_ns > self._heartbeat_ns // 2:
@@ -213,13 +219,14 @@ class Transport(Pollable):
             self.socket.close()
 
     def sever(self) -> None:
-        """End the connection from any thread; its own notices, as when the broker ended it."""
+        """End the connection from any thread; the transport's own thread hears of it as when the
+        broker has ended it."""
         with contextlib.suppress(OSError):  # it has ended already
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def give_up_address(self, error: OSError) -> None:
-        """Try the next address, for this one cannot be connected to; `BrokerError` when there is
-        no other."""
+        """Try the next address, for this one cannot be connected to. Raises BrokerError when there
+        is no other."""
         self._poller.remove(self)
         self.socket.close()
         self._connect(error)
@@ -267,7 +274,7 @@ class Transport(Pollable):
         raise BrokerError(f"cannot connect to {self.address}: {error}") from error
 
     def _decrypt(self, data: bytes) -> bytes:
-        """What TLS makes of it; its own answers are written."""
+        """Return what TLS makes of bytes from the socket; its own answers are written."""
         assert self._tls is not None
         try:
             said = self._tls.receive(data)
@@ -299,7 +306,8 @@ class Transport(Pollable):
                 return
 
     def _encrypt(self, tls: TlsStream) -> bytes:
-        """The next piece of what waits; nothing before the handshake is done: TLS keeps it then."""
+        """Return the next piece of what waits, encrypted; nothing before the handshake is done, for
+        TLS keeps it then."""
         plain = self._unsent.popleft()
         if len(plain) > TLS_WRITE_BYTES:
             self._unsent.appendleft(plain[TLS_WRITE_BYTES:])
@@ -309,7 +317,7 @@ class Transport(Pollable):
         return made
 
     def _send(self, data: memoryview | bytes) -> int:
-        """How many bytes of it the socket took."""
+        """Return how many bytes of this the socket took, or raise why the connection was lost."""
         try:
             return self.socket.send(data)
         except BlockingIOError:
@@ -321,7 +329,8 @@ class Transport(Pollable):
         self._poller.want(self, readable=self._is_listening, writable=self.is_full)
 
     def _lost(self, why: object) -> BrokerError:
-        """Why the connection ended: in the broker's words if it said any, else in the socket's."""
+        """Return why the connection ended: in the broker's words if it said any, else in the
+        socket's."""
         self._read_last_words()
         while True:
             try:

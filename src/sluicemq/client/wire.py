@@ -46,12 +46,13 @@ Answer = TypeVar("Answer", bound=Method)
 
 
 class Wire:
-    """See above. `timeout_s` is for connecting to each address, for each answer of the broker and
-    for each step of a write.
+    """One connection with one channel, for a single thread that waits. `timeout_s`, in seconds, is
+    for connecting to each address, for each answer of the broker and for each step of a write.
 
     Every method may raise `BrokerError` (`ClosedByBrokerError` with the broker's own text); after
     one that closed the channel only, the next call opens a new one. `poller` is one of the same
-    thread that outlives the wire, for somebody who waits for other things besides.
+    thread that outlives the wire, for somebody who waits for other things besides; None: it has its
+    own.
     """
 
     def __init__(
@@ -97,18 +98,20 @@ class Wire:
         self._transport.session.send(CHANNEL, method)
 
     def send_bytes(self, frames: bytes) -> None:
-        """Queue whole frames of the channel."""
+        """Queue whole frames of the channel; `flush` writes them."""
         self._ensure_channel()
         self._transport.session.send_bytes(frames)
 
     def call(self, method: Method, answer: type[Answer]) -> Answer:
-        """Send a method and wait for its answer; what else comes is kept for `poll`."""
+        """Send a method and return its answer, which is waited for; what else comes is kept for
+        `poll`."""
         self.send(method)
         return self._await_method(answer)
 
     def call_all(self, calls: Sequence[tuple[Method, type[Method]]]) -> None:
-        """Send methods together, each with the answer it wants, and wait for all; as `call`. The
-        answers may come in any order: RabbitMQ's queues give theirs when they get to it."""
+        """Send methods together, each with the type of its answer, and wait for all; what else
+        comes is kept for `poll`. The answers may come in any order: RabbitMQ's queues give theirs
+        when they get to it."""
         for method, _ in calls:
             self.send(method)
         wanted = [answer for _, answer in calls]
@@ -121,8 +124,8 @@ class Wire:
                 self._events.append(event)
 
     def poll(self, timeout_s: float) -> Iterator[SessionEvent]:
-        """What has come, after waiting up to `timeout_s` seconds if that is nothing; reads the
-        socket once. Who stops early is given the rest the next time."""
+        """Yield the events that have come, after waiting up to `timeout_s` seconds if there is
+        none; reads the socket once. Who stops early is given the rest the next time."""
         self.flush()
         while self._events:
             yield self._events.popleft()
@@ -138,11 +141,11 @@ class Wire:
 
     @property
     def received_bytes(self) -> int:
-        """All that was read of the broker so far."""
+        """The number of bytes that were read of the broker so far."""
         return self._transport.received_bytes
 
     def kept_events(self) -> list[SessionEvent]:
-        """What came before the answers to calls, and `poll` gives next."""
+        """Return the events that came before the answers to calls, and that `poll` gives next."""
         return list(self._events)
 
     def pause(self) -> None:
@@ -150,13 +153,13 @@ class Wire:
         self._transport.listen(False)
 
     def keep_alive(self, listening: bool = True) -> None:
-        """Send a heartbeat when one is due; `BrokerError` when the broker owes too many.
+        """Send a heartbeat when one is due. Raises BrokerError when the broker owes too many.
         `listening` is False while nobody reads: what the broker owes is not known then."""
         self._transport.keep_alive(time.monotonic_ns(), listening)
         self._await_written()
 
     def flush(self) -> None:
-        """Write everything queued."""
+        """Write everything that is queued, and return when the socket has taken it."""
         self._transport.flush()
         self._await_written()
 
@@ -198,7 +201,7 @@ class Wire:
             self._channel_open = True
 
     def _await(self, kind: type[Opened] | type[CloseFinished]) -> Opened:
-        """The next event of that kind; others are dropped."""
+        """Return the next event of that kind; others are dropped."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             event = self._read_event(deadline)

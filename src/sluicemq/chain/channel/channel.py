@@ -59,7 +59,8 @@ if TYPE_CHECKING:
 
 
 class ChannelDown:
-    """From the reader: the channel has ended, whoever ended it. `reply` None: no more answers."""
+    """Sent by the reader when the channel has ended, whoever ended it. `reply` is the last method
+    that the client is sent on it; None when nothing more is due."""
 
     __slots__ = ("reply",)
 
@@ -68,7 +69,8 @@ class ChannelDown:
 
 
 class TooLarge:
-    """From the reader: a message was announced that may not be; its body is being skipped."""
+    """Sent by the reader when the client has announced a message of `size` bytes, which is more
+    than it may have; its body is being skipped."""
 
     __slots__ = ("size",)
 
@@ -88,7 +90,8 @@ TAG_BYTES: Final = 40
 
 
 def bytes_of(message: object) -> int:
-    """What something the client has sent takes in memory; 0 for what is not from it."""
+    """Return about how many bytes of memory a message takes that the client has sent; 0 for
+    messages of anybody else."""
     if isinstance(message, AnyPublishes):
         return HELD_BYTES + message.size + OVERHEAD_BYTES * len(message.contents)
     if isinstance(message, MethodFrame):
@@ -99,7 +102,8 @@ def bytes_of(message: object) -> int:
 
 
 class Channel(WholeChannel):
-    """One channel of one connection."""
+    """One channel of one connection: it handles its inbox in order, and holds what the client sends
+    while an answer is due."""
 
     kind = "channel"
     is_vital = False
@@ -141,7 +145,8 @@ class Channel(WholeChannel):
         self.out_cost = 0
 
     def receive(self, message: object) -> None:
-        """What the client sends is held while an answer is due; the rest is handled at once."""
+        """Handle one message: what the client sends is held while an answer is due to it, the rest
+        is handled at once."""
         if isinstance(message, AnyPublishes):
             self.from_client(message)
         elif isinstance(message, Deliver):
@@ -159,7 +164,8 @@ class Channel(WholeChannel):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Answers of queues, ends of things, grants."""
+        """Handle what comes seldom: answers of queues, ends of consumers, links and the channel,
+        grants."""
         if isinstance(message, Cancelled) and message.by_broker:
             if isinstance(self.question, Question):
                 self.held.append(message)  # who deletes the queue hears of that first
@@ -186,8 +192,9 @@ class Channel(WholeChannel):
             super().receive(message)
 
     def from_client(self, message: object) -> None:
-        """In order: behind what is held, after the answer that is waited for. What is held has
-        not been taken from the inbox, as far as credit goes."""
+        """Handle what the client has sent, or hold it while an answer is due or anything else is
+        held. The reader gets the credit of publishes back when their turn comes. A channel that is
+        closing drops what comes."""
         if self.closing:
             self.settle(message)
             return
@@ -197,7 +204,8 @@ class Channel(WholeChannel):
             self.take(message)
 
     def take(self, message: object) -> None:
-        """It is its turn."""
+        """Handle a message of the client whose turn has come; a violation closes the channel or the
+        connection."""
         self.settle(message)
         try:
             self.handle(message)
@@ -207,12 +215,11 @@ class Channel(WholeChannel):
             self.fault(violation)
 
     def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
-        """Do what a method of class basic asks for in pieces; what the client sends meanwhile
-        waits. A refusal by any piece closes the channel."""
         self.begin(self.guarded(pieces, method_id))
 
     def guarded(self, pieces: Iterator[int], method_id: int) -> Iterator[int]:
-        """The same, with its refusals dealt with."""
+        """Yield what `pieces` yield; when one raises a violation, close the channel or the
+        connection. `method_id` is blamed where the violation names no method."""
         try:
             yield from pieces
         except ChannelViolation as violation:
@@ -223,7 +230,8 @@ class Channel(WholeChannel):
             self.fault(violation)
 
     def behind_question(self, message: object, question: Question | Transaction | None) -> None:
-        """Held until the answer is there; after a commit the client itself has to wait for it."""
+        """Hold a message until `question` is answered; None: until what is held before it is done.
+        A client that sends anything while its commit is under way has its connection closed."""
         if isinstance(question, Transaction):
             self.settle(message)
             self.fault(too_early(message))
@@ -235,23 +243,24 @@ class Channel(WholeChannel):
 
     @property
     def is_crowded(self) -> bool:
-        """Is so much held that the client must not send more?"""
+        """True while so many messages or bytes are held that the client must not send more."""
         too_many = len(self.held) >= self.services.held_methods_max
         return too_many or self.held_bytes >= HELD_BYTES_MAX
 
     def account(self) -> None:
-        """What is held counts as memory in use."""
+        """Count the bytes that are held as memory in use, if they have changed."""
         if self.held_bytes != self.accounted:
             change, self.accounted = self.held_bytes - self.accounted, self.held_bytes
             self.services.memory_used(change)
 
     def settle(self, message: object) -> None:
-        """A run of publishes is taken from the inbox: the reader may send as many again."""
+        """Give the reader back the credit of a run of publishes; other messages take none."""
         if isinstance(message, AnyPublishes):
             self.inflow.settle(len(message.contents), message.size)
 
     def handle(self, message: object) -> None:
-        """One event of the client."""
+        """Do what one event of the client asks for. Raises ChannelViolation or ConnectionViolation,
+        with the class and method to blame, when that is refused."""
         if isinstance(message, AnyPublishes):
             self.publish(message)
         elif isinstance(message, Acks):
@@ -277,14 +286,15 @@ class Channel(WholeChannel):
                 raise
 
     def publish(self, run: AnyPublishes) -> None:
-        """Route it and send it on; if that takes long, in pieces."""
+        """Route a run of publishes and send it to its queues, in pieces if that takes long."""
         publishing = self.publishing
         done = self.publish_some(run)
         if publishing.pending or done < len(run.contents):
             self.begin_long(self.publish_rest(run, done), BASIC_PUBLISH[1])
 
     def publish_some(self, run: AnyPublishes) -> int:
-        """The first messages of a run, as far as a turn goes; how many they were."""
+        """Publish the first messages of a run, as many as a turn can, and return their number.
+        Raises the violation of a message that is refused, when those before it have gone out."""
         publishing = self.publishing
         try:
             return publishing.publish_any(run)
@@ -293,8 +303,8 @@ class Channel(WholeChannel):
             raise
 
     def publish_rest(self, run: AnyPublishes, done: int) -> Iterator[int]:
-        """The others, when so many are done: they go to many queues, or it takes a while to find
-        their ways."""
+        """Publish the rest of a run, of which `done` messages have gone out, and yield the work of
+        each piece: they go to many queues, or it takes long to find their ways."""
         yield from self.publishing.spread()
         while done < len(run.contents):
             yield 0  # what came before it may have been the work of a turn
@@ -305,19 +315,18 @@ class Channel(WholeChannel):
             yield from self.publishing.spread()
 
     def ask(self, question: Question, queue: Queue, command: Command) -> None:
-        """Send a command to a queue and wait for the answer."""
         self.wait(question)
         self.asked = queue
         queue.post(command)
 
     def wait(self, question: Question) -> None:
-        """Wait for an answer; what the client sends meanwhile is held."""
         assert self.question is None
         self.question = question
         self.asked = None
 
     def answered(self, answer: object) -> None:
-        """The queue has answered: reply, then go on with what was held."""
+        """Have the question handle its answer, then go on with what was held. An answer for which
+        nobody waits any more is dropped."""
         question = self.question
         if question is None or isinstance(question, Transaction) or self.closing:
             return
@@ -331,8 +340,8 @@ class Channel(WholeChannel):
         self.take_held()
 
     def take_held(self) -> None:
-        """Go on with what was held, up to the next that takes time: with one at least, and with as
-        many as the turn's work is enough for."""
+        """Handle held messages in order until one of them takes time or the turn's work is spent;
+        at least one is handled unless an answer is due or the channel is closing."""
         held = self.held
         scheduler = self.scheduler
         while held and self.question is None and self.underway is None and not self.closing:
@@ -362,7 +371,8 @@ class Channel(WholeChannel):
         self.out.append(method.frame(self.number))
 
     def cancelled_by_broker(self, message: Cancelled) -> None:
-        """The queue of a consumer was deleted: tell a client that can hear it."""
+        """Forget a consumer whose queue was deleted, and tell a client that has announced
+        `consumer_cancel_notify`."""
         tag = message.consumer.tag
         if self.consuming.subscriptions.pop(tag, None) is None or self.closing:
             return
@@ -370,18 +380,17 @@ class Channel(WholeChannel):
             self.reply(BasicCancel(consumer_tag=tag, nowait=True))
 
     def look_at_oldest(self, look: LookAtOldest) -> None:
-        """Close the channel when something has been out for too long."""
+        """Close the channel when its oldest unacknowledged delivery is overdue."""
         violation = None if self.closing else self.consuming.overdue(look)
         if violation is not None:
             self.fail(violation)
 
     def fault(self, violation: ConnectionViolation) -> None:
-        """The whole connection has to be closed."""
+        """Stop the channel and have the whole connection closed for this violation."""
         self.stop()
         self.reader.post(ConnectionFault(violation))
 
     def fail(self, violation: ChannelViolation) -> None:
-        """Close the channel; what the client still sends on it is dropped."""
         self.services.world.log.write("error", f"channel {self.name}: closing it: {violation}")
         self.flush_confirms()
         self.stop()
@@ -396,7 +405,8 @@ class Channel(WholeChannel):
         self.reader.channel_closing(self.number)
 
     def down(self, message: ChannelDown) -> None:
-        """The end, by the client's wish or with the connection."""
+        """End the channel for good, by the client's wish or with its connection, and send the last
+        reply if there is one. A second call does nothing."""
         if self.gone:
             return
         if not self.closing:
@@ -411,18 +421,20 @@ class Channel(WholeChannel):
         self.release()
 
     def release(self) -> None:
-        """At its end it goes as soon as nobody holds it: its parts refer to it no more. What still
-        comes (answers of queues, what the writer has flushed) is passed over without them."""
+        """Have its parts refer to it no more, so that it is freed when nobody else holds it. What
+        still comes (answers of queues, what the writer has flushed) is passed over without them."""
         self.publishing.release()
         self.consuming.release()
 
     def forget_unacked(self) -> Iterator[int]:
-        """What a channel had delivered may be a million entries: they are not freed at once."""
+        """Free what is known of unacknowledged deliveries, perhaps a million entries, about
+        FORGET_MAX in each piece, and yield its work."""
         while self.consuming.unacked.forget(FORGET_MAX):
             yield FORGET_MAX // 4
 
     def stop(self) -> None:
-        """Give everything back: what was delivered to its queues, credit to those who hold it."""
+        """Give everything back, once: credit to those who have sent, and to each queue what it had
+        delivered."""
         if self.closing:
             return
         self.closing = True
@@ -445,18 +457,20 @@ class Channel(WholeChannel):
             queue.post(Down(self))  # type: ignore[attr-defined]
 
     def faulted(self, error: Exception) -> None:
-        """The connection is closed; this channel takes no part in that."""
+        """Give up this channel, in which an unexpected exception was raised, and have the
+        connection closed."""
         self.abandon()
         self.reader.broken()
 
     def abandon(self) -> None:
-        """After a fault: give back what it holds of the broker. Its connection is closed by who
-        asks for this."""
+        """Give back, after a fault, what the channel holds of the broker. The caller has to have
+        its connection closed."""
         take(self, self.ending())
 
     def ending(self) -> list[Step]:
-        """The steps that takes. It hears nothing any more, and its queues hear that it is down:
-        what was delivered to it returns to its place, its consumers go."""
+        """Return the steps that end a channel after a fault: it hears nothing any more, and its
+        queues hear that it is down, so that what was delivered returns to its place and its
+        consumers go."""
         queues: dict[Actor, None] = dict.fromkeys(
             [
                 *self.publishing.links,
@@ -482,7 +496,8 @@ class Channel(WholeChannel):
         ]
 
     def go_deaf(self) -> None:
-        """A fault has ended it; see `ending` for what is given back."""
+        """Handle no message any more, after a fault, and drop what is held and what was due to the
+        client."""
         super().go_deaf()
         self.closing = self.gone = True
         self.question = self.replies = None
@@ -492,17 +507,18 @@ class Channel(WholeChannel):
         self.out_cost = 0
 
     def forget_transaction(self) -> None:
-        """What waited for a commit never was."""
+        """Drop all that waits for a commit, if the channel is transactional."""
         if self.publishing.transaction is not None:
             self.publishing.transaction.clear()
 
     def flush_confirms(self) -> None:
-        """Gather the confirms that are due behind what is in `out`."""
+        """Append the confirms that are due to `out`, behind what is there already."""
         if self.publishing.unconfirmed.has_answers:
             self.out.extend(self.publishing.acknowledgements())
 
     def turn_ended(self) -> None:
-        """Confirms last, then everything to the writer at once."""
+        """Go on with what is held, append the confirms that are due, and hand all of `out` to the
+        writer at once."""
         if self.held and self.question is None:
             self.take_held()
             if self.held and self.question is None:
@@ -518,5 +534,5 @@ class Channel(WholeChannel):
         self.account()
 
     def state(self, now_ns: int) -> str:
-        """As users see it."""
+        """Return the state that users see: `closing`, or else `flow` or `running`."""
         return "closing" if self.closing else self.flow_state(now_ns)

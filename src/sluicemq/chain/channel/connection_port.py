@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class ConnectionFault:
-    """To the connection: a method on a channel broke a rule of the connection, which is closed."""
+    """Sent to a connection to have it closed for `violation`, mostly by a channel on which a method
+    broke a rule of the connection."""
 
     __slots__ = ("violation",)
 
@@ -29,8 +30,8 @@ class ConnectionFault:
 class ConnectionPort(FlowActor, Session):
     """A connection, as its channels see it. `connection` is its number in the net; `halts` keeps
     the gates that stop it from being read, whatever it publishes; `window` is over the delivery
-    windows of all its channels; `frame_max` is in bytes, 0: frames may have any size. There are
-    `rights` as soon as there is a `vhost`."""
+    windows of all its channels; `frame_max` is in bytes, and 0 allows frames of any size. `vhost`
+    is None, and there are no `rights`, before connection.open has succeeded."""
 
     connection: int
     name: str
@@ -44,21 +45,23 @@ class ConnectionPort(FlowActor, Session):
 
     @property
     def refits(self) -> bool:
-        """May others publish in larger frames than this client takes?"""
+        """True when others may publish in larger frames than this client takes, so that contents
+        have to be cut to fit."""
         raise NotImplementedError
 
     def is_open(self) -> bool:
-        """Is the handshake done, and nobody closing the connection?"""
+        """Tell whether the handshake is done and nobody is closing the connection."""
         raise NotImplementedError
 
     def client_can(self, capability: str) -> bool:
-        """Did the client announce it?"""
+        """Tell whether the client has announced this capability in the handshake."""
         raise NotImplementedError
 
     def channel_closing(self, number: int) -> None:
-        """Drop the half of a publish that is still under way: the channel has failed."""
+        """Drop what has come of a publish that is still under way on channel `number`, which has
+        failed."""
         raise NotImplementedError
 
     def broken(self) -> None:
-        """Close the connection: something of ours has failed in it."""
+        """Close the connection, in which code of the broker's own has failed."""
         raise NotImplementedError

@@ -25,13 +25,14 @@ LOOK_MS_MAX: Final = 60_000
 
 
 class Look:
-    """Time to look at the channels."""
+    """A timer's message that it is time to look at all channels."""
 
     __slots__ = ()
 
 
 class LookAtOldest:
-    """To a channel: see whether something has been out for too long."""
+    """Sent to a channel to have it see, at the time `now_ns`, whether its oldest delivery has been
+    unacknowledged for longer than `timeout_ms`."""
 
     __slots__ = ("now_ns", "timeout_ms")
 
@@ -41,7 +42,8 @@ class LookAtOldest:
 
 
 class Marks:
-    """How far a channel had come with its delivery tags, and when."""
+    """What one channel remembers of earlier looks: when each was, and the delivery tag that was
+    next then."""
 
     __slots__ = ("marks",)
 
@@ -49,7 +51,9 @@ class Marks:
         self.marks: deque[tuple[int, int]] = deque()
 
     def look(self, oldest: int, next_tag: int, look: LookAtOldest) -> bool:
-        """Is the delivery with the tag `oldest` overdue? Tags from `next_tag` on are to come."""
+        """Note this look and tell whether the delivery with the tag `oldest` is overdue: whether it
+        was sent before a look that is at least the timeout back. `next_tag` is the lowest that was
+        not given yet."""
         marks = self.marks
         marks.append((look.now_ns, next_tag))
         due_ns = look.now_ns - look.timeout_ms * 1_000_000
@@ -60,7 +64,8 @@ class Marks:
 
 
 class ConsumerTimeouts(Actor):
-    """One per node; idle when there is no timeout."""
+    """The actor that has the channels of one node look for overdue deliveries now and then; it does
+    nothing when `timeout_ms` is 0."""
 
     def __init__(self, services: Services, directory: ChannelDirectory, timeout_ms: int) -> None:
         super().__init__(services.scheduler)
@@ -72,7 +77,7 @@ class ConsumerTimeouts(Actor):
             self.wait()
 
     def wait(self) -> None:
-        """Until the next look."""
+        """Set the timer for the next look, `interval_ms` from now."""
         self.clock.call_after(self.interval_ms, self, Look())
 
     def receive(self, message: object) -> None:
@@ -85,7 +90,8 @@ class ConsumerTimeouts(Actor):
 
 
 def overdue(number: int, timeout_ms: int) -> ChannelViolation:
-    """RabbitMQ's words."""
+    """Return the 406, in RabbitMQ's words, for a delivery on channel `number` that was not
+    acknowledged within `timeout_ms`."""
     return ChannelViolation(
         406,
         f"delivery acknowledgement on channel {number} timed out. Timeout value used:"

@@ -38,7 +38,8 @@ TAG_WORK: Final = 2
 
 
 class Subscription:
-    """A consumer as its channel sees it."""
+    """A consumer as its channel sees it, with the encoder of its frames and `inflow`, the channel's
+    end of the delivery link from its queue."""
 
     __slots__ = ("consumer", "encoder", "inflow", "queue", "source")
 
@@ -58,7 +59,7 @@ class Subscription:
 
 
 class Consuming:
-    """What one channel receives and owes answers for."""
+    """The consuming half of one channel: what it receives, and owes queues answers for."""
 
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
@@ -82,7 +83,8 @@ class Consuming:
         self.next_tag = 1
 
     def window(self, queue: Queue) -> tuple[Outflow, Inflow]:
-        """The one delivery link from that queue to this channel."""
+        """Return both ends of the one delivery link from that queue to this channel, made if there
+        is none yet."""
         halves = self.windows.get(queue)
         if halves is None:
             if len(self.windows) >= self.windows_max:
@@ -97,7 +99,8 @@ class Consuming:
         return halves
 
     def source(self, queue: Queue, link: LinkId) -> Source:
-        """The one that this link is of."""
+        """Return the Source of what comes from `queue` over `link`, made if that link is not the
+        one last seen."""
         source = self.sources.get(queue)
         if source is None or source.link != link:
             if len(self.sources) >= self.sources_max:
@@ -108,7 +111,8 @@ class Consuming:
         return source
 
     def deliver(self, deliver: Deliver) -> None:
-        """Number the messages, remember what must be acknowledged, write the frames."""
+        """Number the messages, remember what must be acknowledged, and append the frames to what is
+        due to the client."""
         subscription = self.subscriptions[deliver.consumer.tag]
         count = len(deliver.contents)
         first = self.next_tag
@@ -122,7 +126,8 @@ class Consuming:
         self.unwritten.append((subscription.inflow, deliver.cost))
 
     def flushed(self, cost: int) -> None:
-        """The writer has handed deliveries of this cost to the socket, oldest first."""
+        """Give queues back the credit of the oldest deliveries, of which the writer has handed
+        `cost` in all to the socket."""
         while cost:
             inflow, spent = self.unwritten.popleft()
             cost -= spent
@@ -130,7 +135,8 @@ class Consuming:
         assert cost == 0
 
     def got(self, got: Got, queue: Queue) -> None:
-        """A message for basic.get."""
+        """Number the message that basic.get has found, remember it if it must be acknowledged, and
+        append its frames to what is due to the client."""
         tag = self.next_tag
         self.next_tag += 1
         if got.link is not None:
@@ -140,7 +146,8 @@ class Consuming:
         channel.out.append(got_frames(got, channel.number, tag, channel.reader.frame_max))
 
     def ack_run(self, tags: Sequence[int], method_id: int) -> None:
-        """Single acknowledgements, as they came."""
+        """Acknowledge these tags, each by itself, in the order in which they came. One that is not
+        outstanding is refused with 406, blamed on the method `method_id`."""
         first = tags[0]
         last = tags[-1]
         count = len(tags)
@@ -153,7 +160,8 @@ class Consuming:
             self.ack_tags([(tag, tag) for tag in tags], method_id)
 
     def ack_in_pieces(self, tags: Sequence[int], in_order: bool, method_id: int) -> Iterator[int]:
-        """As many of them in each piece as can be looked up soon."""
+        """Acknowledge the tags, TAGS_MAX at most in each piece, and yield its work. `in_order` says
+        that they are consecutive."""
         for at in range(0, len(tags), TAGS_MAX):
             some = tags[at : at + TAGS_MAX]
             runs = [(some[0], some[-1])] if in_order else [(tag, tag) for tag in some]
@@ -161,7 +169,8 @@ class Consuming:
             yield TAG_WORK * len(some)
 
     def ack_tags(self, runs: list[tuple[int, int]], method_id: int) -> None:
-        """Runs of tags, first and last."""
+        """Acknowledge runs of tags, each given by its first and its last. Raises ChannelViolation
+        (406) at the first tag that is not outstanding, when those before it are acknowledged."""
         settlement = self.settlement()
         unknown = None
         for first, last in runs:
@@ -174,7 +183,9 @@ class Consuming:
             raise unknown_tag(unknown, method_id)
 
     def acknowledge(self, tag: int, multiple: bool, outcome: int, method_id: int) -> None:
-        """basic.ack, nack and reject in their general form; see Settle for `outcome`."""
+        """Settle `tag`, or with `multiple` everything up to and including it (0: all), for
+        basic.ack, nack and reject. `outcome` is ACK, REQUEUE or REJECT. Raises ChannelViolation
+        (406) when the tag is not outstanding."""
         if multiple:
             unknown = self.unacked.missing(tag)
             if unknown is None:
@@ -187,7 +198,8 @@ class Consuming:
             raise unknown_tag(unknown, method_id)
 
     def settle_upto(self, tag: int, outcome: int) -> Iterator[int]:
-        """Everything up to a tag, in pieces; 0: all."""
+        """Settle everything up to and including `tag` (0: all) in pieces, and yield the work of
+        each."""
         more = True
         while more:
             settlement = self.settlement()
@@ -196,7 +208,8 @@ class Consuming:
             yield TAG_WORK * sum(map(len, settlement.by_source.values()))
 
     def recover(self, method_id: int, then: Callable[[], None]) -> None:
-        """Everything unacknowledged returns to its queues; a transaction does not matter here."""
+        """Return everything unacknowledged to its queues in pieces, at once also in a transaction,
+        then call `then`."""
         self.channel.begin_long(self.recover_in_pieces(then), method_id)
 
     def recover_in_pieces(self, then: Callable[[], None]) -> Iterator[int]:
@@ -209,7 +222,8 @@ class Consuming:
         then()
 
     def settle(self, settlement: Settlement, outcome: int) -> None:
-        """Now, or when the transaction is committed."""
+        """Tell the queues what was settled, with what outcome; in a transaction only when it is
+        committed."""
         if isinstance(settlement, Undoable):
             assert self.transaction is not None
             self.transaction.keep_settlement(settlement, outcome)
@@ -217,8 +231,9 @@ class Consuming:
             self.post(settlement, outcome)
 
     def post(self, settlement: Settlement, outcome: int) -> None:
-        """Tell each queue its part. One that is not what it was, or not at the end of the link over
-        which it had delivered, passes over it."""
+        """Tell each queue now what of its messages was settled. One that has failed since, or is at
+        the end of another link than the one over which it had delivered, passes over it. Raises
+        ConnectionViolation (540) for a stream and another outcome than ACK."""
         if outcome != ACK:
             check_settle(source.queue for source in settlement.by_source)
         if outcome != REQUEUE:
@@ -227,24 +242,27 @@ class Consuming:
             source.queue.post(Settle(source.link, parts, outcome))
 
     def overdue(self, look: LookAtOldest) -> ChannelViolation | None:
-        """Is the oldest delivery overdue?"""
+        """Return the violation that closes the channel if its oldest delivery is overdue at this
+        look, else None."""
         oldest = self.unacked.oldest()
         if oldest is None or not self.marks.look(oldest, self.next_tag, look):
             return None
         return overdue(self.channel.number, look.timeout_ms)
 
     def release(self) -> None:
-        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        """Refer to the channel no more, which has had its last turn that matters."""
         vars(self).pop("channel", None)
         self.transaction = None
 
     def close(self) -> list[Actor]:
-        """The channel ends; returns the queues that must hear of it."""
+        """Forget the consumers at the end of the channel, and return the queues that must hear of
+        it."""
         queues: dict[Actor, None] = dict.fromkeys([*self.windows, *self.sources])
         self.subscriptions.clear()
         return list(queues)
 
 
 def unknown_tag(tag: int, method_id: int) -> ChannelViolation:
-    """RabbitMQ's answer to an acknowledgement of what is not outstanding."""
+    """Return the 406 by which RabbitMQ answers an acknowledgement of a tag that is not
+    outstanding."""
     return ChannelViolation(406, f"unknown delivery tag {tag}", 60, method_id)

@@ -19,13 +19,14 @@ GET_OK: Final = b"\x00\x3c\x00\x47"
 
 
 def short_string(text: str) -> bytes:
-    """A short string as it stands on the wire."""
+    """Return a short string as it stands on the wire: an octet with its length, then the text."""
     raw = octets(text)
     return bytes((len(raw),)) + raw
 
 
 class Reply:
-    """To a channel: contents for its reply consumer, if it is still the one at `at`."""
+    """Sent to a channel: contents for its reply consumer, which are dropped unless its address is
+    still `at`."""
 
     __slots__ = ("address", "at", "contents", "number", "redelivered")
 
@@ -38,7 +39,8 @@ class Reply:
 
 
 class DeliveryEncoder:
-    """The frames of one consumer: the heads and tails for each address it gets messages from."""
+    """The encoder of one consumer's deliveries. It remembers, for each address (exchange and
+    routing key), what stands before and behind the delivery tag."""
 
     __slots__ = ("frame_max", "known", "number", "refit", "tag")
 
@@ -50,7 +52,8 @@ class DeliveryEncoder:
         self.known: dict[bytes, tuple[bytes, bytes, bytes]] = {}
 
     def ends(self, address: bytes) -> tuple[bytes, bytes, bytes]:
-        """Everything before the delivery tag, and after it (first time, redelivered)."""
+        """Return what stands before the delivery tag in the method frame, what stands behind it the
+        first time, and what does so when the message is redelivered."""
         ends = self.known.get(address)
         if ends is None:
             size = 4 + len(self.tag) + 9 + len(address)
@@ -62,7 +65,8 @@ class DeliveryEncoder:
         return ends
 
     def frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
-        """All frames of a delivery, its tags from `first_tag` on."""
+        """Return all frames of a delivery, whose messages have consecutive tags from `first_tag`
+        on."""
         if deliver.address == ADDRESSED:
             return self.addressed_frames(deliver, first_tag)
         contents = deliver.contents
@@ -82,7 +86,8 @@ class DeliveryEncoder:
         return b"".join(parts)
 
     def addressed_frames(self, deliver: Deliver | Reply, first_tag: int) -> bytes:
-        """The same for contents that begin with their addresses."""
+        """Return all frames of a delivery whose contents begin with their addresses, with
+        consecutive tags from `first_tag` on."""
         which = 2 if deliver.redelivered else 1
         moved = deliver.number != self.number
         parts: list[bytes] = []
@@ -98,7 +103,8 @@ class DeliveryEncoder:
 
 
 def got_frames(got: Got, number: int, tag: int, frame_max: int) -> bytes:
-    """basic.get-ok and the content."""
+    """Return the frames of basic.get-ok and its content for channel `number`, each of at most
+    `frame_max` bytes (0: of any size)."""
     assert got.content is not None
     address, content = got.address, got.content
     if address == ADDRESSED:

@@ -84,13 +84,13 @@ LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n"))
 
 
 def plain(name: str) -> str:
-    """A name without CR and LF. RabbitMQ takes them out where things are declared, bound, unbound
-    or deleted; elsewhere they are a part of the name, and nothing has such a name."""
+    """Return a name without CR and LF. RabbitMQ takes them out where things are declared, bound,
+    unbound or deleted; elsewhere they are a part of the name, and nothing has such a name."""
     return name.translate(LINE_ENDS)
 
 
 class Question:
-    """What a client waits for: a queue's word on a command, or an agreement."""
+    """What a client waits for: a queue's answer to a command, or an agreement on a change."""
 
     __slots__ = ("answer_with", "class_id", "method_id")
 
@@ -100,7 +100,8 @@ class Question:
         self.answer_with = answer_with
 
     def answer(self, answer: object) -> None:
-        """A refusal closes the channel; anything else is what was asked for."""
+        """Do what follows the answer. Raises ChannelViolation, or another ProtocolViolation, when
+        the answer is a refusal."""
         if isinstance(answer, Refuse):
             raise ChannelViolation(answer.code, answer.text)
         if isinstance(answer, Agreed) and answer.refusal is not None:
@@ -109,7 +110,8 @@ class Question:
 
 
 def violation_of(refusal: SluiceError) -> ProtocolViolation:
-    """What the client is told when its change cannot be."""
+    """Return what the client is told when its change is refused: the refusal itself if it is a
+    violation, else a 406 with its text."""
     if isinstance(refusal, ProtocolViolation):
         return refusal
     return ChannelViolation(406, str(refusal))
@@ -117,7 +119,7 @@ def violation_of(refusal: SluiceError) -> ProtocolViolation:
 
 class WholeChannel(ChannelPort):
     """A channel with its halves, as its methods see it. `last_queue` is the name of the queue that
-    was declared last, "" before the first."""
+    was declared last, empty before the first. `replies` is None without a reply consumer."""
 
     publishing: Publishing
     consuming: Consuming
@@ -125,17 +127,19 @@ class WholeChannel(ChannelPort):
     last_queue: str
 
     def ask(self, question: Question, queue: Queue, command: Command) -> None:
-        """Send a command to a queue and wait for the answer."""
+        """Send a command to a queue and have the client wait for the answer; what it sends
+        meanwhile is held."""
         raise NotImplementedError
 
     def wait(self, question: Question) -> None:
-        """Wait for an answer; what the client sends meanwhile is held."""
+        """Have the client wait for the answer to a question; what it sends meanwhile is held."""
         raise NotImplementedError
 
 
 def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[], None]) -> None:
-    """Propose this change, and go on when it is agreed on and durable; without a reply, nobody
-    waits for the disk."""
+    """Propose a change and call `then` when it is agreed on and durable; with `nowait` nobody waits
+    for the disk. Raises what is known at once to be against the change, and a violation when
+    nothing can be agreed on now."""
     proposer = None if getattr(method, "nowait", False) else channel
     try:
         is_done = channel.services.agreement.propose(change, proposer)
@@ -148,7 +152,8 @@ def agree(channel: WholeChannel, method: Any, change: Change, then: Callable[[],
 
 
 def reply_when_agreed(channel: WholeChannel, method: Any, change: Change, answer: Method) -> None:
-    """The answer of a method that changes what is declared, if one is wanted."""
+    """Propose a change and send `answer` when it is agreed on, unless the method has `nowait`.
+    Raises as `agree` does."""
 
     def then() -> None:
         if not getattr(method, "nowait", False):
@@ -158,13 +163,14 @@ def reply_when_agreed(channel: WholeChannel, method: Any, change: Change, answer
 
 
 def token(channel: WholeChannel, prefix: str) -> str:
-    """A name nobody else has."""
+    """Return a random name that nobody else has, which begins with `prefix`."""
     raw = channel.services.world.dice.token(TOKEN_BYTES)
     return prefix + urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def meant(channel: WholeChannel, name: str) -> str:
-    """The queue of that name; "": the one declared last."""
+    """Return the name, or when it is empty that of the queue declared last. Raises ChannelViolation
+    (404) when none was declared."""
     name = name or channel.last_queue
     if not name:
         raise ChannelViolation(404, "no previously declared queue")
@@ -172,7 +178,9 @@ def meant(channel: WholeChannel, name: str) -> str:
 
 
 def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue:
-    """The queue of that name ("": the one declared last), or RabbitMQ's refusal."""
+    """Return the queue of that name; empty, the one declared last. Raises ChannelViolation when
+    there is none, when the user has no `permission` for it (empty: not looked at), or when it is
+    exclusive to another connection."""
     vhost = channel.vhost
     name = meant(channel, name)
     if permission:
@@ -185,14 +193,15 @@ def queue_named(channel: WholeChannel, name: str, permission: str = "") -> Queue
 
 
 def channel_flow(channel: WholeChannel, method: m.ChannelFlow) -> None:
-    """RabbitMQ refuses to stop sending by this method; prefetch is for that."""
+    """Answer channel.flow. RabbitMQ refuses to stop deliveries by it, for prefetch is for that:
+    `active` False raises ConnectionViolation (540)."""
     if not method.active:
         raise ConnectionViolation(540, "active=false")
     channel.reply(m.ChannelFlowOk(active=True))
 
 
 def access_request(channel: WholeChannel, _: m.AccessRequest) -> None:
-    """A left-over of AMQP 0-8 that old clients still send."""
+    """Answer access.request, a left-over of AMQP 0-8 that old clients still send, with ticket 1."""
     channel.reply(m.AccessRequestOk(ticket=1))
 
 
@@ -238,7 +247,8 @@ def exchange_delete(channel: WholeChannel, method: m.ExchangeDelete) -> None:
 def delete_in_pieces(
     channel: WholeChannel, method: m.ExchangeDelete, change: DeleteExchange
 ) -> Iterator[int]:
-    """An exchange may have very many bindings: they go first, some in each piece."""
+    """Delete an exchange that may have very many bindings: they go first, some in each piece;
+    yields the work of each."""
     yield from channel.vhost.unbind_exchange(change.name)
     try:
         reply_when_agreed(channel, method, change, m.ExchangeDeleteOk())
@@ -306,7 +316,8 @@ def queue_declare(channel: WholeChannel, method: m.QueueDeclare) -> None:
 
 
 def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None:
-    """The answer to a declaration says what is in the queue."""
+    """Make this the queue that was declared last, and reply, unless the method has `nowait`, with
+    how many messages and consumers it has."""
     channel.last_queue = queue.name
 
     def inspected(answer: Inspected) -> None:
@@ -321,7 +332,9 @@ def inspect(channel: WholeChannel, method: m.QueueDeclare, queue: Queue) -> None
 
 
 def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefinition:
-    """With a name, if it has none, and the virtual host's own type of queue, where that can be."""
+    """Return the definition that the client asks for. A queue without a name gets a generated one.
+    If the virtual host has a type of queue of its own, a queue without a type gets that, or is
+    classic if it is exclusive, auto-delete or not durable."""
     vhost = channel.vhost
     channel.services.definitions.open_host(vhost.name)
     arguments = method.arguments
@@ -341,7 +354,8 @@ def queue_asked_for(channel: WholeChannel, method: m.QueueDeclare) -> QueueDefin
 
 
 def reply_address_declare(channel: WholeChannel, name: str, nowait: bool) -> None:
-    """Servers ask so whether a client still listens. Nothing is ever declared."""
+    """Answer a declaration of a reply address, by which servers ask whether a client still listens;
+    nothing is ever declared. Raises ChannelViolation (404) when none does."""
     if name != PSEUDO_QUEUE and listener(channel.directory, name) is None:
         raise ChannelViolation(404, f"no queue '{name}' in vhost '{channel.vhost.name}'")
     channel.last_queue = name
@@ -358,7 +372,8 @@ def queue_bind(channel: WholeChannel, method: m.QueueBind) -> None:
 
 
 def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
-    """A binding that is not there is fine, as in RabbitMQ since 3.2, whosever the queue is."""
+    """Remove a binding of a queue and reply. A binding that is not there is fine, as in RabbitMQ
+    since 3.2, whosever the queue is."""
     binding = binding_of_queue(method, channel)
     channel.rights.check_binding(channel.vhost.topology, binding)
     if method.queue and not channel.vhost.topology.has_binding(binding):
@@ -371,7 +386,9 @@ def queue_unbind(channel: WholeChannel, method: m.QueueUnbind) -> None:
 def binding_of_queue(
     method: m.QueueBind | m.QueueUnbind, channel: WholeChannel
 ) -> BindingDefinition:
-    """An empty key with the empty queue name means the name of the queue declared last."""
+    """Return the binding that the method names. An empty queue name means the queue declared last,
+    and an empty key with it that queue's name. Raises ChannelViolation (404) when none was
+    declared."""
     key = method.routing_key
     if not method.queue and not key:
         key = channel.last_queue
@@ -392,7 +409,8 @@ def queue_purge(channel: WholeChannel, method: m.QueuePurge) -> None:
 
 
 def queue_delete(channel: WholeChannel, method: m.QueueDelete) -> None:
-    """Deleting a queue that is not there is fine, as in RabbitMQ since 3.2."""
+    """Delete a queue and reply with how many messages were in it. A queue that is not there is
+    fine, as in RabbitMQ since 3.2."""
 
     def deleted(answer: Deleted) -> None:
         if not method.nowait:
@@ -455,7 +473,8 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
 
 
 def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> None:
-    """The one consumer of replies a channel may have."""
+    """Set up the one consumer of replies that a channel may have. Raises ChannelViolation (406)
+    when there is one already, or when this one would acknowledge."""
     if not method.no_ack:
         raise ChannelViolation(406, "reply consumer cannot acknowledge")
     if channel.replies is not None:
@@ -467,7 +486,8 @@ def reply_consume(channel: WholeChannel, method: m.BasicConsume, tag: str) -> No
 
 
 def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
-    """x-priority, 0 when absent; 406 when it is no whole number."""
+    """Return x-priority, 0 when absent. Raises ChannelViolation (406) when it is no whole
+    number."""
     priority = arguments.get("x-priority", 0)
     if not isinstance(priority, int) or isinstance(priority, bool):
         kind = type_name(priority)
@@ -477,7 +497,8 @@ def priority_of(queue: Queue, arguments: dict[str, Any]) -> int:
 
 
 def basic_cancel(channel: WholeChannel, method: m.BasicCancel) -> None:
-    """Cancelling what is not there is fine."""
+    """Cancel a consumer and reply, unless the method has `nowait`; one that is not there is
+    fine."""
     tag = method.consumer_tag
     subscriptions = channel.consuming.subscriptions
 
@@ -547,7 +568,8 @@ def confirm_select(channel: WholeChannel, method: m.ConfirmSelect) -> None:
 
 
 def tx_select(channel: WholeChannel, _: m.TxSelect) -> None:
-    """A second one changes nothing."""
+    """Make the channel transactional and reply; a second tx.select changes nothing. Raises
+    ChannelViolation (406) when the channel confirms."""
     publishing, consuming = channel.publishing, channel.consuming
     if publishing.confirming:
         raise ChannelViolation(406, "cannot switch from confirm to tx mode")

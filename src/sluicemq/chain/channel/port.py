@@ -19,21 +19,23 @@ if TYPE_CHECKING:
 
 
 class ChannelDirectory:
-    """All channels that are open on this node."""
+    """The directory of all channels that are open on this node."""
 
     def find_channel(self, connection: int, number: int) -> ChannelPort | None:
-        """The channel of that number on the connection of that number; None when there is none."""
+        """Return the channel of that number on the connection of that number; None when there is
+        none."""
         raise NotImplementedError
 
     def all_channels(self) -> Iterator[ChannelPort]:
-        """Those of all connections."""
+        """Yield the channels of all connections of this node."""
         raise NotImplementedError
 
 
 class ChannelPort(WriterClient):
     """A channel, as its parts see it. What is due to its client is gathered in `out` and leaves at
     the turn's end; `out_cost` is what the deliveries in there take of windows. `deliveries` keeps
-    its ends of delivery links. `question` is what the client waits for, None: for nothing."""
+    the gates of its ends of delivery links. `question` is what the client waits for; None when it
+    waits for nothing."""
 
     services: Services
     directory: ChannelDirectory
@@ -49,23 +51,24 @@ class ChannelPort(WriterClient):
 
     @property
     def replies_at(self) -> str:
-        """The address at which it hears replies; "" when it has no reply consumer."""
+        """The address at which the channel hears replies, empty when it has no reply consumer."""
         raise NotImplementedError
 
     @property
     def has_unacked(self) -> bool:
-        """Are there deliveries that its client has not acknowledged?"""
+        """True while its client has not acknowledged all that was delivered to it."""
         raise NotImplementedError
 
     def reply(self, method: Method) -> None:
-        """Say this to the client, behind what is due to it already."""
+        """Send the client this method, behind what is due to it already."""
         raise NotImplementedError
 
     def fail(self, violation: ChannelViolation) -> None:
-        """Close the channel; what the client still sends on it is dropped."""
+        """Close the channel for this violation; what the client still sends on it is dropped."""
         raise NotImplementedError
 
     def begin_long(self, pieces: Iterator[int], method_id: int) -> None:
-        """Do what a method of class basic asks for in pieces; what the client sends meanwhile
-        waits. A refusal by any piece closes the channel."""
+        """Do what a method of class basic asks for in pieces, each of which yields its work; what
+        the client sends meanwhile waits. A violation by any piece closes the channel or the
+        connection, and blames the method `method_id` unless it names one."""
         raise NotImplementedError

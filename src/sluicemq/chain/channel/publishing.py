@@ -60,12 +60,13 @@ K = TypeVar("K")
 
 
 class Spent(Exception):
-    """The turn has no work left to find out more."""
+    """Raised when the turn has no work left to find out more about messages."""
 
 
 class Search:
-    """For the queues that one message goes to, in pieces. What comes of it holds for it, whatever
-    has changed meanwhile; for others only while the topology's epoch is `epoch`."""
+    """A search, in pieces, for the queues that one message goes to. What it finds holds for that
+    message, whatever has changed meanwhile; for others only while the topology's epoch is
+    `epoch`."""
 
     __slots__ = ("epoch", "exchange", "message", "names", "targets")
 
@@ -77,7 +78,8 @@ class Search:
         self.targets: Targets = []
 
     def pieces(self, vhost: Namespace, channel: ChannelPort) -> Iterator[int]:
-        """Find them, for this channel. Queues that have gone meanwhile are left out."""
+        """Find the targets for this channel, and yield the work of each piece. Queues that have
+        gone meanwhile are left out."""
         names = yield from vhost.topology.search(self.exchange, self.message)
         there: list[str] = []
         for at in range(0, len(names), PIECE):
@@ -90,19 +92,21 @@ class Search:
         self.names = tuple(there)
 
     def linked(self, link: Callable[[Queue], PublishLink]) -> Targets:
-        """Its targets, with their links if they are few; `spread` makes those of many."""
+        """Return the targets with links made by `link`, or without any if they are more than
+        TARGETS_MAX: `spread` makes the links of so many."""
         if len(self.targets) > TARGETS_MAX:
             return self.targets
         return [link(each.queue) for each in self.targets]
 
 
 def asked(exchange: str, message: Message) -> Asked:
-    """What messages have in common that go the same way, unless chance decides."""
+    """Return what messages have in common that go the same way, unless chance decides."""
     return exchange, message.keys, message.raw
 
 
 def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
-    """The items, as far as there are keys, in stretches whose keys are equal."""
+    """Yield the items in stretches whose keys are equal, each with its key. Items for which there
+    are no keys any more are left out."""
     start = 0
     for key, some in groupby(keys):
         end = start + sum(1 for _ in some)
@@ -111,7 +115,7 @@ def stretches(keys: Iterable[K], items: list[T]) -> Iterator[tuple[K, list[T]]]:
 
 
 class Publishing:
-    """Routes, links to queues and confirms of one channel."""
+    """The publishing half of one channel: its routes, its links to queues, and its confirms."""
 
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
@@ -148,9 +152,10 @@ class Publishing:
         self.published = 0
 
     def publish_any(self, event: AnyPublishes) -> int:
-        """Route a run of either kind. Returns how many of it went out: the others are left when it
-        was the work of a turn to find the ways of these; all of them when there is something
-        `wanted` for the first (`search`)."""
+        """Route a run of either kind, and return how many of its messages went out. The others are
+        left when finding the ways of these was the work of a turn; all are when something has to be
+        found for the first one by `search`. A message that is refused raises its violation when
+        those before it have gone out."""
         try:
             if isinstance(event, Publishes):
                 done = self.publish(event)
@@ -164,7 +169,8 @@ class Publishing:
         return done
 
     def search(self) -> Iterator[int]:
-        """Find out what is wanted for the next message."""
+        """Find what the next message cannot go out without, if anything, and yield the work of each
+        piece. Raises ConnectionViolation (501) when its headers cannot be decoded."""
         search, self.wanted = self.wanted, None
         if search is not None:
             try:
@@ -174,7 +180,8 @@ class Publishing:
             self.found[asked(search.exchange, search.message)] = search
 
     def publish(self, event: Publishes) -> int:
-        """Route a run. A message that is refused closes the channel; those before it went out."""
+        """Route a run with one method frame, and return how many of its messages went out. A
+        message that is refused raises its violation when those before it have gone out."""
         contents = event.contents
         route = self.routes.get(event.raw_method)
         if route is None or route.epoch != self.topology.epoch:
@@ -186,8 +193,8 @@ class Publishing:
         return self.send_grouped(route, contents)
 
     def gather(self, found: Iterator[T]) -> tuple[list[T], ProtocolViolation | None]:
-        """What is found out of message after message: of the first, and of as many more as the
-        turn has work for; and the refusal that came behind these."""
+        """Return what is found out of message after message, as far as the turn has work for that;
+        and the violation of the message behind these, None when it was not refused."""
         gathered: list[T] = []
         self.gathered = gathered
         try:
@@ -201,13 +208,16 @@ class Publishing:
         return gathered, None
 
     def look_up(self) -> None:
-        """Something has to be found out that is not known yet: is there work left for that?"""
+        """Raise Spent if the turn has no work left to find out something that is not known yet; for
+        the first message of a run it always has."""
         if self.gathered and self.channel.scheduler.work <= 0:
             raise Spent
 
     def publish_varied(self, event: VariedPublishes) -> int:
-        """Route messages that are alike but for their routing keys. When each has one queue to go
-        to, and nothing special about it, there is a batch a queue; else each goes alone."""
+        """Route messages that are alike but for their routing keys, and return how many went out.
+        When each has one queue to go to, and nothing special about it, there is a batch for each
+        queue; else each message goes alone. One that is refused raises its violation when those
+        before it have gone out."""
         contents = event.contents
         kind = self.kind(contents[0])
         routes, refusal = self.gather(
@@ -238,7 +248,8 @@ class Publishing:
     def send_divided(
         self, by_link: Mapping[PublishLink | None, list[bytes]], count: int, kind: Kind
     ) -> None:
-        """Each queue its part of `count` messages; they are confirmed when all parts are safe."""
+        """Send each queue its part of `count` messages, which are confirmed when all parts are
+        safe."""
         links = [link for link in by_link if link is not None]
         first_seq = self.number(count, links)
         self.channel.spend(TARGET_WORK * len(links))
@@ -250,8 +261,8 @@ class Publishing:
             )
 
     def send_alike(self, route: Route, kind: Kind, contents: list[bytes]) -> int:
-        """Contents of one length and kind: unless chance decides, all go where the first one goes.
-        Returns how many went out."""
+        """Send contents of one length and kind to where the first one goes; each by itself if
+        chance decides. Returns how many went out."""
         targets, lasting = self.choose(route, kind, contents[0])
         if not lasting:
             return self.send_grouped(route, contents)
@@ -263,7 +274,7 @@ class Publishing:
     def send_grouped(self, route: Route, contents: list[bytes]) -> int:
         """Ask for each message what it is and where it goes; those in a row with the same answers
         go together, large ones, which are kept elsewhere, apart from small ones. Returns how many
-        went out."""
+        went out; one that is refused raises its violation when those before it have gone out."""
         kinds, refusal = self.gather(map(self.kind, contents))
         is_large = self.services.large_from_bytes.__le__
         done = 0
@@ -290,7 +301,8 @@ class Publishing:
         return done
 
     def prepared(self, route: Route, kind: Kind, contents: list[bytes]) -> list[bytes]:
-        """The contents as they go on; reply consumers among their receivers have them already."""
+        """Return the contents as they go on to queues, with other properties if their kind says so.
+        Reply consumers among their receivers are sent them at once."""
         if kind.rewritten is not None:
             contents = [with_properties(content, kind.rewritten) for content in contents]
         if route.replies or kind.copies:
@@ -298,7 +310,7 @@ class Publishing:
         return contents
 
     def number(self, count: int, links: Sequence[PublishLink], to_come: int = 0) -> int:
-        """Number the next `count` messages, which go over these links now, and over so many others
+        """Number the next `count` messages, which go over these links now and over `to_come` others
         later. Returns the first number."""
         self.published += count
         self.services.counters.published += count
@@ -318,7 +330,8 @@ class Publishing:
         copies: int,
         first_id: int = 0,
     ) -> Batch:
-        """Make a batch of this channel for so many queues; the rest as Batch has it."""
+        """Make a batch that goes to `copies` queues from this channel; the rest is as Batch has
+        it."""
         return Batch(
             address,
             contents,
@@ -341,7 +354,8 @@ class Publishing:
         kind: Kind,
         large: bool,
     ) -> None:
-        """One batch to all its queues; in a transaction, when it is committed."""
+        """Send one batch to all its queues, or keep it until the commit in a transaction. If there
+        are many queues, or batches that wait to go out, it is left to `spread`."""
         transaction = self.transaction
         size = size_of(contents, even)
         if transaction is not None and not transaction.passing:
@@ -366,8 +380,9 @@ class Publishing:
             self.channel.spend(TARGET_WORK * copies)
 
     def spread(self) -> Iterator[int]:
-        """Post what is pending, some queues at a time. The channel does nothing else meanwhile, so
-        that batches stay in order; what is due to their publisher is known already."""
+        """Post the batches that are pending, each to some of its queues in each piece, and yield
+        its work. The channel does nothing else meanwhile, so that batches stay in order; what is
+        due to their publisher is known already."""
         pending = self.pending
         confirm = self.confirming or self.transaction is not None
         while pending:
@@ -383,14 +398,18 @@ class Publishing:
             pending.popleft()
 
     def route_of(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
-        """The route of that method frame, remembered or new."""
+        """Return the route of that method frame, remembered or found anew. Raises as `resolve`
+        does."""
         route = self.routes.get(raw_method)
         if route is None or route.epoch != self.topology.epoch:
             route = self.resolve(raw_method, method, content)
         return route
 
     def resolve(self, raw_method: bytes, method: BasicPublish, content: bytes) -> Route:
-        """Ask the topology, make the links that are missing, remember the route."""
+        """Ask the topology for the route of a method frame, make the links that are missing, and
+        remember the route. Raises ConnectionViolation (540) for `immediate`, and ChannelViolation
+        when there is no such exchange (404) or the user may not publish to it (403); else as
+        `targets_of` does."""
         if method.immediate:
             raise ConnectionViolation(540, "immediate=true", *BASIC_PUBLISH)
         topology = self.topology
@@ -420,13 +439,15 @@ class Publishing:
         return route
 
     def message(self, method: BasicPublish, copies: tuple[str, ...], properties: bytes) -> Message:
-        """What exchanges may know of one message."""
+        """Return what exchanges may know of one message; `copies` are further routing keys."""
         message = Message((method.routing_key, *copies), properties, self.services.world.dice.below)
         message.is_hasty = True
         return message
 
     def targets_of(self, method: BasicPublish, message: Message) -> Targets:
-        """Ask the topology, make the links that are missing. Equal answers are one list."""
+        """Ask the topology where a message goes, and make the links that are missing; equal answers
+        are one list. Raises Spent when that takes too long for this turn, and ConnectionViolation
+        (501) when headers cannot be decoded."""
         found = self.found_for(method.exchange, message)
         if found is None:
             self.look_up()
@@ -460,11 +481,11 @@ class Publishing:
         return targets
 
     def found_for(self, exchange: str, message: Message) -> Search | None:
-        """What has come of a search for that message's way; None: there was none."""
+        """Return the search for that message's way that is done; None when there was none."""
         return self.found.get(asked(exchange, message)) if self.found else None
 
     def choose(self, route: Route, kind: Kind, content: bytes) -> tuple[Targets, bool]:
-        """Where one message goes, and whether others like it go there too."""
+        """Return where one message goes, and whether others with equal properties go there too."""
         if not kind.copies and (route.targets is not None or route.replies):
             return route.targets or [], True
         raw = properties_of(content)
@@ -482,14 +503,16 @@ class Publishing:
         return targets, True
 
     def link(self, queue: Queue) -> PublishLink:
-        """The channel's one link to that queue."""
+        """Return the channel's one link to that queue, made if there is none yet."""
         link = self.links.get(queue)
         if link is None:
             link = self.links[queue] = queue.link_from(self.channel)
         return link
 
     def kind(self, content: bytes) -> Kind:
-        """What the broker must know of the message. Refuses what RabbitMQ refuses."""
+        """Return what the broker must know of the message, found out or remembered. Raises the
+        violation by which RabbitMQ refuses such properties, and Spent when the turn has no work
+        left."""
         raw = content[19 : 7 + int.from_bytes(content[3:7])]
         known = self.kinds.get(raw)
         if known is not None:
@@ -505,8 +528,8 @@ class Publishing:
         return kind
 
     def reply(self, route: Route, kind: Kind, contents: list[bytes]) -> None:
-        """To the reply consumers among the receivers: at once, as in RabbitMQ, in a transaction
-        too."""
+        """Send the contents to the reply consumers among their receivers: at once, as in RabbitMQ,
+        in a transaction too."""
         method = route.method
         if not method.exchange:
             keys = (method.routing_key, *kind.copies)
@@ -515,12 +538,14 @@ class Publishing:
             self.services.counters.dropped += dropped
 
     def hear_replies(self, consumer: ReplyConsumer | None) -> None:
-        """What asks for a reply from now on asks for it there."""
+        """Put the address of this consumer into requests that ask for a reply from now on; None:
+        the channel hears none any more."""
         self.replies_at = "" if consumer is None else consumer.at
         self.kinds.clear()
 
     def unroutable(self, route: Route, contents: list[bytes]) -> None:
-        """mandatory: back to the publisher, before any confirm; else dropped."""
+        """Send messages that go to no queue back to their publisher, before any confirm, if they
+        are mandatory; else drop them."""
         counters = self.services.counters
         if not route.mandatory:
             if not route.replies:
@@ -539,22 +564,23 @@ class Publishing:
             self.channel.out.append(content)
 
     def begin_confirms(self) -> None:
-        """confirm.select: the client counts its messages from here on; a second one changes
-        nothing."""
+        """Confirm what is published from here on, which the client counts from 1; a second
+        confirm.select changes nothing."""
         if not self.confirming:
             self.confirming = True
             self.unnumbered = self.next_seq - 1
 
     def confirm(self, answer: Confirm) -> None:
-        """A queue has made publishes safe."""
+        """Note that a queue has made publishes safe."""
         self.unconfirmed.confirm(answer.link, answer.first_seq, answer.count)
 
     def reject(self, answer: Rejected) -> None:
-        """A queue was full."""
+        """Note that a queue has rejected publishes, for it was full."""
         self.unconfirmed.reject(answer.first_seq, answer.count, answer.offset)
 
     def acknowledgements(self) -> list[bytes]:
-        """The basic.ack and basic.nack frames that are due; or the answer to a commit."""
+        """Return the basic.ack and basic.nack frames that are due, or in a transaction the answer
+        to its commit."""
         if self.transaction is not None:
             return self.transaction.answers()
         confirmed, rejected = self.unconfirmed.answered
@@ -568,8 +594,8 @@ class Publishing:
         ]
 
     def link_ended(self, message: LinkEnded) -> None:
-        """A queue was deleted, or has failed: it holds up nobody. Of what it has not answered when
-        it has failed nobody may count on anything."""
+        """Forget the link to a queue that was deleted or has failed: it holds up nobody. When it
+        has failed, nobody may count on what it has not answered."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
@@ -577,12 +603,12 @@ class Publishing:
             self.unconfirmed.lose(link)
 
     def release(self) -> None:
-        """The channel has had its last turn that matters: nothing here refers to it any more."""
+        """Refer to the channel no more, which has had its last turn that matters."""
         vars(self).pop("channel", None)
         self.transaction = None
 
     def close(self) -> list[Queue]:
-        """The channel ends; returns the queues that must hear of it."""
+        """End all links at the end of the channel, and return the queues that must hear of it."""
         for link in self.links.values():
             link.end()
         queues = list(self.links)

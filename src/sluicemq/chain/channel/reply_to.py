@@ -33,7 +33,7 @@ RANDOM_BYTES: Final = 16
 
 
 class ReplyConsumer:
-    """The one consumer of a channel that hears replies."""
+    """The one consumer of a channel that hears replies, which come to the address `at`."""
 
     def __init__(self, channel: ChannelPort, consuming: Consuming, tag: str) -> None:
         self.channel = channel
@@ -46,7 +46,8 @@ class ReplyConsumer:
         self.encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
 
     def deliver(self, reply: Reply) -> None:
-        """Write the frames, unless the client has too much to read already."""
+        """Append the frames of a reply to what is due to the client, or drop it when more than
+        REPLY_BACKLOG_BYTES wait to be read already."""
         channel = self.channel
         count = len(reply.contents)
         if channel.reader.writer.pending_bytes > REPLY_BACKLOG_BYTES:
@@ -60,7 +61,8 @@ class ReplyConsumer:
 
 
 def listener(directory: ChannelDirectory, address: str) -> ChannelPort | None:
-    """The channel that hears replies at that address."""
+    """Return the channel that hears replies at that address; None when there is none, or the text
+    is no such address."""
     try:
         token = urlsafe_b64decode(address.removeprefix(ADDRESS) + "==")
         connection, number = PLACE.unpack_from(token)
@@ -77,8 +79,9 @@ def send_replies(
     contents: list[bytes],
     number: int,
 ) -> int:
-    """To those of the routing keys that are addresses; see Batch for `address` and `number`.
-    Returns how many messages nobody hears."""
+    """Send the contents to each of the routing `keys` that is the address of a reply consumer;
+    `address` and `number` are those of a Batch. Returns how many messages nobody hears, summed up
+    over these addresses."""
     dropped = 0
     for at in dict.fromkeys(each for each in keys if each.startswith(ADDRESS)):
         channel = listener(directory, at)

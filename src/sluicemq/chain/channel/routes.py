@@ -16,13 +16,14 @@ Targets: TypeAlias = "list[PublishLink]"
 
 
 class LinkToCome(PublishLink):
-    """To one of so many queues that their links are made some at a time, when something is sent."""
+    """What stands for the link to one of so many queues that their links are made some at a time,
+    when something is sent."""
 
 
 class Route:
-    """Where the publishes of one raw method frame go. `targets` None: that depends on more.
-    `lone` is the only target, if there is just one and it takes ADDRESSED batches. `replies`: it is
-    the address of a reply consumer, which is no queue."""
+    """Where the publishes of one raw method frame go. `targets` is None when that depends on more
+    than the method. `lone` is the only target, if there is just one and it takes ADDRESSED batches,
+    else None. `replies` says that they go to the address of a reply consumer, which is no queue."""
 
     __slots__ = ("address", "epoch", "lone", "mandatory", "method", "replies", "targets")
 

@@ -21,26 +21,28 @@ def is_stream(queue: Queue) -> bool:
 
 
 def not_supported(what: str, queue: Queue) -> ConnectionViolation:
-    """540."""
+    """Return the 540 by which RabbitMQ refuses `what` on a stream."""
     return ConnectionViolation(540, f"{what} not supported by stream queues {queue.title}")
 
 
 def not_for(queue: Queue, argument: str) -> ChannelViolation:
-    """406: consumers of queues of this type have no such argument."""
+    """Return the 406 for an argument that consumers of queues of this type do not have."""
     kind = f"rabbit_{queue.definition.type}_queue"
     text = f"invalid arg '{argument}' for {queue.title} of queue type {kind}"
     return ChannelViolation(406, text)
 
 
 def check_has(queue: Queue, what: str) -> None:
-    """basic.get and queue.purge: nothing is ever taken out of a stream."""
+    """Raise ConnectionViolation (540) if the queue is a stream, from which nothing is ever taken
+    out, as `what` (basic.get or queue.purge) would."""
     if is_stream(queue):
         raise not_supported(what, queue)
 
 
 def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit: int) -> None:
-    """Readers need a prefetch of their own, acknowledge, and have no priority. `prefetch_count` is
-    what the consumer would have, `limit` what its channel has; 0: none."""
+    """Check the arguments of a consumer. One of a stream needs a prefetch of its own, must
+    acknowledge and has no priority. `prefetch_count` is what the consumer would have, `limit` what
+    its channel has; 0 is none. Raises ChannelViolation (406) or ConnectionViolation (540)."""
     if not is_stream(queue):
         if ARGUMENT in method.arguments:
             raise not_for(queue, ARGUMENT)
@@ -60,7 +62,8 @@ def check_consume(queue: Queue, method: BasicConsume, prefetch_count: int, limit
 
 
 def check_settle(queues: Iterable[Actor]) -> None:
-    """What was read cannot be given back, nor rejected."""
+    """Raise ConnectionViolation (540) if one of the queues is a stream: what was read from it can
+    be neither given back nor rejected."""
     for queue in queues:
         if isinstance(queue, Queue) and is_stream(queue):
             raise not_supported("basic.nack and basic.reject", queue)

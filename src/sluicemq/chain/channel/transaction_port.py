@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """Messages that wait for the commit: what Publishing.send wants to know of them."""
+    """Messages that wait for the commit, with what `Publishing.send` has to know of them."""
 
     __slots__ = ("contents", "even", "kind", "large", "names", "route", "size")
 
@@ -36,8 +36,9 @@ class Held:
         self.large = large
 
     def absorb(self, more: Held) -> bool:
-        """Take in what follows, if it may be one batch with this: then a commit is few messages
-        to each queue, and what they write is mostly in one group of the journal."""
+        """Take in the messages that follow and return True if they may be one batch with these,
+        else return False. By that a commit is few messages to each queue, and what they write is
+        mostly in one group of the journal."""
         if (
             more.route is not self.route
             or more.names != self.names
@@ -54,8 +55,8 @@ class Held:
 
 
 class TransactionPort:
-    """The transactional mode of a channel. `passing`: what is published now goes on at once, for
-    the commit lets it. `held_bytes` and `messages` are those of publishes that wait."""
+    """The transactional mode of a channel. `passing` is True while the commit lets publishes go on
+    at once. `held_bytes` and `messages` are those of publishes that wait."""
 
     passing: bool
     held_bytes: int
@@ -63,30 +64,33 @@ class TransactionPort:
 
     @property
     def acks(self) -> int:
-        """Messages whose settlement waits for the commit."""
+        """The number of messages whose settlement waits for the commit."""
         raise NotImplementedError
 
     def keep(self, held: Held) -> None:
-        """Keep a publish until the commit. Refuses with 406 what would be too much."""
+        """Keep a publish until the commit, counted as memory in use, so that it can raise the
+        alarm. Raises ChannelViolation (406) for what would be more than TRANSACTION_BYTES_MAX in
+        all; a first publish may be of any size."""
         raise NotImplementedError
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
-        """Keep acknowledgements until the commit; see Settle for `outcome`."""
+        """Keep acknowledgements until the commit; `outcome` is ACK, REQUEUE or REJECT."""
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Let all that is kept go, and answer the client when it is safe."""
+        """Let the publishes that are kept go, and the acknowledgements, none of which may be on
+        disk before them; the client is answered when the publishes are safe."""
         raise NotImplementedError
 
     def rollback(self) -> None:
-        """Drop the publishes; what was acknowledged is out again."""
+        """Drop the publishes that are kept; what was acknowledged is outstanding again."""
         raise NotImplementedError
 
     def answers(self) -> list[bytes]:
-        """The frames that the client is due when queues have answered; none before the last one
-        has."""
+        """Return the frames that the client is due after queues have answered; there are none
+        before the last one has."""
         raise NotImplementedError
 
     def clear(self) -> None:
-        """Forget all that is kept, and account for it."""
+        """Forget all that is kept, and count its memory as free."""
         raise NotImplementedError

@@ -39,8 +39,8 @@ TARGET_WORK: Final = 3
 
 
 class Transaction(TransactionPort):
-    """The transactional mode of one channel. There is always a transaction: the next begins where
-    one has ended."""
+    """The transactional mode of one channel. There is always a transaction, for the next begins
+    where one has ended."""
 
     def __init__(self, channel: ChannelPort, publishing: Publishing, consuming: Consuming) -> None:
         self.channel = channel
@@ -61,7 +61,6 @@ class Transaction(TransactionPort):
         """A queue has rejected something of what is being committed."""
 
     def keep(self, held: Held) -> None:
-        """Until the commit. It counts as memory in use, so that it can raise the alarm."""
         count = len(held.contents)
         size = held.size + OVERHEAD_BYTES * count
         if self.held and self.held_bytes + size > TRANSACTION_BYTES_MAX:
@@ -74,17 +73,14 @@ class Transaction(TransactionPort):
         self.channel.services.memory_used(size)
 
     def keep_settlement(self, settlement: Undoable, outcome: int) -> None:
-        """Until the commit."""
         if settlement.count:
             self.settlements.append((settlement, outcome))
 
     @property
     def acks(self) -> int:
-        """Messages whose settlement waits for the commit."""
         return sum(settlement.count for settlement, _ in self.settlements)
 
     def commit(self) -> None:
-        """Publishes, then acknowledgements; the answer when the publishes are safe."""
         held = self.held
         settlements = self.settlements
         self.clear()
@@ -95,7 +91,8 @@ class Transaction(TransactionPort):
     def commit_in_pieces(
         self, held: list[Held], settlements: list[tuple[Undoable, int]]
     ) -> Iterator[int]:
-        """All of it is one piece of work for the channel: what its queues have to say waits."""
+        """Send all that was kept and yield the work of each piece. It is all one job of the
+        channel, so what its queues have to say waits until its end."""
         channel = self.channel
         publishing = self.publishing
         receivers: dict[Queue, None] = {}
@@ -122,8 +119,9 @@ class Transaction(TransactionPort):
             channel.out.extend(self.answers())
 
     def may_settle(self, receivers: dict[Queue, None]) -> bool:
-        """At once, so that both are mostly in one group of the journal? Not if an acknowledgement
-        could get into an earlier group than a message: who moves messages would lose one. One
+        """Tell whether the acknowledgements may go at once, so that they are mostly in one group of
+        the journal with the publishes, which went to `receivers`. They may not if one could get
+        into an earlier group than a message, for who moves messages would lose one then. A single
         queue that does at once what it is told does both in order; of two queues, or of one that
         others have to agree with, nobody knows which comes first."""
         queues = dict.fromkeys(
@@ -134,11 +132,12 @@ class Transaction(TransactionPort):
         return not receivers
 
     def settle(self) -> None:
-        """Let the acknowledgements go."""
+        """Let all acknowledgements of what is being committed go now."""
         deque(self.settle_in_pieces(), 0)
 
     def settle_in_pieces(self) -> Iterator[int]:
-        """The same, some at a time."""
+        """Let the acknowledgements of what is being committed go, one settlement in each piece, and
+        yield its work."""
         settling = self.settling
         self.settling = []
         for settlement, outcome in settling:
@@ -146,7 +145,9 @@ class Transaction(TransactionPort):
             yield HELD_WORK
 
     def targets(self, held: Held) -> Targets:
-        """A queue is known by its name until now; the default exchange is nothing but names."""
+        """Return links to the queues that kept messages go to. Only names were kept, and queues
+        without one any more are left out; with the default exchange a queue that has got the name
+        since is one of them."""
         publishing = self.publishing
         queues = self.channel.vhost.queues
         names = dict.fromkeys(held.names)
@@ -158,7 +159,6 @@ class Transaction(TransactionPort):
         return [publishing.link(queue) for queue in there]
 
     def answers(self) -> list[bytes]:
-        """What the client hears when queues have answered: nothing before the last one has."""
         channel = self.channel
         unconfirmed = self.publishing.unconfirmed
         self.failed |= any(nack for _, _, nack in unconfirmed.drain())
@@ -173,13 +173,11 @@ class Transaction(TransactionPort):
         return [TxCommitOk().frame(channel.number)]
 
     def rollback(self) -> None:
-        """The publishes never were; what was acknowledged is out again."""
         settlements = [settlement for settlement, _ in self.settlements]
         self.clear()
         self.consuming.unacked.take_back(settlements)
 
     def clear(self) -> None:
-        """Nothing waits any more."""
         self.channel.services.memory_used(-self.held_bytes)
         self.held = []
         self.settlements = []
@@ -189,7 +187,8 @@ class Transaction(TransactionPort):
 
 
 def too_early(event: object) -> ConnectionViolation:
-    """The client goes on while it should wait for the answer to its commit."""
+    """Return the 504 for a client that sends this event while it should wait for the answer to its
+    commit."""
     method: Method | type[Method] = BasicAck if isinstance(event, Acks) else BasicPublish
     if isinstance(event, MethodFrame):
         method = event.method

@@ -43,9 +43,10 @@ class Source:
 
 
 class Span:
-    """Tags `first` .. `first + count - 1` are contents 0 .. count - 1 of `run` from `source`.
+    """A run of deliveries: the tags from `first` to `first + count - 1` are the contents from 0 to
+    `count - 1` of `run` from `source`.
 
-    The first `start` are settled, and those in `holes`.
+    The first `start` of them are settled, and so are those whose offsets are in `holes`.
     """
 
     __slots__ = ("count", "first", "holes", "run", "source", "start")
@@ -59,15 +60,15 @@ class Span:
         self.holes = NO_HOLES
 
     def open(self) -> int:
-        """Tags not settled."""
+        """Return how many of the tags are not settled."""
         return self.count - self.start - len(self.holes)
 
     def has(self, offset: int) -> bool:
-        """Is the content at `offset` still out?"""
+        """Tell whether the content at `offset` is not settled yet."""
         return self.start <= offset < self.count and offset not in self.holes
 
     def take(self, offset: int) -> None:
-        """Settle one."""
+        """Settle the content at `offset`, which must not be settled yet."""
         if offset == self.start:
             self.advance(offset + 1)
         elif self.holes:
@@ -76,7 +77,8 @@ class Span:
             self.holes = {offset}
 
     def advance(self, start: int) -> None:
-        """Settle everything before `start`, and what is settled already behind it."""
+        """Settle everything before the offset `start`, and move on behind what is settled already
+        from there."""
         if self.holes:
             self.holes = {hole for hole in self.holes if hole >= start}
             while start in self.holes:
@@ -85,7 +87,7 @@ class Span:
         self.start = start
 
     def reopen(self, parts: Iterable[tuple[int, int]]) -> None:
-        """The settled stretches (start, end) are out again."""
+        """Make settled stretches outstanding again, each from its start to before its end."""
         settled = {*self.holes, *range(self.start)}
         for start, end in parts:
             settled.difference_update(range(start, end))
@@ -93,7 +95,7 @@ class Span:
         self.advance(0)
 
     def parts(self, end: int) -> list[Part]:
-        """The open stretches before offset `end`."""
+        """Return the stretches before the offset `end` that are not settled."""
         if not self.holes:
             return [(self.run, self.start, end)] if end > self.start else []
         parts: list[Part] = []
@@ -108,12 +110,13 @@ class Span:
 
 
 def first_of(span: Span) -> int:
-    """Sort key."""
+    """Return the first tag of a span, by which spans are sorted."""
     return span.first
 
 
 class Settlement:
-    """Parts to settle, gathered per source in the order in which the sources first appear."""
+    """Parts to settle, gathered per source in the order in which the sources first appear; `count`
+    is the number of messages in all."""
 
     __slots__ = ("by_source", "count")
 
@@ -122,7 +125,8 @@ class Settlement:
         self.count = 0
 
     def add(self, span: Span, start: int, end: int) -> None:
-        """Add one part, joined to the one before when they touch."""
+        """Add the contents of a span from `start` to before `end`, joined to the part before when
+        they touch."""
         self.count += end - start
         parts = self.by_source.setdefault(span.source, [])
         if parts:
@@ -134,7 +138,7 @@ class Settlement:
 
 
 class Undoable(Settlement):
-    """A settlement that can be taken back: it knows where its parts came from."""
+    """A settlement that can be taken back, because it knows where its parts came from."""
 
     __slots__ = ("taken",)
 
@@ -148,7 +152,7 @@ class Undoable(Settlement):
 
 
 class Unacked:
-    """The unacknowledged deliveries of one channel, in tag order."""
+    """The unacknowledged deliveries of one channel, in the order of their tags."""
 
     __slots__ = ("count", "dead", "head", "spans")
 
@@ -159,12 +163,13 @@ class Unacked:
         self.count = 0
 
     def add(self, first: int, count: int, source: Source, run: int) -> None:
-        """Tags from `first` on were sent for a run."""
+        """Note that `count` tags from `first` on were given to the contents of a run."""
         self.spans.append(Span(first, count, source, run))
         self.count += count
 
     def settle_run(self, first: int, last: int, into: Settlement) -> int | None:
-        """Settle tags first..last, all of them outstanding; or give the first that is not."""
+        """Settle the tags from `first` to `last`, both included. Returns the first that is not
+        outstanding, with those before it settled; None when all were."""
         tag = first
         while tag <= last:
             span = self.find(tag)
@@ -188,8 +193,8 @@ class Unacked:
         return None
 
     def settle_upto(self, last: int, into: Settlement) -> int | None:
-        """multiple=true: everything up to and including `last`, which must be outstanding unless
-        it is 0 (all); or give `last` when it is not."""
+        """Settle everything up to and including `last`, or all of it when that is 0. Returns
+        `last`, with nothing settled, when it is not outstanding, else None."""
         unknown = self.missing(last)
         if unknown is None:
             while self.settle_some(last, into, len(self.spans)):
@@ -197,7 +202,8 @@ class Unacked:
         return unknown
 
     def missing(self, last: int) -> int | None:
-        """`last`, when it can be no bound of what is to be settled."""
+        """Return `last` when it is neither 0 nor outstanding, so that it can be no bound of what is
+        to be settled; else None."""
         if last:
             span = self.find(last)
             if span is None or not span.has(last - span.first):
@@ -205,8 +211,8 @@ class Unacked:
         return None
 
     def settle_some(self, last: int, into: Settlement, most: int) -> bool:
-        """As much of what is up to `last` as is in so many spans, or fewer, if many messages are in
-        them. Is there more?"""
+        """Settle what is up to and including `last` (0: all), in at most `most` spans, or fewer if
+        many messages are in them. Returns True when there may be more."""
         while self.head < len(self.spans):
             span = self.spans[self.head]
             if last and span.first > last:
@@ -226,19 +232,21 @@ class Unacked:
         return False
 
     def forget(self, most: int) -> int:
-        """Let go of so many spans and holes, the newest first; returns how many spans are left."""
+        """Let go of about `most` spans and holes, the newest first, and return how many spans are
+        left."""
         while self.spans and most > 0:
             most -= 1 + len(self.spans.pop().holes)
         return len(self.spans)
 
     def has_many(self, first: int, last: int, most: int) -> bool:
-        """Are these tags in more than so many spans?"""
+        """Tell whether the tags from `first` to `last`, both included, are in more than `most`
+        spans."""
         spans = self.spans
         end = bisect_right(spans, last, lo=self.head, key=first_of)
         return end - most > self.head and spans[end - most].first > first
 
     def take_back(self, settlements: Iterable[Undoable]) -> None:
-        """What was settled is out again, in its place."""
+        """Make all that these settlements have settled outstanding again, in its place."""
         again: dict[Span, list[tuple[int, int]]] = {}
         for settlement in settlements:
             self.count += settlement.count
@@ -251,14 +259,15 @@ class Unacked:
         self.head = self.dead = 0
 
     def oldest(self) -> int | None:
-        """The lowest tag that is out."""
+        """Return the lowest tag that is outstanding; None when there is none."""
         if self.head == len(self.spans):
             return None
         span = self.spans[self.head]
         return span.first + span.start
 
     def find(self, tag: int) -> Span | None:
-        """The span with this tag, settled or not."""
+        """Return the span with this tag, settled or not; None when it is not there any more or
+        never was."""
         spans = self.spans
         head = self.head
         if head < len(spans) and spans[head].first <= tag < spans[head].first + spans[head].count:
@@ -269,7 +278,8 @@ class Unacked:
         return spans[index]
 
     def trim(self, touched: Span) -> None:
-        """Forget settled spans; the list is cut when half of it is dead."""
+        """Forget settled spans after `touched` has changed: those at the front, and all of them
+        when they are half of the list."""
         if touched.open():
             return
         spans = self.spans

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Admission:
-    """Counts them, from `enter` to `leave` or `log_in`; and those that are open, to `log_out`."""
+    """Counts connections that have not logged in, from `enter` to `leave` or `log_in`, in all and
+    for each address; and those that are open, from `log_in` to `log_out`."""
 
     __slots__ = ("address_max", "by_address", "half_open", "half_open_max", "logged_in", "told")
 
@@ -27,13 +28,14 @@ class Admission:
         """It was said that clients are turned away; not again before there is room."""
 
     def bound(self, config: NetConfig, sockets_max: int) -> None:
-        """As configured, but never all the sockets there may be: who has logged in needs some, and
-        so do other addresses."""
+        """Set the bounds as configured, but never to all of the `sockets_max` sockets there may be:
+        who has logged in needs some, and so do other addresses."""
         self.half_open_max = min(config.half_open_max, sockets_max * 3 // 4)
         self.address_max = min(config.half_open_per_address_max, sockets_max * 9 // 16)
 
     def enter(self, address: str) -> bool:
-        """Somebody has connected; False: there is no place."""
+        """Count a client that has connected from this address; False, and not counted, when there
+        is no place for it."""
         held = self.by_address.get(address, 0)
         if self.half_open >= self.half_open_max or held >= self.address_max:
             return False
@@ -42,7 +44,7 @@ class Admission:
         return True
 
     def leave(self, address: str) -> None:
-        """One who entered is gone."""
+        """Free the place of a client that has entered from this address and is gone."""
         held = self.by_address.pop(address)
         if held > 1:
             self.by_address[address] = held - 1
@@ -51,11 +53,12 @@ class Admission:
             self.told = False
 
     def log_in(self, address: str) -> None:
-        """One who entered has an open connection now."""
+        """Free the place of a client that has entered, for its connection is open now, and count it
+        as open."""
         self.leave(address)
         self.logged_in += 1
 
     def log_out(self) -> None:
-        """An open connection is gone."""
+        """Note that a connection that was open is gone."""
         self.logged_in -= 1
         self.told = self.told and self.half_open > 0

@@ -21,7 +21,7 @@ NANOSECONDS: Final = 1_000_000
 
 
 class Tick:
-    """To a reader: half a heartbeat interval has passed."""
+    """Sent to a reader when half a heartbeat interval has passed."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ TICK: Final = Tick()
 
 
 class Deadline:
-    """To a reader: what was due in `phase` has not come."""
+    """Sent to a reader when it may not be in the phase `phase` any longer."""
 
     __slots__ = ("phase",)
 
@@ -39,13 +39,13 @@ class Deadline:
 
 
 class Due:
-    """Some are due; only the last one sent counts."""
+    """A timer's message that some timers may be due; only the last one that was set counts."""
 
     __slots__ = ()
 
 
 class Deadlines(Actor):
-    """Who hears what when. One per node."""
+    """The timers of all connections of one node: at most one for each."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         super().__init__(scheduler)
@@ -60,7 +60,8 @@ class Deadlines(Actor):
         """What `due` was sent for; 0: nothing is on its way."""
 
     def set(self, reader: Actor, delay_ms: int, message: object) -> None:
-        """Post `message` to `reader` in `delay_ms`, instead of what was to come before."""
+        """Post `message` to `reader` in `delay_ms`, rounded up to the next multiple of GRAIN_MS,
+        instead of what was to come before."""
         self.cancel(reader)
         slot = -(-(self.now_ms() + delay_ms) // GRAIN_MS)
         found = self.slots.get(slot)
@@ -73,7 +74,7 @@ class Deadlines(Actor):
             self.look_at(slot)
 
     def cancel(self, reader: Actor) -> None:
-        """Nothing is to come."""
+        """Take back the timer of this reader, if there is one."""
         slot = self.of.pop(reader, None)
         if slot is not None:
             del self.slots[slot][reader]
@@ -86,7 +87,7 @@ class Deadlines(Actor):
             assert isinstance(message, Due)  # one that an earlier one has replaced
 
     def tell(self) -> None:
-        """Tell those whose time has come."""
+        """Post the messages of all timers that are due, and come back for the next ones."""
         now_ms = self.now_ms()
         order = self.order
         while order and order[0] * GRAIN_MS <= now_ms:
@@ -99,7 +100,7 @@ class Deadlines(Actor):
             self.look_at(order[0])
 
     def look_at(self, slot: int) -> None:
-        """Come back when this one is due."""
+        """Have the clock call when the timers in this slot are due."""
         self.due = Due()
         self.due_slot = slot
         self.clock.call_after(max(1, slot * GRAIN_MS - self.now_ms()), self, self.due)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Entrance(Services, ChannelDirectory):
-    """A broker, for its connections."""
+    """A broker, as its connections see it; `vhosts` are by name."""
 
     access: Access
     admission: Admission
@@ -25,5 +25,6 @@ class Entrance(Services, ChannelDirectory):
     vhosts: Mapping[str, Namespace]
 
     def forget_connection(self, connection: int) -> None:
-        """The connection of that number has come to its end. It may be forgotten twice."""
+        """Forget the connection of that number, which has come to its end; a second call does
+        nothing."""
         raise NotImplementedError

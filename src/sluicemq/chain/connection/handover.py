@@ -17,7 +17,8 @@ INBOX_MAX: Final = 200
 
 
 class Handover:
-    """Of one connection."""
+    """Keeps one connection from giving a channel more methods and acknowledgements than it gets
+    done."""
 
     __slots__ = ("channel",)
 
@@ -26,13 +27,14 @@ class Handover:
         """The one that had too much to do when it was last given something."""
 
     def give(self, channel: Channel, event: object) -> None:
-        """To the channel; note whether that is enough for now."""
+        """Post the event to the channel, and note whether that is enough for now."""
         channel.post(event)
         if len(channel.inbox) >= INBOX_MAX:
             self.channel = channel
 
     def waits(self) -> bool:
-        """Has a channel so much to do that it is to do some of it before more is parsed?"""
+        """Tell whether a channel has INBOX_MAX messages or more to handle, so that no more may be
+        parsed before it has handled some."""
         channel = self.channel
         if channel is None:
             return False
@@ -42,5 +44,5 @@ class Handover:
         return False
 
     def forget(self) -> None:
-        """A channel ends."""
+        """Wait for no channel any more, for one of them ends."""
         self.channel = None

@@ -59,12 +59,13 @@ STRANGERS: Final = (
 
 
 def stranger(header: bytes) -> str:
-    """What this is that is not AMQP 0-9-1, for the log; nothing, where that is not known."""
+    """Return what a header that is not AMQP 0-9-1 seems to be, for the log; empty when that is not
+    known."""
     return next((text for start, text in STRANGERS if header.startswith(start)), "")
 
 
 class Handshake:
-    """One connection's negotiation. `receive` takes the client's methods in order."""
+    """The negotiation of one connection; `receive` takes the client's methods in order."""
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class Handshake:
         self.done = False
 
     def start(self) -> ConnectionStart:
-        """The first method."""
+        """Return the first method, which names the broker, its capabilities and the mechanisms of
+        login."""
         properties: dict[str, Any] = {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
             "cluster_name": "sluicemq",
@@ -109,19 +111,22 @@ class Handshake:
         )
 
     def mechanisms(self) -> Sequence[str]:
-        """Those offered. EXTERNAL only to whom a certificate names: some clients take it whenever
-        they can, and would be refused."""
+        """Return the names of the mechanisms that are offered: EXTERNAL only to a client whose
+        certificate names somebody, for some take it whenever they can, and would be refused."""
         chosen = self.config.auth.auth_mechanisms
         return [name for name in chosen if name != EXTERNAL or self.certificate_name]
 
     def takes(self, mechanism: str) -> bool:
-        """May it be tried? Without a name EXTERNAL is refused in words, if there is TLS."""
+        """Tell whether a login by this mechanism may be tried. With TLS that includes EXTERNAL even
+        if the certificate names nobody, so that it is refused in words."""
         if mechanism == EXTERNAL and self.certificate_name is None:
             return False
         return mechanism in self.config.auth.auth_mechanisms
 
     def receive(self, method: Method) -> Method | None:
-        """The answer to the client's method, if it gets one."""
+        """Handle the client's method and return the answer, None if it gets none. Raises
+        HandshakeFailed when the socket is to be closed without a word, and ConnectionViolation for
+        what the client is told."""
         if type(method) is not self.awaits:
             if self.is_tuned:
                 text = "unexpected method in connection state opening"
@@ -137,16 +142,18 @@ class Handshake:
 
     @property
     def is_tuned(self) -> bool:
-        """Who has come so far hears what it does wrong."""
+        """True from tune-ok on: a client that has come so far is told what it does wrong."""
         return self.awaits is ConnectionOpen
 
     def can(self, capability: str) -> bool:
-        """Did the client announce it?"""
+        """Tell whether the client has announced this capability."""
         capabilities = self.client_properties.get("capabilities")
         return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
     def start_ok(self, method: ConnectionStartOk) -> ConnectionTune:
-        """Log in."""
+        """Log in and return what is offered in connection.tune. Raises HandshakeFailed for an
+        unknown mechanism or a malformed response, and ConnectionViolation (403) when the login is
+        refused; `refusal` says why."""
         self.client_properties = method.client_properties
         self.mechanism = method.mechanism
         if not self.takes(method.mechanism):
@@ -171,7 +178,8 @@ class Handshake:
         )
 
     def tune_ok(self, method: ConnectionTuneOk) -> None:
-        """The client may lower what was offered, not raise it; 0 is no limit."""
+        """Take what the client has chosen: it may lower what was offered, not raise it, and 0 is no
+        limit. Raises ConnectionViolation (530) for anything else."""
         net = self.config.net
         if too_much(method.channel_max, net.channel_max):
             raise not_allowed("channel_max", method.channel_max, net.channel_max)
@@ -183,7 +191,8 @@ class Handshake:
         self.awaits = ConnectionOpen
 
     def open(self, method: ConnectionOpen) -> ConnectionOpenOk:
-        """Choose the virtual host."""
+        """Choose the virtual host and end the handshake. Raises ConnectionViolation when the user
+        may not enter that host."""
         try:
             self.access.check_entry(self.user, method.virtual_host)
         except ConnectionViolation as violation:
@@ -195,19 +204,20 @@ class Handshake:
 
 
 def too_much(asked: int, offered: int) -> bool:
-    """Is it more than was offered, 0 being no limit?"""
+    """Tell whether more is asked for than was offered; 0 is no limit, on both sides."""
     return offered > 0 and not 0 < asked <= offered
 
 
 def not_allowed(what: str, asked: int, offered: int) -> ConnectionViolation:
-    """530 for a tune-ok outside what was offered."""
+    """Return the 530 for a tune-ok that is outside of what was offered."""
     return ConnectionViolation(
         530, f"negotiated {what} = {asked} is not in the range up to {offered}"
     )
 
 
 def plain(response: bytes) -> tuple[str, str]:
-    """SASL PLAIN (RFC 4616) without an authorisation identity."""
+    """Return user and password out of a SASL PLAIN response (RFC 4616), which has no authorisation
+    identity. Raises HandshakeFailed when it is malformed."""
     parts = response.split(b"\0")
     if len(parts) != 3 or parts[0]:
         raise HandshakeFailed("malformed PLAIN response")
@@ -215,7 +225,8 @@ def plain(response: bytes) -> tuple[str, str]:
 
 
 def amqplain(response: bytes) -> tuple[str, str]:
-    """A field table without its length, holding LOGIN and PASSWORD."""
+    """Return user and password out of an AMQPLAIN response: a field table without its length, with
+    LOGIN and PASSWORD. Raises HandshakeFailed when it is malformed."""
     raw = len(response).to_bytes(4) + response
     try:
         table, _ = decode_table(raw, 0, len(raw))
@@ -225,7 +236,8 @@ def amqplain(response: bytes) -> tuple[str, str]:
 
 
 def given(table: Table, name: str) -> str:
-    """One of the two, as text or binary."""
+    """Return the value of `name` in the table, which may be text or binary. Raises HandshakeFailed
+    when it is neither or missing."""
     value = table.get(name)
     if isinstance(value, bytes):
         return text_of(value)

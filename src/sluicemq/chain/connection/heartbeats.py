@@ -14,7 +14,8 @@ SILENT_LOOKS_MAX: Final = 4
 
 
 class Heartbeats:
-    """What was received of one client and sent to it (bytes), up to the last look."""
+    """What was received of one client and what the system took of what is sent to it, in bytes, up
+    to the last look."""
 
     __slots__ = ("received_bytes", "silent_looks", "taken_bytes")
 
@@ -26,7 +27,7 @@ class Heartbeats:
         """Looks in a row without a sign of life."""
 
     def look(self, received_bytes: int, taken_bytes: int, is_read: bool, excused: bool) -> bool:
-        """Count another half interval, up to which so many bytes in all were received and taken by
+        """Count another half interval, up to which so many bytes in all were received, and taken by
         the system. `is_read`: the connection is being read; `excused`: the broker itself keeps the
         client waiting, so that its silence says nothing. Returns True when nothing was taken since
         the last look: a heartbeat is due."""
@@ -38,5 +39,6 @@ class Heartbeats:
 
     @property
     def is_over(self) -> bool:
-        """Has the client been silent for so long that it counts as gone?"""
+        """True when the client was silent for SILENT_LOOKS_MAX looks in a row, so that it counts as
+        gone."""
         return self.silent_looks >= SILENT_LOOKS_MAX

@@ -32,17 +32,18 @@ class Intake(Actor):
         self.broken = broken
 
     def expect(self, event: AnyPublishes) -> None:
-        """The client has published this, and will go on: those who publish to one address have
-        their turns together, so that its queues deal out together what they bring."""
+        """Note what the client has published, for it will go on: those who publish to one address
+        have their turns together, so that its queues deal out together what they bring."""
         self.company = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
 
     def turn_ended(self) -> None:
         self.take_in()
 
     def faulted(self, error: Exception) -> None:
-        """The connection is closed."""
+        """Close the connection, for parsing what its client has sent has raised an unexpected
+        exception."""
         self.broken()
 
     def release(self) -> None:
-        """The connection has ended: nothing here refers to its reader any more."""
+        """Refer to the reader no more, whose connection has ended."""
         self.take_in = self.broken = nobody

@@ -82,7 +82,7 @@ QUEUES_MAX: Final = 200
 
 
 class Reader(Severable):
-    """The reading half of a connection, and the connection's life."""
+    """The reading half of a connection, which decides over the connection's life."""
 
     kind = "reader"
     is_vital = False
@@ -156,7 +156,8 @@ class Reader(Severable):
         self.amqp.frame_max = entrance.config.net.initial_frame_max
 
     def receive(self, message: object) -> None:
-        """Bytes from the net, grants from channels, alarms, timers."""
+        """Handle bytes from the net, grants from channels, alarms, timers and the news of the
+        socket's end."""
         if isinstance(message, Received):
             self.read(message.data)
         elif isinstance(message, AlarmsChanged):
@@ -189,7 +190,7 @@ class Reader(Severable):
             self.take_in()
 
     def read(self, data: bytes) -> None:
-        """This came from the socket."""
+        """Take what came from the socket to be parsed; drop it when the connection is closed."""
         self.received_bytes += len(data)
         self.received_reads += 1
         if self.phase != CLOSED:
@@ -198,15 +199,15 @@ class Reader(Severable):
             self.net.taken(self.connection, False)
 
     def take_more_in(self) -> None:
-        """`take_in` in a turn of those who publish. What is in the socket when all that was read
-        is parsed has stayed there until now: less of a client that is held up waits."""
+        """Parse on in a turn of those who publish. What is in the socket when all that was read is
+        parsed has stayed there until now: less of a client that is held up waits."""
         dry = self.pulls and not self.inbox and not self.is_stopped()
         if dry and (data := self.net.pull(self.connection)):
             self.read(data)
         self.take_in()
 
     def take_in(self) -> None:
-        """Parse as much as a turn may; then see to it that the socket is in the same mind."""
+        """Parse as much as a turn may, then let reading of the socket go on or stop accordingly."""
         try:
             self.pump()
         except ConnectionViolation as violation:
@@ -217,7 +218,7 @@ class Reader(Severable):
         self.see_to_socket()
 
     def see_to_socket(self) -> None:
-        """Read it unless a gate is shut."""
+        """Read the socket unless a gate is shut, and account for what is held."""
         stopped = self.is_stopped()
         if stopped != self.paused and self.phase != CLOSED:
             self.paused = stopped
@@ -228,7 +229,6 @@ class Reader(Severable):
         self.account()
 
     def account(self) -> None:
-        """What has come from the client and goes no further now counts as memory in use."""
         held = self.amqp.held_bytes
         if self.rest is not None:
             held += self.rest.size
@@ -237,11 +237,11 @@ class Reader(Severable):
             self.entrance.memory_used(change)
 
     def flow_resumed(self) -> None:
-        """Whoever opened the gate, the reader goes on in a turn of its own."""
+        """Go on in a turn of its own, whoever has opened the gate."""
         self.schedule()
 
     def is_stopped(self) -> bool:
-        """A connection that is being closed is read whatever the gates say."""
+        """Tell whether a gate is shut; one that is being closed is read whatever the gates say."""
         return self.phase == RUNNING and (self.throttle.stopped or self.halts.gates_shut > 0)
 
     def pump(self) -> None:
@@ -275,12 +275,12 @@ class Reader(Severable):
                 return
 
     def alarms_changed(self, reason: str) -> None:
-        """See Throttle. While there is an alarm a publish is left in the buffer."""
+        """Heed the alarm for this reason, or its end (empty): it leaves a publish in the buffer."""
         self.tell_client(self.throttle.alarms_changed(reason))
         self.amqp.wants_content = not reason
 
     def publishes(self, event: AnyPublishes) -> None:
-        """Hand on a run as far as the channel's credit goes."""
+        """Hand on a run of publishes as far as the channel's credit goes, and keep the rest."""
         channel = self.channels.get(event.channel)
         if self.phase != RUNNING or channel is None:
             self.stray(event.channel, 60, 40)
@@ -298,7 +298,7 @@ class Reader(Severable):
         self.tell_client(self.throttle.credit_changed())
 
     def running(self, event: object) -> None:
-        """Everything but publishes, once the connection is open."""
+        """Handle everything but publishes, once the connection is open."""
         if isinstance(event, ContentDue):
             self.tell_client(self.throttle.publish_seen())
         elif isinstance(event, Acks):
@@ -320,7 +320,8 @@ class Reader(Severable):
                 channel.post(TooLarge(event.size))
 
     def channel_method(self, event: MethodFrame) -> None:
-        """Open and close here, for the reader knows which numbers are in use; the rest there."""
+        """Open and close channels here, for the reader knows which numbers are in use; hand the
+        rest on."""
         number = event.channel
         method = event.method
         channel = self.channels.get(number)
@@ -344,7 +345,7 @@ class Reader(Severable):
             self.handover.give(channel, event)
 
     def open_channel(self, number: int) -> None:
-        """A new channel, if there may be one more."""
+        """Open a new channel. Raises ConnectionViolation when there may be no more of them."""
         limit = self.handshake.channel_max
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
@@ -363,14 +364,14 @@ class Reader(Severable):
         self.account()  # in somebody else's turn
 
     def forget(self, number: int) -> None:
-        """The number is free; a spent credit there holds up nobody any more."""
+        """Free the number of a channel; a spent credit there holds up nobody any more."""
         del self.channels[number]
         self.handover.forget()
         self.outflows.pop(number).detach()
         self.amqp.ignore_content(number)
 
     def connection_method(self, method: Method) -> None:
-        """Channel 0."""
+        """Handle a method on channel 0, once the connection is open."""
         if isinstance(method, ConnectionClose):
             self.end_channels()
             self.say(ConnectionCloseOk())
@@ -381,7 +382,7 @@ class Reader(Severable):
             self.violate(504, "unexpected method in connection state running", method)
 
     def outside(self, event: object) -> None:
-        """Before the connection is open, or after it was closed from here."""
+        """Handle an event before the connection is open, or after it was closed from here."""
         if self.phase == CLOSING:
             if isinstance(event, MethodFrame) and isinstance(
                 event.method, ConnectionCloseOk | ConnectionClose
@@ -397,7 +398,8 @@ class Reader(Severable):
             raise HandshakeFailed("a frame of a channel before the connection is open")
 
     def greet(self, header: bytes) -> None:
-        """Right protocol: start. Wrong: say which would be right, and close."""
+        """Answer the right protocol with start; a wrong one with which would be right, and
+        close."""
         if header == PROTOCOL or header in OLDER:
             self.say(self.handshake.start())
         else:
@@ -406,7 +408,7 @@ class Reader(Severable):
             self.hang_up()
 
     def negotiate(self, method: Method) -> None:
-        """One step of the handshake."""
+        """Take one step of the handshake with this method of the client."""
         handshake = self.handshake
         try:
             self.check_room(method)
@@ -427,7 +429,7 @@ class Reader(Severable):
             self.opened()
 
     def check_room(self, method: Method) -> None:
-        """connection.open, with as many connections open as there may be?"""
+        """Raise ConnectionViolation (530) for connection.open when as many are open as may be."""
         limit = self.entrance.config.net.connection_max
         if limit is None or not isinstance(method, ConnectionOpen):
             return
@@ -436,7 +438,7 @@ class Reader(Severable):
             self.violate(530, text, method)
 
     def refuse_login(self, violation: ConnectionViolation) -> None:
-        """Late, and in words only for clients that can hear them."""
+        """Close the connection late, and in words only for clients that can hear them."""
         reason = self.handshake.refusal
         self.log("warning", f"login refused ({self.handshake.mechanism}): {reason!r}")
         if self.handshake.can("authentication_failure_close"):
@@ -446,7 +448,7 @@ class Reader(Severable):
         self.later(SILENT_CLOSE_DELAY_MS, Deadline(CLOSING))
 
     def opened(self) -> None:
-        """The handshake is done: from now on alarms and heartbeats concern this connection."""
+        """Begin to heed alarms and heartbeats, and enter the tables: the handshake is done."""
         self.phase = RUNNING
         self.half_open = False
         self.entrance.admission.log_in(self.peer.peer_host)
@@ -466,16 +468,13 @@ class Reader(Severable):
 
     @property
     def refits(self) -> bool:
-        """Others may publish in larger frames than this client takes."""
         offered = self.entrance.config.net.frame_max
         return self.frame_max > 0 and not 0 < offered <= self.frame_max
 
     def is_open(self) -> bool:
-        """Its channels may still do what was asked before the end when it no longer is."""
         return self.phase == RUNNING
 
     def client_can(self, capability: str) -> bool:
-        """Did the client announce it?"""
         return self.handshake.can(capability)
 
     def beat(self) -> None:
@@ -496,7 +495,8 @@ class Reader(Severable):
             self.later(self.handshake.heartbeat * 500, TICK)
 
     def stray(self, number: int, class_id: int, method_id: int) -> None:
-        """A frame for a channel that is not open. After our close: nobody's."""
+        """Pass over a frame for a channel that is not open after our close, else raise what
+        fits."""
         if self.phase == RUNNING:
             raise ConnectionViolation(504, "expected 'channel.open'", class_id, method_id)
         if self.phase == HANDSHAKE:
@@ -506,7 +506,8 @@ class Reader(Severable):
         raise ConnectionViolation(code, text, method.class_id, method.method_id)
 
     def tell_client(self, what: int) -> None:
-        """connection.blocked or unblocked, when the throttle says so."""
+        """Send connection.blocked or unblocked, when the throttle says so and the client is
+        there."""
         if what == NOTHING or self.phase != RUNNING:
             return
         if what == SEND_BLOCKED:
@@ -518,11 +519,11 @@ class Reader(Severable):
         self.entrance.world.log.write(level, f"connection {self.name}: {text}")
 
     def say(self, method: Method) -> None:
-        """On channel 0."""
+        """Send the client a method on channel 0."""
         self.writer.post(Frames(method.frame(0)))
 
     def later(self, delay_ms: int, message: object) -> None:
-        """There is one timer: what was to come before does not."""
+        """Set the one timer for `message`: what was to come before does not come any more."""
         self.entrance.deadlines.set(self, delay_ms, message)
 
     def fail(self, violation: ConnectionViolation) -> None:
@@ -549,14 +550,14 @@ class Reader(Severable):
         self.schedule()  # what was read already is passed over, perhaps the peer's own close in it
 
     def force_close(self, text: str) -> None:
-        """The operator's wish, or the broker's end."""
+        """Close the connection by the operator's wish, or at the broker's end; `text` says why."""
         if self.phase == RUNNING:
             self.fail(ConnectionViolation(320, text))
         else:
             self.hang_up()
 
     def end_channels(self) -> None:
-        """All channels give back what they hold; exclusive queues go."""
+        """Have all channels give back what they hold, and exclusive queues deleted."""
         self.rest = None
         for number in list(self.channels):
             channel = self.channels[number]
@@ -569,7 +570,8 @@ class Reader(Severable):
                 self.schedule()
 
     def end_queues(self, queues: list[Queue]) -> Iterator[int]:
-        """Exclusive queues go with their connection, some at a time; none is held here longer."""
+        """Delete exclusive queues with their connection, QUEUES_MAX in a piece, and yield its
+        work."""
         queues.reverse()
         while queues:
             for queue in reversed(queues[-QUEUES_MAX:]):
@@ -578,7 +580,7 @@ class Reader(Severable):
             yield QUEUES_MAX
 
     def hang_up(self) -> None:
-        """Write out what is due, then close the socket."""
+        """Write out what is due to the client, then close the socket."""
         if self.phase != CLOSED:
             self.end_channels()
             self.phase = CLOSED
@@ -586,12 +588,12 @@ class Reader(Severable):
             self.writer.post(HangUp(LINGER_MS))
 
     def drop(self) -> None:
-        """Close the socket now; the peer is gone."""
+        """Close the socket now, without a word, for the peer is gone."""
         self.lost()
         self.net.close(self.connection, 0)
 
     def lost(self) -> None:
-        """The socket is gone."""
+        """End what is left of the connection, for the socket is gone."""
         if self.phase != CLOSED:
             self.end_channels()
             self.phase = CLOSED
@@ -599,19 +601,17 @@ class Reader(Severable):
         self.writer.connection_lost()
 
     def release(self) -> None:
-        """At its end it goes as soon as nobody holds it: its parts refer to it no more."""
         self.keeper.release()
         self.halts.release()
         self.intake.release()
         self.writer.release()
 
     def leave(self) -> None:
-        """Out of the broker's tables."""
+        """Leave the broker's tables, step by step."""
         for farewell in self.farewells():
             farewell()
 
     def farewells(self) -> tuple[Callable[[], object], ...]:
-        """What that takes, step by step. Each may be taken again."""
         entrance = self.entrance
         return (
             partial(entrance.deadlines.cancel, self),
@@ -624,13 +624,12 @@ class Reader(Severable):
         )
 
     def log_out(self) -> None:
-        """It does not count as open any more."""
+        """Count the connection as open no more, with the broker."""
         if self.is_logged_in:
             self.is_logged_in = False
             self.entrance.admission.log_out()
 
     def give_up_place(self) -> None:
-        """Its socket is gone, or will be: another client may try to log in."""
         if self.half_open:
             self.half_open = False
             self.entrance.admission.leave(self.peer.peer_host)
@@ -638,14 +637,14 @@ class Reader(Severable):
     # -- faults
 
     def faulted(self, error: Exception) -> None:
-        """The connection is closed; when it was the news of its end, at once."""
+        """Close the connection after a fault; when it was the news of its end, at once."""
         if isinstance(self.struck, Closed):
             sever(self)
         else:
             self.broken()
 
     def broken(self) -> None:
-        """Something of ours has failed in this connection, which ends: by 541 if the client can
+        """Close the connection, in which something of ours has failed: by 541 if the client can
         hear that, and at once after a second fault."""
         self.faults += 1
         tuned = self.phase == HANDSHAKE and self.handshake.is_tuned
@@ -660,7 +659,6 @@ class Reader(Severable):
         sever(self)
 
     def go_deaf(self) -> None:
-        """See `severing.sever`."""
         super().go_deaf()
         self.phase = CLOSED
         self.rest = None
@@ -668,21 +666,21 @@ class Reader(Severable):
 
     @property
     def is_held_up(self) -> bool:
-        """Does it wait for what says nothing of its own publishes: its client to read, or queues to
-        deal out what they have (`Pacer`)?"""
+        """True while it waits for what says nothing of its own publishes: its client to read, or
+        queues to deal out what they have (`Pacer`)."""
         pacer = self.entrance.pacer
         waits = self.intake.scheduled and pacer is not None and pacer.is_held
         return waits or self.halts.gates_shut > 0
 
     def state(self, now_ns: int) -> str:
-        """As users see it."""
+        """Return the state that users see, such as `running` or `flow`, at the time `now_ns`."""
         if self.phase == RUNNING:
             shown = self.throttle.shown(now_ns)
             return "flow" if shown == "running" and self.is_held_up else shown
         return ("starting", "running", "closing", "closed")[self.phase]
 
     def facts(self) -> dict[str, Any]:
-        """What the handshake has agreed, under RabbitMQ's names."""
+        """Return what the handshake has agreed, under RabbitMQ's names."""
         handshake = self.handshake
         return {
             "user": self.user,

@@ -22,31 +22,33 @@ if TYPE_CHECKING:
 
 
 class Severable(ConnectionPort):
-    """A reader, as far as its end goes."""
+    """A reader, as far as the end of its connection goes."""
 
     net: Net
     channels: dict[int, Channel]
     outflows: dict[int, Outflow]
 
     def account(self) -> None:
-        """Count what it holds as memory in use."""
+        """Count as memory in use what has come from the client and goes no further now."""
         raise NotImplementedError
 
     def farewells(self) -> Iterable[Step]:
-        """The steps out of the broker's tables."""
+        """Return the steps by which it leaves the broker's tables. Each may be taken again."""
         raise NotImplementedError
 
     def give_up_place(self) -> None:
-        """Let another client try to log in."""
+        """Give up its place among those that have not logged in, so that another client may try;
+        does nothing when it has none."""
         raise NotImplementedError
 
     def release(self) -> None:
-        """Have its parts refer to it no more."""
+        """Have its parts refer to it no more, so that it is freed when nobody else holds it."""
         raise NotImplementedError
 
 
 def sever(reader: Severable) -> None:
-    """Everything, at once: the socket is closed without a word."""
+    """End the connection at once, and give back all that it and its channels hold; the socket is
+    closed without a word."""
     steps: list[Step] = [
         reader.go_deaf,
         *(channel.abandon for channel in reader.channels.values()),
@@ -65,7 +67,7 @@ def sever(reader: Severable) -> None:
 
 
 def delete_exclusive(reader: Severable) -> None:
-    """Queues that only this connection could see."""
+    """Have the queues deleted that only this connection could see."""
     if reader.vhost is not None:
         for queue in list(reader.vhost.exclusive.get(reader.name, {}).values()):
             queue.post(Delete(None, False, False))

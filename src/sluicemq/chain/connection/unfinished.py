@@ -31,7 +31,8 @@ REASON = "memory is short, and too much of it is taken by messages that this con
 
 
 class Unfinished:
-    """What the connections of one node have begun; counted at each regular look of the monitor."""
+    """What the connections of one node have begun and not ended, in bytes; it is counted at each
+    regular look of the monitor."""
 
     def __init__(self) -> None:
         self.since_ns: int | None = None
@@ -42,7 +43,8 @@ class Unfinished:
         """What of it does not keep the alarm up."""
 
     def look(self, readers: Iterable[Reader], alarmed: bool, now_ns: int) -> list[Reader]:
-        """Count it; returns who holds some, most first."""
+        """Count it anew, and return the readers that hold some, those with most first. `alarmed`
+        says whether there is an alarm at the time `now_ns`."""
         if not alarmed:
             self.since_ns = None
         elif self.since_ns is None:
@@ -56,8 +58,8 @@ class Unfinished:
         return sorted(holders, key=held_by, reverse=True)
 
     def too_much(self, used_bytes: int, limit_bytes: int, now_ns: int) -> int:
-        """How many bytes have to go: none if that would not end the alarm, for then it is others
-        that keep it up."""
+        """Return how many bytes have to go: 0 also if that would not end the alarm, for then it is
+        others that keep it up."""
         others = used_bytes - self.bytes
         bound = math.inf
         if used_bytes > OVERRUN_RATIO * limit_bytes > others:
@@ -69,12 +71,12 @@ class Unfinished:
 
 
 def held_by(reader: Reader) -> int:
-    """Sort key."""
+    """Return how many bytes a reader holds, by which readers are sorted."""
     return reader.accounted
 
 
 def close_holders(holders: list[Reader], excess_bytes: int) -> None:
-    """Close the first of them, until those that are left hold so much less."""
+    """Close readers from the first on (506), until those that are left hold `excess_bytes` less."""
     for reader in holders:
         if excess_bytes <= 0:
             break

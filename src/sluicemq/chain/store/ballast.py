@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class CreateBallast(DiskJob):
-    """Creates the file with `size` bytes, if twice as much is free. `is_there`: it has that size
-    now."""
+    """A job that creates the file with `size` bytes, if more than twice as much is free; then, or
+    when it was there already, `is_there` becomes True."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -35,14 +35,14 @@ class CreateBallast(DiskJob):
 
 
 class DeleteBallast(DiskJob):
-    """Deletes the file, if there is one."""
+    """A job that deletes the file, if there is one."""
 
     def run(self, files: Files) -> None:
         files.delete(BALLAST)
 
 
 class Ballast:
-    """Of one message store; `size` in bytes, 0: there is none.
+    """The ballast file of one message store; `size` is in bytes, and 0 means that there is none.
 
     While it is deleted the disk counts as full: what it has made room for is checkpoints,
     compaction and acknowledgements, not new messages. It is created again when there is space.
@@ -60,7 +60,8 @@ class Ballast:
         """When `create_if_missing` may try again."""
 
     def create_if_missing(self) -> None:
-        """Create the file when it is not there and the disk is well, now and then."""
+        """Have the file created when it is not there and the disk is well; tried once in
+        BALLAST_PAUSE_NS at most."""
         if self.is_there or self.working or not self.size or self.store.storage_failed:
             return
         services = self.store.services
@@ -73,7 +74,7 @@ class Ballast:
             self.store.submit(CreateBallast(self.size))
 
     def delete(self) -> None:
-        """A write was refused for want of space: make some."""
+        """Have the file deleted to make some space, for a write was refused for want of it."""
         if self.size and self.wanted is None:
             self.wanted = CreateBallast(self.size)
             self.store.services.no_space_for(self.wanted)
@@ -82,7 +83,8 @@ class Ballast:
                 self.store.submit(DeleteBallast())
 
     def done(self, job: CreateBallast | DeleteBallast) -> None:
-        """A job has come back. One that failed did no harm: it is tried again after a while."""
+        """Take a job that has come back. One that failed did no harm: it is tried again after a
+        while."""
         self.working = False
         self.is_there = isinstance(job, CreateBallast) and job.is_there
         if self.wanted is not None:

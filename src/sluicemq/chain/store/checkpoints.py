@@ -48,7 +48,7 @@ DEFINITIONS_WORK: Final = 200
 
 
 class SegmentSync(DiskJob):
-    """Makes segment files of one queue durable."""
+    """A job that makes segment files of one queue durable."""
 
     def __init__(self, directory: str, paths: list[str], strand: int) -> None:
         self.directory = directory
@@ -63,7 +63,7 @@ class SegmentSync(DiskJob):
 
 
 class JournalPruned(DiskJob):
-    """Deletes files of the journal, the oldest first."""
+    """A job that deletes files of the journal, the oldest first."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -76,7 +76,7 @@ class JournalPruned(DiskJob):
 
 
 class CheckpointSaved(JournalPruned):
-    """Writes a checkpoint, then deletes what it makes unnecessary."""
+    """A job that writes a checkpoint, then deletes the files that it makes unnecessary."""
 
     def __init__(self, checkpoint: Checkpoint, states: list[bytes], journal: list[str]) -> None:
         super().__init__(journal)
@@ -89,7 +89,7 @@ class CheckpointSaved(JournalPruned):
 
 
 class Checkpoints(Actor):
-    """The procedure, for one message store."""
+    """The actor that makes the checkpoints of one message store, one at a time."""
 
     def __init__(self, store: StorePort, durable_queues: Mapping[int, StoreClient]) -> None:
         super().__init__(store.scheduler)
@@ -126,32 +126,36 @@ class Checkpoints(Actor):
         self.closed = False
 
     def touch(self, queue: StoreClient) -> None:
-        """Its state is not what was last seen of it; of a deleted one nothing is said."""
+        """Note that the state of a queue is not what was last seen of it; of a deleted one nothing
+        is said."""
         if queue.has_state and not queue.is_deleted:
             self.touched[queue] = None
 
     def forget(self, queue: StoreClient) -> None:
-        """It is deleted: the next one says nothing of it."""
+        """Leave a queue out of the next checkpoint, for it is deleted."""
         self.touched.pop(queue, None)
 
     def hold(self, queue: StoreClient) -> None:
-        """Nothing that this queue says of itself is to be believed: no checkpoint is made before it
-        has been read back, but for one that has been looked for already."""
+        """Believe nothing that this queue says of itself, for it has had a fault: no checkpoint is
+        made before it has been read back, but for one that has seen all queues already."""
         self.held[queue] = None
         self.again = True
         if self.telling or self.flushing:
             self.flushing[queue] = None
 
     def keep(self, queue: StoreClient, found: QueueReplica) -> None:
-        """It was read back and does not change any more."""
+        """Use the state in which a queue was found when it was read back, for it does not change
+        any more."""
         self.states[queue.id] = encode_queue_state(found.state())
 
     def release(self, queue: StoreClient) -> None:
-        """It is what checkpoints say, or is deleted. One under way hears `Flushed` besides."""
+        """Stop holding up checkpoints for a queue: it is what they say, or is deleted. A checkpoint
+        under way hears `Flushed` besides."""
         self.held.pop(queue, None)
 
     def rotated(self) -> None:
-        """The journal has rotated. Two files stay as they are."""
+        """Begin a checkpoint if there is reason for one, for the journal has rotated; its last two
+        files stay as they are."""
         store = self.store
         cut = store.journal.number - 1
         if self.cut or store.storage_failed or cut <= max(self.saved_cut, store.journal.first):
@@ -159,12 +163,13 @@ class Checkpoints(Actor):
         self._start(cut, store.journal.marks_before(cut))
 
     def close(self) -> None:
-        """The broker stops, and everybody has left: flush everything."""
+        """Begin to flush everything: the broker stops, and everybody has left."""
         self.closing = True
         self.store.commit_soon()
 
     def close_when_idle(self) -> None:
-        """At the end of each turn of the store while the broker is closing."""
+        """Begin the last checkpoint when nothing is on its way to the journal. Called at the end of
+        each turn of the store while the broker is closing."""
         store = self.store
         if self.closed:
             return
@@ -179,14 +184,15 @@ class Checkpoints(Actor):
             self._start(store.journal.number, [marks])
 
     def _start(self, cut: int, marks: Iterable[dict[int, int]]) -> None:
-        """`marks`: what has to be flushed, as Journal.marks has it of a file."""
+        """Begin the checkpoint that needs the journal from file `cut` on. `marks` says what has to
+        be flushed, as Journal.marks has it of each file."""
         self.cut = cut
         self.flushing.update(dict.fromkeys(self.held))
         self.telling = True
         self.begin(self._tell(marks))
 
     def _tell(self, marks: Iterable[dict[int, int]]) -> Iterator[int]:
-        """Have the queues flush; a piece is one of them."""
+        """Have the queues flush, one of them in each piece, and yield its work."""
         ends: dict[int, int] = {}
         for each in marks:
             for queue_id, upto in each.items():
@@ -204,14 +210,15 @@ class Checkpoints(Actor):
             yield from self._look()
 
     def flushed(self, message: Flushed) -> None:
-        """One queue less to wait for."""
+        """Note that a queue has written what it was to flush; after the last one look at all
+        queues."""
         was_last = self.flushing.pop(message.queue, self) is None and not self.flushing
         if was_last and not self.telling:
             self.begin(self._look())
 
     def _look(self) -> Iterator[int]:
-        """See what is there, and have it made durable. If a queue has a fault meanwhile, look once
-        more when that is read back."""
+        """Look at what is there, have it made durable, and yield the work of each piece. If a queue
+        has a fault meanwhile, look once more when that is read back."""
         store = self.store
         self.seen_sequence = store.journal.sequence if store.is_idle else 0
         self.again = True
@@ -232,8 +239,8 @@ class Checkpoints(Actor):
         store.post(WhenDurable(self))
 
     def _see_queues(self) -> Iterator[int]:
-        """The states of those that have changed before it began; later ones are for the next
-        checkpoint. A piece is one of them."""
+        """Take the states of those that have changed before it began, one of them in each piece,
+        and yield its work; later changes are for the next checkpoint."""
         for queue in [*self.touched]:
             if self.touched.pop(queue, self) is not None:
                 continue  # it was deleted meanwhile, or has had a fault
@@ -252,7 +259,8 @@ class Checkpoints(Actor):
             yield MARK_WORK
 
     def _see_streams(self) -> Iterator[int]:
-        """The files of all of them. A piece is one queue."""
+        """Take the names of the files of all streams, one queue in each piece, and yield its
+        work."""
         self.streams = []
         for queue in [*self.durable_queues.values()]:
             files = queue.stream_files()
@@ -261,8 +269,8 @@ class Checkpoints(Actor):
             yield MARK_WORK
 
     def _leave_out_what_is_saved(self) -> None:
-        """When the broker stops, its streams have written to the journal while they were flushed;
-        all of that was seen, so the journal may go."""
+        """Begin a new file of the journal when the broker stops and all before it was seen: its
+        streams have written to the journal while they were flushed, and that may go."""
         store = self.store
         journal = store.journal
         idle = store.is_idle and journal.sequence == self.seen_sequence
@@ -272,21 +280,22 @@ class Checkpoints(Actor):
             self.cut = journal.number
 
     def receive(self, message: object) -> None:
-        """The journal has what was seen."""
+        """Save the checkpoint when nothing else is in its way, for the journal has all that was
+        seen."""
         assert isinstance(message, WhenDurable)
         self.looked = True
         self._leave_out_what_is_saved()
         self._save_if_durable()
 
     def synced(self) -> None:
-        """One job less to wait for."""
+        """Note that the segment files of one queue are durable."""
         self.syncing -= 1
         self._save_if_durable()
 
     def make_room(self) -> None:
-        """The journal has no space for a group, perhaps the one that a checkpoint waits for. Files
-        that would go with that one go before it: the last one does not need them, and the one
-        before it is for the case that the last is damaged."""
+        """Delete journal files that would go with the checkpoint under way, before it: the journal
+        has no space for a group, perhaps the one that it waits for. The last checkpoint does not
+        need them, and the one before it is for the case that the last is damaged."""
         if self.cut:
             paths = self.store.journal.files_before(self.saved_cut)
             if paths:
@@ -315,7 +324,8 @@ class Checkpoints(Actor):
         store.submit(CheckpointSaved(checkpoint, list(self.states.values()), paths))
 
     def saved(self, job: CheckpointSaved) -> None:
-        """It counts from now on."""
+        """Count the checkpoint from now on, and begin the next one if the journal has rotated
+        meanwhile."""
         assert job.checkpoint.journal_first >= self.saved_cut, "a checkpoint of less than the last"
         self.count += 1
         self.saved_cut = job.checkpoint.journal_first

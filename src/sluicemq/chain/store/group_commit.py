@@ -45,15 +45,16 @@ class Append:
         what has become superfluous by then can be left out."""
 
     def before(self) -> DiskJob | None:
-        """What the same job has to write before the group, such as bodies that its entries refer
-        to; None if there is nothing. This is asked once, after `entries`."""
+        """Return the job for what has to be written before the group, such as bodies that its
+        entries refer to; None if there is nothing. This is asked once, after `entries`."""
         return None
 
     def appended(self) -> None:
-        """Tell whoever waits that it is durable."""
+        """Tell whoever waits that these entries are durable."""
 
     def refused(self, reason: str) -> None:
-        """Tell whoever has to know that it never will be, for the storage has failed."""
+        """Tell whoever has to know that these entries never will be durable, for the storage has
+        failed; `reason` is for people."""
 
 
 class WhenDurable(Append):
@@ -71,7 +72,7 @@ class WhenDurable(Append):
 
 
 class CommitDue:
-    """A timer's message: the group that nobody waits for has waited long enough."""
+    """A timer's message that the group for which nobody waits has waited long enough."""
 
     __slots__ = ()
 
@@ -99,11 +100,11 @@ class GroupCommit:
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is on its way to the journal, nor waits for it."""
+        """True when nothing is on its way to the journal, nor waits for it."""
         return self.job is None and not self.gathered
 
     def add(self, append: Append) -> None:
-        """Have it in the next group."""
+        """Have this append in the next group, or refuse it if the storage has failed."""
         if self.store.storage_failed:
             append.refused(self.store.storage_failed)
         else:
@@ -120,7 +121,7 @@ class GroupCommit:
             question.appended()
 
     def due(self) -> None:
-        """The timer's word."""
+        """Have the next group written, if there is any, for the timer has fired."""
         self.timer_runs = False
         self.urgent = bool(self.gathered)
 
@@ -152,7 +153,7 @@ class GroupCommit:
         self.store.services.world.disk.submit(self.job, self.store, SYNC_STRAND)
 
     def written(self) -> None:
-        """The group is durable."""
+        """Tell everybody in the group that it is durable, and then the store."""
         group, self.committing = self.committing, []
         self.job = None
         for append in group:
@@ -160,8 +161,8 @@ class GroupCommit:
         self.store.group_written()
 
     def refuse(self, *, also_committing: bool) -> None:
-        """The storage has failed: tell those of the next group, and those of the one under way if
-        it was that which failed."""
+        """Tell those of the next group that the storage has failed, and with `also_committing`
+        those of the one under way, if it was that which failed."""
         group, self.gathered = self.gathered, []
         if also_committing:
             group = self.committing + group
@@ -171,5 +172,5 @@ class GroupCommit:
 
 
 def in_order(gathered: list[Append]) -> list[Append]:
-    """Declarations first; otherwise as they came."""
+    """Return the appends with declarations first; otherwise as they came."""
     return sorted(gathered, key=lambda append: not append.is_declaration)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Idle:
-    """Perhaps the journal is idle: it was at group `sequence` a while ago."""
+    """A timer's message that the journal may be idle: it was at group `sequence` a while ago."""
 
     __slots__ = ("sequence",)
 
@@ -24,7 +24,7 @@ class Idle:
 
 
 class JournalSeals:
-    """The seals of one message store's journal."""
+    """Writes the seals of one message store's journal when nothing else is written."""
 
     def __init__(self, store: StorePort) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class JournalSeals:
         """An `Idle` is on its way."""
 
     def watch(self) -> None:
-        """A group is durable: look in a while whether it was the last."""
+        """Look in SEAL_AFTER_MS whether the group that is durable now was the last."""
         if not self.watching:
             self.watching = True
             store = self.store
@@ -40,7 +40,8 @@ class JournalSeals:
             store.services.world.clock.call_after(SEAL_AFTER_MS, store, idle)
 
     def look(self, message: Idle) -> None:
-        """Nothing was written for a while: say that what is there is all there was."""
+        """Write a seal, which says that what is there is all there was, if nothing was written for
+        a while; else look again later."""
         self.watching = False
         store = self.store
         if store.sync_runs or message.sequence != store.journal.sequence:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class LocalAgreement(Agreement):
-    """Of one node. `underway` counts the appends whose end is not known yet."""
+    """The agreement of a node that is alone. `underway` counts the appends whose end is not known
+    yet."""
 
     def __init__(self, state: DeclaredState, store: MessageStore) -> None:
         super().__init__(state)
@@ -47,7 +48,7 @@ class LocalAgreement(Agreement):
         self.underway = 0
 
     def check_ready(self, change: Change) -> None:
-        """NoAgreement when it is to last, and the storage has failed."""
+        """Raise NoAgreement when the change is to last and the storage has failed."""
         if self.store.storage_failed and is_to_last(self.state, change):
             raise NoAgreement(self.store.storage_failed)
 
@@ -85,15 +86,17 @@ class JournalledChange(StoreDefinition):
 
 
 def encoded(durable: list[Change]) -> bytes:
-    """What the journal has to have so that all of these are found again, or none."""
+    """Return what the journal has to have so that all of these changes are found again, or none;
+    empty if there are none."""
     if len(durable) > 1:
         return encode(Together(tuple(durable)))
     return encode(durable[0]) if durable else b""
 
 
 def is_to_last(state: DeclaredState, change: Change) -> bool:
-    """Has this to be in the journal, as far as that is up to the change itself? What goes with the
-    end of something, such as an auto-delete exchange, goes whatever the storage does."""
+    """Tell whether the change has to be in the journal, as far as that is up to the change itself.
+    What goes with the end of something, such as an auto-delete exchange, goes whatever the storage
+    does."""
     if isinstance(change, DeclareExchange | DeclareQueue):
         return change.definition.durable
     if isinstance(change, Together):

@@ -50,7 +50,8 @@ MESSAGES_STRAND: Final = 1
 
 
 class MessageStore(StorePort):
-    """One per node. `durable` False: nothing outlives the process, so nothing is journalled."""
+    """The message store of one node, which writes what queues give it and tells them when it is
+    durable."""
 
     kind = "message_store"
     is_common = True
@@ -101,17 +102,17 @@ class MessageStore(StorePort):
         self.schedule()
 
     def new_group(self) -> StoreGroup:
-        """For what comes after the present one is closed."""
+        """Return a group for what comes after the present one is closed."""
         return StoreGroup(self.journal, self.checkpoints, self.persistent, self.group_closed)
 
     def group_closed(self) -> None:
-        """What comes now is for the next one, and there is room again."""
+        """Gather what comes now for the next group, which has room again."""
         self.group = self.new_group()
         self.full.open()
 
     def gather(self, size: int = 0, *, urgent: bool = False) -> StoreGroup:
-        """The open group, of which the journal knows. So many bytes more are for the journal;
-        `urgent`: somebody waits for them."""
+        """Return the open group, and see to it that the journal's next group has it. `size` is how
+        many bytes more are for the journal; `urgent` says that somebody waits for them."""
         commits = self.commits
         if not self.group.is_gathered:
             self.group.is_gathered = True
@@ -122,13 +123,13 @@ class MessageStore(StorePort):
 
     @property
     def retrying(self) -> int:
-        """Jobs that wait for space."""
+        """The number of jobs that wait for space on the disk."""
         return len(self.services.no_space)
 
     # -- the inbox
 
     def receive(self, message: object) -> None:
-        """Writes, removals and reads from queues; jobs that come back from the disk."""
+        """Handle writes, removals and reads of queues, and jobs that come back from the disk."""
         if isinstance(message, StoreWrite):
             self.write(message)
         elif isinstance(message, StoreRemove):
@@ -156,7 +157,7 @@ class MessageStore(StorePort):
             super().receive(message)
 
     def write(self, message: StoreWrite) -> None:
-        """Into the next group."""
+        """Take persistent messages into the next group, and give the queue back their credit."""
         batch = message.batch
         count = len(batch.contents)
         self.writes += count
@@ -172,7 +173,7 @@ class MessageStore(StorePort):
         message.inflow.settle(count, batch.size)
 
     def page(self, message: StorePaged) -> None:
-        """Transient bodies: into their own files, which nobody waits for."""
+        """Take transient bodies to be written into files of their own, which nobody waits for."""
         chunk = message.chunk
         assert chunk.id_base is not None
         positions = chunk.positions()
@@ -185,7 +186,8 @@ class MessageStore(StorePort):
         message.inflow.settle(len(contents), size)
 
     def remove(self, message: StoreRemove) -> None:
-        """What has not been written yet need not be."""
+        """Forget messages that have left a queue; what of them has not been written yet need not
+        be."""
         group = self.group
         ranges = message.ranges
         if ranges and group.writes:
@@ -208,7 +210,7 @@ class MessageStore(StorePort):
 
     def overtake(self, queue: StoreClient, ranges: list[range]) -> list[range]:
         """Cancel the writes of this group whose messages have all gone already; they are confirmed
-        at once. Returns the other ranges."""
+        at once. Returns the other ranges of positions."""
         left: list[range] = []
         receipts: list[Receipt] = []
         for positions in ranges:
@@ -229,8 +231,8 @@ class MessageStore(StorePort):
         return left
 
     def pending(self, queue: StoreClient, positions: range) -> StoreWrite | None:
-        """The write of the group that begins where these begin and has no others. It is forgotten
-        there."""
+        """Return the write of the group that begins where these positions begin and has no others,
+        and forget it there; None when there is none."""
         places = self.group.places
         write = places.get((queue, positions.start))
         if write is None or len(write.batch.contents) > len(positions):
@@ -266,7 +268,7 @@ class MessageStore(StorePort):
         self.disk.submit(job, self, strand)
 
     def done(self, job: DiskJob) -> None:
-        """A job has come back."""
+        """Handle a job that has come back from the disk, whether it was done or has failed."""
         if isinstance(job, ReadMessages):
             self.was_read(job)
             return
@@ -297,7 +299,8 @@ class MessageStore(StorePort):
         return self.persistent if job.directory == self.persistent.directory else self.transient
 
     def failed(self, job: DiskJob) -> None:
-        """No space: later. Anything else: never again."""
+        """Try a failed job again later if there was no space for it; after any other failure write
+        nothing any more."""
         failure = job.failure
         assert failure is not None
         if failure.is_full and isinstance(job, SealWrite):
@@ -318,7 +321,8 @@ class MessageStore(StorePort):
         self.services.world.clock.call_after(RETRY_FULL_MS, self, TryAgain(job))
 
     def fail_storage(self, reason: str) -> None:
-        """Write nothing any more: the disk cannot be trusted. `reason` is for people."""
+        """Write nothing any more, because the disk cannot be trusted. `reason` is for people. A
+        second call does nothing."""
         if self.storage_failed:
             return
         self.storage_failed = f"storage has failed ({reason}); restart the broker"
@@ -332,7 +336,7 @@ class MessageStore(StorePort):
     # -- bodies
 
     def page_bodies(self) -> None:
-        """Write what was paged out since the last such job."""
+        """Write the bodies that were paged out since the last such job."""
         job = self.transient.take_job()
         if job is not None:
             self.paging_bytes, self.paged_bytes = self.paged_bytes, 0
@@ -342,7 +346,8 @@ class MessageStore(StorePort):
             self.paged_bytes = 0
 
     def compact(self, files: MessageFiles) -> None:
-        """Garbage, in the background."""
+        """Have garbage in these files collected in the background, and log what problems they have
+        found."""
         for problem in files.problems:
             self.services.world.log.write("error", f"message store: {problem}")
         files.problems.clear()
@@ -350,7 +355,8 @@ class MessageStore(StorePort):
             self.disk.submit(job, self, MESSAGES_STRAND)
 
     def read(self, message: StoreRead) -> None:
-        """From RAM, or by a job."""
+        """Answer the queue with the bodies of a chunk: at once if all are in RAM, else after a job
+        has read them."""
         chunk = message.chunk
         assert chunk.id_base is not None
         positions = chunk.positions()
@@ -367,8 +373,8 @@ class MessageStore(StorePort):
         self.disk.submit(job, self, MESSAGES_STRAND)
 
     def was_read(self, job: ReadMessages) -> None:
-        """Hand over what was found. What the disk has failed to read is tried again; what is
-        missing after that, or damaged, is lost."""
+        """Hand over what was found. What the disk has failed to read is tried again READ_TRIES
+        times; what is missing after that, or damaged, is lost."""
         message, contents = self.reading.pop(job)
         durable = message.queue.is_durable and message.chunk.persistent
         files = self.persistent if durable else self.transient
@@ -389,7 +395,7 @@ class MessageStore(StorePort):
     # -- for people
 
     def info(self) -> dict[str, dict[str, object]]:
-        """Sections of figures, for status."""
+        """Return sections of figures, by title, for the status that people see."""
         sections: dict[str, dict[str, object]] = {
             "Message store": {
                 "messages_written": self.writes,
@@ -410,7 +416,7 @@ class MessageStore(StorePort):
 
 
 def figures_of(files: MessageFiles) -> Iterable[tuple[str, int]]:
-    """What there is in the files of one kind."""
+    """Yield the names and values of the figures of the files of one kind."""
     yield "files", len(files.table)
     yield "bytes", files.total_bytes
     yield "valid_bytes", files.valid_bytes

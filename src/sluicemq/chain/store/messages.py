@@ -43,32 +43,33 @@ class StoreClient(FlowActor):
 
     @property
     def is_durable(self) -> bool:
-        """Is it there after a restart?"""
+        """True when the queue is there after a restart."""
         raise NotImplementedError
 
     @property
     def is_deleted(self) -> bool:
-        """Nothing is said of it any more."""
+        """True when the queue is deleted, so that nothing is said of it any more."""
         raise NotImplementedError
 
     def checkpoint_state(self) -> bytes:
-        """What a checkpoint says about it, when the journal has all that the queue has said. Only
-        of those that were touched."""
+        """Return what a checkpoint says about the queue, when the journal has all that the queue
+        has said. Asked only of queues that were touched."""
         raise NotImplementedError
 
     def dirty_files(self) -> tuple[str, list[str]]:
-        """The directory of its own files, and those that were written since the last call: they
-        have to be synced."""
+        """Return the directory of its own files, and those that were written since the last call:
+        they have to be synced."""
         raise NotImplementedError
 
     def stream_files(self) -> StreamFiles | None:
-        """What files of its own must be there after a restart; None: none, as most queues."""
+        """Return what files of its own must be there after a restart; None when there are none, as
+        with most queues."""
         return None
 
 
 class StoreWrite:
-    """Persistent messages of `queue`, from `position` on; `inflow` is the store's half of their
-    link; see Chunk for `expiry`."""
+    """Persistent messages of `queue`, at consecutive positions from `position` on. `inflow` is the
+    store's half of their link; `expiry` is as Chunk has it; `receipt` is None when nobody waits."""
 
     __slots__ = ("batch", "cancelled", "expiry", "inflow", "position", "queue", "receipt")
 
@@ -91,7 +92,7 @@ class StoreWrite:
 
 
 class StorePaged:
-    """Transient bodies that were paged out."""
+    """Transient bodies that were paged out, to be written without anybody waiting for that."""
 
     __slots__ = ("chunk", "inflow")
 
@@ -101,10 +102,10 @@ class StorePaged:
 
 
 class StoreRemove:
-    """Messages that have left a queue: `ranges` and `indexed` must be remembered over a restart,
-    `delivered` with them; of the first only the journal can know, the others are in the queue's
-    index. `persistent` and `transient` are ids of bodies. `empty`: the queue wants these back when
-    all this is durable."""
+    """Messages that have left a queue. `ranges` and `indexed` are positions that must be remembered
+    over a restart, with `delivered`: only the journal can know of the first, the others are in the
+    queue's index. `persistent` and `transient` are ids of bodies. `empty` goes back to the queue in
+    a `Collect` when all this is durable."""
 
     __slots__ = ("delivered", "empty", "indexed", "persistent", "queue", "ranges", "transient")
 
@@ -119,7 +120,8 @@ class StoreRemove:
 
 
 class StoreRead:
-    """The bodies of a chunk are wanted back; `tries`: so often the disk has failed to read them."""
+    """A request for the bodies of a chunk; `tries` is how often the disk has failed to read
+    them."""
 
     __slots__ = ("chunk", "queue", "tries")
 
@@ -166,8 +168,8 @@ class StoreDefinition(WhenSafe):
 
 
 class StoreQueueDeleted(Append):
-    """A durable queue is gone. When that is durable `answer` goes to its channel, if any, and the
-    queue hears `Forgotten`."""
+    """The news that a durable queue is gone. When that is durable `answer` goes to its channel, if
+    any, and the queue hears `Forgotten`."""
 
     __slots__ = ("answer", "channel", "queue")
 
@@ -193,8 +195,9 @@ class StoreQueueDeleted(Append):
 
 
 class StoreStreamFiles(Append):
-    """What must be there of a stream's files from now on. When that is durable the message goes
-    back to the stream, with the `job` it came for, if any; `urgent`: confirms wait for it."""
+    """What must be there of a stream's files from now on. When that is durable this goes back to
+    the stream, with the `job` it came for, None if there was none; `urgent` says that confirms wait
+    for it."""
 
     __slots__ = ("files", "job", "queue")
 
@@ -214,7 +217,7 @@ class StoreStreamFiles(Append):
 
 
 class Written:
-    """To a queue: the publishes of these receipts are durable, or have left it again."""
+    """Sent to a queue: the publishes of these receipts are durable, or have left it again."""
 
     __slots__ = ("receipts",)
 
@@ -223,13 +226,13 @@ class Written:
 
 
 class Forgotten:
-    """To a queue: after a restart it will not be there, so its files may go."""
+    """Sent to a queue: after a restart it will not be there, so its files may go."""
 
     __slots__ = ()
 
 
 class BodiesRead:
-    """To a queue: what was found of the bodies of a chunk."""
+    """Sent to a queue: what was found of the bodies of a chunk, by their ids."""
 
     __slots__ = ("chunk", "contents")
 
@@ -239,8 +242,8 @@ class BodiesRead:
 
 
 class Collect:
-    """To a queue: what it acknowledged before is durable, so segments that were empty then may
-    go."""
+    """Sent to a queue: what it acknowledged before is durable, so that the segments in `empty`,
+    which had nothing left by then, may go."""
 
     __slots__ = ("empty",)
 
@@ -249,7 +252,8 @@ class Collect:
 
 
 class Flush:
-    """To a queue: write what is alive below position `upto` into segments; answer `Flushed`."""
+    """Sent to a queue, which has to write what is alive below position `upto` into segments and
+    answer `Flushed`."""
 
     __slots__ = ("upto",)
 
@@ -258,7 +262,7 @@ class Flush:
 
 
 class Flushed:
-    """From a queue: done, or the queue is deleted."""
+    """Sent by a queue when it has flushed all it was to, or is deleted."""
 
     __slots__ = ("queue",)
 
@@ -267,7 +271,7 @@ class Flushed:
 
 
 class TryAgain:
-    """A timer's message: perhaps the disk has space for `job` now."""
+    """A timer's message that the disk may have space for `job` now."""
 
     __slots__ = ("job",)
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class StorePort(FlowActor):
-    """The message store. `storage_failed` says why nothing is written any more; empty: it is."""
+    """The message store, as its parts see it. `storage_failed` says why nothing is written any
+    more; it is empty as long as all is well."""
 
     services: Services
     journal: Journal
@@ -22,26 +23,27 @@ class StorePort(FlowActor):
 
     @property
     def sync_runs(self) -> bool:
-        """A group is on its way to the disk."""
+        """True while a group is on its way to the disk."""
         raise NotImplementedError
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is on its way to the journal, nor waits for it."""
+        """True when nothing is on its way to the journal, nor waits for it."""
         raise NotImplementedError
 
     def commit_soon(self) -> None:
-        """What waits for the journal is written though nobody waits for that."""
+        """Have what waits for the journal written soon, though nobody waits for that."""
         raise NotImplementedError
 
     def group_written(self) -> None:
-        """A group is durable, and those who waited for it have been told."""
+        """Called when a group is durable, and those who waited for it have been told."""
         raise NotImplementedError
 
     def submit(self, job: DiskJob) -> None:
-        """To the strand of the disk where jobs of this kind belong; it comes back to the store."""
+        """Give a job to the strand of the disk where jobs of its kind belong; it comes back to the
+        store."""
         raise NotImplementedError
 
     def try_later(self, job: DiskJob) -> None:
-        """There is no space for it now."""
+        """Submit a job again after RETRY_FULL_MS, for there is no space for it now."""
         raise NotImplementedError

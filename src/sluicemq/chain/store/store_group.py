@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class StoreGroup(Append):
-    """All of it. `closed` is called when the group is closed: what comes then is for the next.
+    """All that the message store gathers of messages for one group of the journal. `closed` is
+    called when the group is closed: what comes then is for the next.
 
     Until it is closed, a write whose messages have left their queue again can be taken out of it
     (`MessageStore.overtake`). `bodies` are the files of durable bodies.
@@ -68,11 +69,11 @@ class StoreGroup(Append):
         """The next group of the journal has it."""
 
     def is_empty(self) -> bool:
-        """Has nothing come yet?"""
+        """Tell whether nothing has come yet."""
         return not (self.writes or self.acks or self.collect or self.gone_bodies)
 
     def entries(self, parts: list[bytes]) -> None:
-        """Writes before acknowledgements."""
+        """Close the group, and add its entries to `parts`: writes before acknowledgements."""
         self.closed()
         journal = self.journal
         for write in self.writes:
@@ -87,12 +88,13 @@ class StoreGroup(Append):
             self.checkpoints.touch(queue)
 
     def before(self) -> MessageWrites | None:
-        """Large bodies."""
+        """Return the job that writes large bodies, None if there are none."""
         self.bodies_job = self.bodies.take_job()
         return self.bodies_job
 
     def appended(self) -> None:
-        """Tell the queues, in order of writing."""
+        """Tell the queues that their messages are durable, in the order of writing, and let go of
+        bodies that nobody needs any more."""
         if self.bodies_job is not None:
             self.bodies.finished(self.bodies_job)
         by_queue: dict[StoreClient, list[Receipt]] = {}
@@ -108,7 +110,7 @@ class StoreGroup(Append):
 
 
 def run_of(write: StoreWrite) -> Run:
-    """A write as an entry of the journal."""
+    """Return the entry that the journal has for a write."""
     batch = write.batch
     contents = batch.contents
     count = len(contents)
