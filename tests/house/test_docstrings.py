@@ -17,14 +17,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "sluicemq"
 WORDS_MIN = 5
 
-NOT_YET = frozenset(
-    {
-        "chain/queue",
-        "chain/republish",
-        "queues",
-        "replication",
-    }
-)
+NOT_YET: frozenset[str] = frozenset()
 """Folders, with those in them, and files that still have other docstrings. May only shrink."""
 
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

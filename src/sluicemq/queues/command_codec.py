@@ -69,11 +69,12 @@ C = TypeVar("C")
 
 
 class UnreadableCommand(SluiceError):
-    """Bytes that are no command, or one that this node does not know."""
+    """Raised for bytes that are no command, or a command that this node does not know."""
 
 
 class CommandBody:
-    """The body of a command, from its beginning to its end; `flags` are those of its head."""
+    """Reads the body of a command, from its beginning to its end; `flags` are those of its head,
+    `word` names the command in errors."""
 
     def __init__(self, word: str, flags: int, data: bytes) -> None:
         self.word = word
@@ -82,22 +83,23 @@ class CommandBody:
         self.at = HEAD.size
 
     def take(self, layout: Struct) -> tuple[Any, ...]:
-        """The next fields."""
+        """Read the next fields, as `layout` has them. Raises UnreadableCommand when there are too
+        few bytes."""
         return layout.unpack(self.cut(layout.size))
 
     def cut(self, size: int) -> bytes:
-        """The next `size` bytes. Raises UnreadableCommand when there are fewer."""
+        """Read the next `size` bytes. Raises UnreadableCommand when there are fewer."""
         start, self.at = self.at, self.at + size
         if self.at > len(self.data):
             raise UnreadableCommand(f"a {self.word} ends too early, at byte {len(self.data)}")
         return self.data[start : self.at]
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """Read all bytes that are left, perhaps none."""
         return self.cut(len(self.data) - self.at)
 
     def end(self) -> None:
-        """Raises UnreadableCommand when there is something left."""
+        """Check that all was read. Raises UnreadableCommand when there is something left."""
         if self.at < len(self.data):
             left = len(self.data) - self.at
             raise UnreadableCommand(f"a {self.word} has {left} bytes too many")
@@ -107,7 +109,8 @@ class CommandBody:
 
 
 def encode_command(command: Command, addresses: AddressTable) -> bytes:
-    """The command in bytes. Raises SluiceError when an actor in it cannot be given an address."""
+    """Return the command in bytes. Raises SluiceError when an actor in it cannot be given an
+    address."""
     kind, encode = ENCODERS[type(command)]
     flags, parts = encode(command, addresses)
     return b"".join([HEAD.pack(kind, flags, sum(map(len, parts))), *parts])
@@ -219,9 +222,9 @@ class CommandDecoder:
         self.consumers: dict[Actor, dict[str, Consumer]] = {}
 
     def decode(self, data: bytes) -> Command:
-        """The one command that `data` is. Raises UnreadableCommand when it is none, or not known
-        here; UnknownAddress when nobody here is, or stands for, an actor in it, and then it may be
-        read again when somebody does."""
+        """Return the one command that `data` is. Raises UnreadableCommand when it is none, or not
+        known here; UnknownAddress when nobody here is, or stands for, an actor in it, and then it
+        may be read again when somebody does."""
         if len(data) < HEAD.size:
             raise UnreadableCommand(f"{len(data)} bytes are too few for a command")
         kind, flags, length = HEAD.unpack_from(data)
@@ -240,7 +243,8 @@ class CommandDecoder:
         return command
 
     def actor(self, body: CommandBody) -> Actor:
-        """Whoever has the address that comes next."""
+        """Read the address that comes next and return the actor that has it. Raises
+        UnreadableCommand when there are too few bytes, UnknownAddress when nobody here has it."""
         return self.addresses.actor_at(decode_address(body.cut(ADDRESS_BYTES), 0))
 
     def publish(self, body: CommandBody) -> Publish:

@@ -24,18 +24,20 @@ FIRST_TERM: Final = 1
 
 
 class LinkId(NamedTuple):
-    """Names the link over which a queue delivers to one channel, and what is out over it. `term`
-    is that of the queue's life, `number` counts the links of this life; 0: its own dead letters."""
+    """Names the link over which a queue delivers to one channel, and what is out over it. `term` is
+    that of the queue's life; `number` counts the links of this life from 1, and is 0 for the
+    queue's own dead letters."""
 
     term: int
     number: int
 
 
 class Publish:
-    """Messages for this queue, which came over `link`. `first_seq` is the sender's number of the
-    first, 1 or more; `confirm`: it wants to hear when they are safe, or that they were not taken.
-    Who submits the command sets what depends on when the messages come: `expiry` as Chunk has it;
-    `came_ms`, in milliseconds since the epoch, for a queue that deduplicates, 0 for others."""
+    """Asks the queue to take a batch that came over `link`. `first_seq` is the sender's number of
+    the first message, 1 or more; with `confirm` the sender hears when they are safe, or that they
+    were not taken. Who submits the command sets what depends on when it comes: `expiry` as Chunk
+    has it; `came_ms`, in milliseconds since the epoch, for a queue that deduplicates, 0 for
+    others."""
 
     __slots__ = ("batch", "came_ms", "confirm", "expiry", "first_seq", "link")
 
@@ -49,9 +51,9 @@ class Publish:
 
 
 class Settle:
-    """A channel is done with parts of runs: (run, start, end) each, `end` exclusive. `outcome` is
-    ACK, REQUEUE or REJECT. They were delivered over `link`: runs of the same numbers that came
-    over another one, or in another life of the queue, are not meant."""
+    """Says that a channel is done with parts of runs: (run, start, end) each, `end` exclusive.
+    `outcome` is ACK, REQUEUE or REJECT. The parts were delivered over `link`: runs of the same
+    numbers that came over another one, or in another life of the queue, are not meant."""
 
     __slots__ = ("link", "outcome", "parts")
 
@@ -62,7 +64,8 @@ class Settle:
 
 
 class Consume:
-    """A new consumer; refused when the queue or the consumer is exclusive and not alone."""
+    """Adds a consumer. A classic queue refuses it when it has an exclusive consumer, and refuses an
+    exclusive one when it has any, or is to have a single active consumer."""
 
     __slots__ = ("consumer",)
 
@@ -71,7 +74,7 @@ class Consume:
 
 
 class Cancel:
-    """The consumer wants no more; what it has stays unacknowledged."""
+    """Removes a consumer, which gets no more; what was delivered to it stays unacknowledged."""
 
     __slots__ = ("consumer",)
 
@@ -80,7 +83,7 @@ class Cancel:
 
 
 class Get:
-    """basic.get: one message, or the news that there is none."""
+    """Asks for one message, as basic.get does, or for the news that there is none."""
 
     __slots__ = ("channel", "no_ack")
 
@@ -90,7 +93,7 @@ class Get:
 
 
 class Purge:
-    """Drop what is ready; what is out stays."""
+    """Drops the ready messages; those that are unacknowledged stay."""
 
     __slots__ = ("channel",)
 
@@ -99,7 +102,7 @@ class Purge:
 
 
 class Inspect:
-    """queue.declare wants to know how many messages and consumers there are."""
+    """Asks for queue.declare how many ready messages and consumers there are."""
 
     __slots__ = ("channel",)
 
@@ -108,9 +111,9 @@ class Inspect:
 
 
 class Delete:
-    """Delete the queue, on the conditions of queue.delete: `if_unused`, that it has no consumer,
-    `if_empty`, that no message is ready. `channel` None: the broker itself, which hears nothing
-    when they are not met."""
+    """Deletes the queue, on the conditions of queue.delete: `if_unused`, that it has no consumer,
+    `if_empty`, that no message is ready. `channel` None: the broker itself asks, which hears
+    nothing when they are not met."""
 
     __slots__ = ("channel", "if_empty", "if_unused")
 
@@ -120,14 +123,15 @@ class Delete:
         self.if_empty = if_empty
 
     def unmet(self, consumers: int, ready: int) -> str:
-        """Why a queue with so many consumers and ready messages may not be deleted; "": it may."""
+        """Return why a queue with so many consumers and ready messages may not be deleted on these
+        conditions; "" when it may."""
         if self.if_unused and consumers:
             return "in use"
         return "not empty" if self.if_empty and ready else ""
 
 
 class Down:
-    """The channel is gone: its consumers end, what it held returns to its place."""
+    """Says that a channel is gone: its consumers end, and what it held returns to its place."""
 
     __slots__ = ("channel",)
 
@@ -136,7 +140,7 @@ class Down:
 
 
 class Configure:
-    """The queue's settings, from now on."""
+    """Replaces the settings of the queue by these, which hold from now on."""
 
     __slots__ = ("settings",)
 

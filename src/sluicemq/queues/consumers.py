@@ -42,7 +42,7 @@ Waiting: TypeAlias = "tuple[int, int, Consumer]"
 
 
 class Consumer:
-    """One basic.consume.
+    """This is what a queue knows of one consumer, made by a basic.consume.
 
     `window` is the delivery credit towards the channel's socket; `prefetch` the consumer's own
     limit on unacknowledged messages; `limiter` the channel's, shared by its consumers. `active`:
@@ -92,11 +92,13 @@ class Consumer:
 
     @property
     def is_limited(self) -> bool:
-        """Does it share its room with other consumers, so that it may end with any message?"""
+        """Tell whether it shares its room with the other consumers of its channel, so that any
+        message may be the last that it can take."""
         return self.limiter.limit > 0 and not self.no_ack
 
     def room(self, cost_each: int, queue: Actor) -> int:
-        """How many messages of `cost_each` this consumer can take now."""
+        """Return how many messages of `cost_each` this consumer of `queue` can take now; 0: none.
+        The cost is in units of its window."""
         window = self.window
         if window.is_shut or window.waits():
             return 0
@@ -114,7 +116,8 @@ class Consumer:
         return max(room, 0)
 
     def take(self, count: int, cost_each: int) -> int:
-        """Account `count` deliveries; returns what they cost of the window."""
+        """Account for `count` deliveries of `cost_each`. Returns what they cost of the window
+        together."""
         cost = count * cost_each
         self.window.spend(cost)
         if not self.no_ack:
@@ -124,8 +127,9 @@ class Consumer:
 
 
 class ConsumerGroups:
-    """The consumers of a queue: for each priority a ring of those that may have room. With
-    `single_active` one is in the rings, and the others wait in the order in which they came.
+    """Keeps the consumers of a queue: for each priority a ring of those that may have room. With
+    `single_active` one is in the rings, and the others wait: the highest priority is next, then the
+    one that came first.
 
     Whoever is asked in its turn and has no room leaves its ring, and is asked no more until
     something has changed: a deal costs what is dealt, however many others there are. Who comes back
@@ -179,18 +183,20 @@ class ConsumerGroups:
 
     @property
     def count(self) -> int:
-        """All of them."""
+        """Return the number of all consumers, also of those that are not active."""
         return len(self.members)
 
     def refuses(self, consumer: Consumer) -> bool:
-        """Is somebody here exclusively, or would the new one be, and may not? Of a queue with a
-        single active consumer nobody may."""
+        """Tell whether the new consumer may not be added: another one is here exclusively, or it
+        would be exclusive and is not the only one. No consumer of a queue with a single active
+        consumer may be exclusive."""
         if self.exclusive is not None:
             return True
         return consumer.exclusive and (self.count > 0 or self.single_active)
 
     def add(self, consumer: Consumer) -> None:
-        """Behind the others of its priority; behind everybody while another one is active."""
+        """Add a consumer behind the others of its priority. With a single active consumer it waits
+        while another one is active."""
         if consumer.exclusive:
             self.exclusive = consumer
         if self.single_active and self.members:
@@ -201,8 +207,8 @@ class ConsumerGroups:
         self.of_channel.setdefault(consumer.channel, {})[consumer] = None
 
     def remove(self, consumer: Consumer) -> bool:
-        """True when it was there. After the single active one the next is the first of the highest
-        priority."""
+        """Remove a consumer. Returns whether it was there. After the single active one the first of
+        the highest priority becomes active."""
         if consumer not in self.members:
             return False
         del self.members[consumer]
@@ -220,12 +226,13 @@ class ConsumerGroups:
         return True
 
     def all(self) -> list[Consumer]:
-        """Highest priority first, then in the order in which they came; but those that wait for
-        another one to go come last, as they came."""
+        """Return all consumers, the highest priority first, then in the order in which they came.
+        Those that wait to become active come last, in that order."""
         return sorted(self.members, key=rank)
 
     def of(self, channel: Actor) -> list[Consumer]:
-        """Those of one channel, the active ones last: none of them is to succeed another."""
+        """Return the consumers of one channel. With a single active consumer that one is the last:
+        when they are removed in this order none of them succeeds another."""
         same = [*self.of_channel.get(channel, ())]
         return sorted(same, key=is_active) if self.single_active else same
 
@@ -317,7 +324,8 @@ class ConsumerGroups:
     # -- what has changed
 
     def wake(self, window: Outflow) -> None:
-        """The first in line for this window may have room, if it is open."""
+        """Let the first consumer in line for this window have its turn, if the window is open: it
+        may have room."""
         line = self.lines.get(window)
         if line is None or window.is_shut:
             return
@@ -334,22 +342,25 @@ class ConsumerGroups:
             self._enter(consumer)
 
     def resume(self, limiter: Limiter) -> None:
-        """A limiter has room, as far as it says."""
+        """Let a consumer that a limiter was in the way of have its turn: the limiter says that it
+        has room."""
         window = self.limited.pop(limiter, None)
         if window is not None:
             self.wake(window)
 
     def gave(self, consumer: Consumer) -> None:
-        """Something that this consumer held was settled."""
+        """Let a consumer that has held as much as it may have its turn again, for something that it
+        held was settled."""
         if consumer.place == HOLDING and not consumer.prefetch.exhausted:
             self._enter(consumer)
 
     # -- whose turn it is
 
     def able(self, cost_each: int, queue: Actor, most: int) -> tuple[list[Consumer], int]:
-        """The next that can take anything, in turn: at most `most`, all of the highest priority
-        that can; and how many messages of `cost_each` each of them may take. `dealt` must be told
-        how many they took. Empty when nobody can, or when too many had to be asked (`unasked`)."""
+        """Return the next consumers that can take anything, in turn, and how many messages of
+        `cost_each` each of them may take: at most `most` consumers, all of the highest priority
+        that can. `dealt` must be told how many messages they took. Empty when nobody can, or when
+        too many had to be asked (`unasked`)."""
         asks = self.asks_max
         self.unasked = False
         while self.busy:
@@ -407,8 +418,8 @@ class ConsumerGroups:
         return able, each, asks
 
     def dealt(self, able: list[Consumer], count: int) -> None:
-        """So many messages went to these, in turn: who got the last one is the last of its ring
-        now, even behind who has been in line with it."""
+        """Account for `count` messages that went to these consumers in turn: who got the last one
+        is the last of its ring now, even behind who has been in line with it."""
         if self.lines and able[0].window in self.lines:
             self.wake(able[0].window)
         if count > len(able):
@@ -417,17 +428,19 @@ class ConsumerGroups:
 
 
 def rank(consumer: Consumer) -> tuple[bool, int]:
-    """Sort key: who waits for another one to go comes last."""
+    """Return the sort key of a consumer in a list: active ones by falling priority, then those that
+    wait to become active."""
     return (False, -consumer.priority) if consumer.active else (True, 0)
 
 
 def is_active(consumer: Consumer) -> bool:
-    """Sort key."""
+    """Return the sort key that puts active consumers behind the others."""
     return consumer.active
 
 
 def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, range]]:
-    """Which places in a run of messages each consumer gets, in the order to deliver them in."""
+    """Give for each consumer which places in a run of messages it gets, in the order in which they
+    are to be delivered."""
     count = len(places)
     step = len(able)
     if step == 1 or len({consumer.channel for consumer in able}) == step:
@@ -440,6 +453,6 @@ def shares(able: list[Consumer], places: range) -> Iterator[tuple[Consumer, rang
 
 
 def cost_of(size_each: int) -> int:
-    """What a message of this many bytes takes from a delivery window: 1 for each started
-    DELIVERY_COST_BYTES, so that one window bounds messages and bytes."""
+    """Return what a message of so many bytes takes from a delivery window: 1, and 1 more for each
+    whole DELIVERY_COST_BYTES, so that one window bounds messages and bytes."""
     return 1 + size_each // DELIVERY_COST_BYTES

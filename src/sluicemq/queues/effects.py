@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Comebacks(NamedTuple):
-    """How often messages that are delivered again have come back, where that is counted; what they
-    are besides tells who is to blame if they cannot be delivered."""
+    """Says of messages that are delivered again how often each has come back, in a queue that
+    counts it. Their positions and persistence tell which they are if they cannot be delivered."""
 
     counts: list[int]
     positions: range
@@ -25,9 +25,9 @@ class Comebacks(NamedTuple):
 
 
 class Deliver:
-    """Messages for a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
-    delivery takes from the consumer's window; `returned`: how often each message has come back, in
-    a queue that counts it."""
+    """Sends messages to a consumer. `run` is 0 when no acknowledgement is due; `cost` is what the
+    delivery takes from the consumer's window; `returned` says how often each message has come back,
+    None: the queue does not count it, or they are delivered for the first time."""
 
     __slots__ = (
         "address",
@@ -64,10 +64,10 @@ class Deliver:
 
 
 class Confirm:
-    """Of the batch from `first_seq` on that came over `link` those that this queue has not rejected
-    are safe in it, `count` of them. A queue answers a batch so that each message has one answer:
-    what it has not taken is Rejected first, then one Confirm is about what is left, if anything
-    is."""
+    """Says that `count` messages of the batch from `first_seq` on, which came over `link`, are safe
+    in this queue: those that it has not rejected. A queue answers a batch so that each message has
+    one answer: what it has not taken is Rejected first, then one Confirm is about what is left, if
+    anything is."""
 
     __slots__ = ("channel", "count", "first_seq", "link")
 
@@ -79,9 +79,9 @@ class Confirm:
 
 
 class Rejected:
-    """Of the batch from `first_seq` on that came over `link` the `count` messages after the first
-    `offset` did not fit. The queue has taken the others. `mixed`: they may be refused for the sake
-    of one of them."""
+    """Says that of the batch from `first_seq` on, which came over `link`, the `count` messages
+    after the first `offset` were not taken, but all others were. `mixed`: they may be refused for
+    the sake of one of them."""
 
     __slots__ = ("channel", "count", "first_seq", "link", "mixed", "offset")
 
@@ -97,8 +97,9 @@ class Rejected:
 
 
 class DeadLetter:
-    """Messages that have died of `reason`: the `count` of the run from `start` on, which is settled
-    when they are safe elsewhere. `run` 0: nobody waits for that. The rest as Chunk has it."""
+    """Republishes messages that have died of `reason`: those of the run `run` from place `start`
+    on, which are settled when they are safe elsewhere. `run` 0: nobody waits for that. The rest is
+    as in Chunk."""
 
     __slots__ = ("address", "contents", "number", "persistent", "reason", "run", "start")
 
@@ -122,8 +123,8 @@ class DeadLetter:
 
 
 class Receipt:
-    """What is to be said when a write is durable: that the `count` messages from `first_seq` on are
-    which came over `link`. `confirm` False: to nobody but the queue."""
+    """Says what is to be confirmed when a write is durable: the `count` messages from `first_seq`
+    on, which came over `link`. `confirm` False: only the queue itself wants to know."""
 
     __slots__ = ("confirm", "count", "first_seq", "link")
 
@@ -135,8 +136,9 @@ class Receipt:
 
 
 class Write:
-    """Persistent messages, from `position` on; `receipt` comes back when they are
-    durable, None: nobody waits. See Chunk for `expiry`."""
+    """Writes persistent messages, whose positions rise from `position` on. `receipt` comes back
+    when they are durable, None: nobody waits. `expiry` is in milliseconds since the epoch, 0: they
+    never expire."""
 
     __slots__ = ("batch", "expiry", "position", "receipt")
 
@@ -150,9 +152,9 @@ class Write:
 
 
 class Remove:
-    """Messages have left the queue for good. `durable`: that must be remembered over a restart;
-    `indexed`: the queue index may say that they are there; `ids`: these bodies in the message store
-    are not needed here any more."""
+    """Says that messages have left the queue for good. `durable`: that must be remembered over a
+    restart; `indexed`: the queue index may say that they are there; `ids`: these bodies in the
+    message store are not needed here any more, None: it has none."""
 
     __slots__ = ("durable", "ids", "indexed", "positions")
 
@@ -164,7 +166,7 @@ class Remove:
 
 
 class Consumed:
-    """The consumer is registered; deliveries follow, over `link`."""
+    """Answers Consume: the consumer is registered, and deliveries follow over `link`."""
 
     __slots__ = ("channel", "consumer", "link")
 
@@ -175,7 +177,8 @@ class Consumed:
 
 
 class Cancelled:
-    """The consumer is gone; no delivery follows. `by_broker`: nobody had asked (queue deleted)."""
+    """Says that a consumer is gone and gets no further delivery. `by_broker`: nobody had asked for
+    it, the queue was deleted or has failed."""
 
     __slots__ = ("by_broker", "channel", "consumer")
 
@@ -186,8 +189,9 @@ class Cancelled:
 
 
 class Got:
-    """Answer to Get; `content` None: the queue is empty. `ready` counts what is left; `link` is the
-    one that the run is out over, None: no acknowledgement is due; `returned` as in Deliver."""
+    """Answers Get with a message; `content` None: the queue is empty. `ready` counts the messages
+    left. `link` is the one that the run is out over, None: no acknowledgement is due; `returned` is
+    as in Deliver."""
 
     __slots__ = (
         "address",
@@ -225,7 +229,7 @@ class Got:
 
 
 class Inspected:
-    """Answer to Inspect."""
+    """Answers Inspect with the numbers of ready messages and of consumers."""
 
     __slots__ = ("channel", "consumers", "ready")
 
@@ -236,7 +240,7 @@ class Inspected:
 
 
 class Purged:
-    """Answer to Purge: how many messages went."""
+    """Answers Purge with the number of messages that were dropped."""
 
     __slots__ = ("channel", "count")
 
@@ -246,7 +250,8 @@ class Purged:
 
 
 class Deleted:
-    """Answer to Delete, and the word to the queue actor to go away."""
+    """Answers Delete with the number of ready messages dropped, and tells the queue actor to go
+    away. `channel` None: nobody else waits for the answer."""
 
     __slots__ = ("channel", "count")
 
@@ -256,7 +261,8 @@ class Deleted:
 
 
 class Refuse:
-    """Answer to Consume or Delete: a channel error for who asked."""
+    """Answers a command that cannot be carried out: `code` and `text` become an error of the
+    channel that has asked."""
 
     __slots__ = ("channel", "code", "text")
 

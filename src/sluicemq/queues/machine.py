@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Depth:
-    """Counts (messages) and sizes (bytes) of a queue, for people and alarms.
+    """Holds counts (messages) and sizes (bytes) of a queue, for people and alarms.
 
     `footprint` is what its messages take of RAM; `ram_messages` are the ready ones whose bodies are
     there, `ram_unacked` those at consumers.
@@ -50,7 +50,7 @@ class Depth:
 
 
 class QueueMachine(StateMachine[Command, Effect]):
-    """The state of a queue in one member, which may look at windows and at what is in RAM.
+    """This is the state of a queue in one member, which may look at windows and at what is in RAM.
 
     Who implements it promises, beside what any machine does:
 
@@ -74,14 +74,15 @@ class QueueMachine(StateMachine[Command, Effect]):
     own_link: LinkId
 
     def begin_term(self, term: int) -> None:
-        """A life of the queue begins, the `term`th; nothing is out over any link of it."""
+        """Begin a life of the queue, the `term`th: nothing is out over any link of it yet."""
         self.term = term
         self.own_link = LinkId(term, 0)
         self.links = {}
         self._next_link = 1
 
     def link_to(self, channel: Actor) -> LinkId:
-        """The link over which this channel gets messages, until it goes down."""
+        """Return the link over which this channel gets messages until it goes down, made when it is
+        first asked for."""
         link = self.links.get(channel)
         if link is None:
             link = self.links[channel] = LinkId(self.term, self._next_link)
@@ -89,12 +90,13 @@ class QueueMachine(StateMachine[Command, Effect]):
         return link
 
     def belong_to(self, queue: Actor) -> None:
-        """It is this queue's state."""
+        """Say which queue actor this is the state of; it is held weakly."""
         self._queue = ref(queue)
 
     @property
     def queue(self) -> Actor:
-        """Whose state it is. It must not be held from here: a queue that is gone goes at once."""
+        """Return the queue actor whose state this is. It must not be held from here: a queue that
+        is gone goes at once."""
         queue = self._queue()
         assert queue is not None, "a queue's state without the queue"
         return queue

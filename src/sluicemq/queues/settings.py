@@ -28,7 +28,8 @@ AGE_UNITS_S: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSettings:
-    """Numbers are None where there is no limit; times in milliseconds, sizes in bytes."""
+    """Says how one queue behaves. A number is None where there is no limit; times are in
+    milliseconds, sizes in bytes."""
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -46,7 +47,7 @@ class QueueSettings:
 
     @property
     def has_limit(self) -> bool:
-        """Is there a bound on what the queue holds?"""
+        """Tell whether the number or the size of the ready messages is limited."""
         return self.max_length is not None or self.max_length_bytes is not None
 
 
@@ -54,7 +55,8 @@ NO_SETTINGS: Final = QueueSettings()
 
 
 def settings_of(arguments: Mapping[str, object], policy: Mapping[str, object]) -> QueueSettings:
-    """From the arguments of a declaration (x-...) and the definition of the policy that holds."""
+    """Combine the arguments of a declaration (x-...) and the definition of the policy that holds. A
+    value of the wrong type counts as not given."""
     if not arguments and not policy:
         return NO_SETTINGS
     overflow = _either(arguments, policy, "overflow")

@@ -18,7 +18,7 @@ class Alone(Replicator[C, E]):
         return False
 
     def turn_ended(self) -> None:
-        """Nothing has gathered."""
+        """Do nothing, for one member has nothing to send."""
 
     def role(self) -> Role:
         return "leader"

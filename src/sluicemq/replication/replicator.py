@@ -22,12 +22,12 @@ CLOSED: Final = object()
 
 
 class StateOwner(Generic[C]):
-    """Who has the state: the shell around it. It works off the `rest` of a long command of its
+    """Has the state: it is the shell around it. It works off the `rest` of a long command of its
     machine and calls `go_on` then; and it makes effects real at the end of its turn."""
 
     def applied(self, command: C) -> None:
-        """The command is done. Its effects are at the end of the list; they are not real yet. This
-        may submit others: they come behind what is agreed already."""
+        """Hear that a command is done. Its effects are at the end of the list; they are not real
+        yet. This may submit others: they come behind what is agreed already."""
         raise NotImplementedError
 
 
@@ -63,18 +63,18 @@ class Replicator(Generic[C, E]):
 
     @property
     def is_closed(self) -> bool:
-        """Has the owner come to its end?"""
+        """Tell whether the owner has come to its end, so that nothing is applied any more."""
         return self.current is CLOSED
 
     # -- what the owner calls
 
     def submit(self, command: C) -> None:
-        """Have it agreed on and applied: before this returns, or at any time later."""
+        """Have a command agreed on and applied: before this returns, or at any time later."""
         raise NotImplementedError
 
     def receive(self, message: object) -> bool:
         """Handle a message of the owner's inbox if it is for the replicator: from a peer, of the
-        journal, of a timer. Returns False, having done nothing, when it is not."""
+        journal, of a timer. Returns whether it was; when not, nothing was done."""
         raise NotImplementedError
 
     def turn_ended(self) -> None:
@@ -83,22 +83,23 @@ class Replicator(Generic[C, E]):
         raise NotImplementedError
 
     def role(self) -> Role:
-        """What this member is in its group. Only a leader's commands come to be agreed on."""
+        """Return what this member is in its group. Only a leader's commands come to be agreed
+        on."""
         raise NotImplementedError
 
     def figures(self) -> dict[str, int]:
-        """Counts for people, by name. `pending` is there always: commands that were submitted and
-        are not done."""
+        """Return counts for people, by name. `pending` is there always: commands that were
+        submitted and are not done."""
         raise NotImplementedError
 
     def close(self) -> list[C]:
-        """The owner has come to its end, by a fault or for good: nothing is applied any more, and
-        nothing may be submitted. Returns what was submitted and is not done, in order, for whoever
-        has asked must hear that it was lost; the first may be done in part."""
+        """Stop: the owner has come to its end, by a fault or for good. Nothing is applied any more,
+        and nothing may be submitted. Returns what was submitted and is not done, in order, for
+        whoever has asked must hear that it was lost; the first may be done in part."""
         raise NotImplementedError
 
     def go_on(self) -> None:
-        """The owner has worked off the `rest` of a command: what was agreed meanwhile comes now."""
+        """Apply what was agreed meanwhile: the owner has worked off the `rest` of a command."""
         assert self.machine.rest is None, "on with a command that is not done"
         if self.current is not None:
             self._is_done(self.current)
@@ -107,7 +108,7 @@ class Replicator(Generic[C, E]):
     # -- for those that implement it
 
     def agreed(self, command: C) -> None:
-        """It is the next one that all agree on: apply it, behind those that wait for a long one."""
+        """Apply the next command that all agree on, behind those that wait for a long one."""
         if self.current is None and not self.waiting:
             self.carry_out(command)
             if self.waiting:
@@ -119,7 +120,8 @@ class Replicator(Generic[C, E]):
             self.waiting.append(command)
 
     def undone(self) -> list[C]:
-        """What was agreed and is not done, in order. From now on nothing may be agreed on."""
+        """Return what was agreed and is not done, in order. From now on nothing may be agreed on;
+        this is called once."""
         assert not self.is_closed, "the end comes once"
         left = [*self.waiting] if self.current is None else [self.current, *self.waiting]
         self.waiting = cast("deque[C]", NO_COMMANDS)

@@ -54,7 +54,8 @@ if TYPE_CHECKING:
 
 
 class ClassicShell(TimedQueue):
-    """The shell around a classic queue: credit, the store, the disk, and making effects real."""
+    """This is the shell around a classic queue: it sees to credit, the store and the disk, and
+    makes effects real."""
 
     prefix_bytes = 0
     """What it has put before each content."""
@@ -89,7 +90,7 @@ class ClassicShell(TimedQueue):
         self.storage = QueueStorage(self, self.machine)
 
     def receive(self, message: object) -> None:
-        """Publishes over a credited link; commands from channels and store."""
+        """Take publishes over a credited link, commands from channels, and what the store says."""
         if isinstance(message, Publish):
             self.linked(message)
             if self.unwelcome is None:
@@ -120,12 +121,13 @@ class ClassicShell(TimedQueue):
             self.begin(self.work_off())
 
     def look_at_time(self) -> None:
-        """What is too old, or too much, goes before anything else is done."""
+        """Let go of what is too old, or too much, before anything else is done."""
         if self.machine.needs_tick:
             self.timers.tick()
 
     def prepared(self, publish: Publish) -> Publish:
-        """What depends on when it came is said in it: it may be applied later."""
+        """Return a publish that says itself what depends on when it came, for it may be applied
+        later."""
         batch = publish.batch
         if batch.ttl_ms is not None or self.message_ttl_ms is not None:
             publish.expiry = self.expiry_of(batch.ttl_ms)
@@ -134,8 +136,8 @@ class ClassicShell(TimedQueue):
         return publish
 
     def again(self, found: QueueReplica | None) -> ClassicShell:
-        """Make what takes its place after a fault, with what was read back; None: it had nothing on
-        the disk."""
+        """Make the queue that takes its place after a fault, with what was read back; None: it had
+        nothing on the disk."""
         services = self.services
         if found is None:
             queue_id = services.queue_id()
@@ -147,19 +149,21 @@ class ClassicShell(TimedQueue):
         return fresh
 
     def like(self, queue_id: int, index: QueueIndex) -> ClassicShell:
-        """Make another one with the same definition, in its next life."""
+        """Make another queue of this id with the same definition, in the next life after this
+        one."""
         term = self.machine.term + 1
         return ClassicShell(self.vhost, self.definition, queue_id, index, term)
 
     def suspected(self) -> list[Place | Wanted]:
-        """After a fault: the messages that it, or who works for it, cannot handle."""
+        """Return, after a fault, the messages that it, or who works for it, cannot handle."""
         found: list[Place | Wanted] = at_hand(self.at, self.timers.letters)
         if self.timers.republisher is not None:
             found += self.timers.republisher.suspected()
         return found
 
     def work_off(self) -> Iterator[int]:
-        """The rest of a command that takes long, and what follows from it."""
+        """Do the rest of a command that takes long, and what follows from it. Each step gives its
+        units of work."""
         machine = self.machine
         while machine.rest is not None:
             yield machine.take_work()
@@ -168,8 +172,9 @@ class ClassicShell(TimedQueue):
             self.replicator.go_on()
 
     def applied(self, command: Command) -> None:
-        """See StateOwner. A queue is used both when a command comes, for it may be applied long
-        after that, and when it is done, for that may take long."""
+        """Do what follows from a command that is done. The queue counts as used both when a command
+        comes, for it may be applied long after that, and when it is done, for that may take
+        long."""
         if isinstance(command, Publish):
             if self.trying:
                 super().applied(command)
@@ -182,7 +187,7 @@ class ClassicShell(TimedQueue):
             self.timers.used()
 
     def receive_rare(self, message: object) -> None:
-        """What has to do with the disk; what the monitor, policies and timers say."""
+        """Take what has to do with the disk, and what the monitor, policies and timers say."""
         if self.storage.receive(message):
             return
         if isinstance(message, SetTarget):
@@ -235,7 +240,7 @@ class ClassicShell(TimedQueue):
         self.storage.hold_up()
 
     def keep_pace(self) -> None:
-        """Tell the pacer what was taken in and dealt out."""
+        """Tell the pacer what was taken in and dealt out, if there is one."""
         pacer = self.services.pacer
         if pacer is not None:
             machine = self.machine
@@ -271,15 +276,18 @@ class ClassicShell(TimedQueue):
     # -- settings
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """What the arguments and this policy say holds from now on for messages that come and for
-        the queue's own age; for everything else as soon as it is agreed on."""
+        """Take the settings that the arguments and this policy make; None: no policy holds. They
+        hold from now on for messages that come and for the queue's own age; for everything else as
+        soon as it is agreed on."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.message_ttl_ms = settings.message_ttl_ms
         self.timers.configure(settings)
         self.replicator.submit(Configure(settings))
 
     def expiry_of(self, ttl_ms: int | None) -> int:
-        """When a message that has come now and may live so long is of no interest any more."""
+        """Return when a message that has come now expires, in milliseconds since the epoch. It may
+        live for `ttl_ms` or as long as the queue lets it, whichever is less; one of the two must
+        not be None."""
         limits = [each for each in (ttl_ms, self.message_ttl_ms) if each is not None]
         return self.services.world.clock.wall_ms() + min(limits)
 
@@ -294,7 +302,8 @@ class ClassicShell(TimedQueue):
     # -- ends
 
     def consumer_left(self, message: Down | Cancel) -> None:
-        """A channel or a consumer is gone; an auto-delete queue goes with its last consumer."""
+        """Forget the link of a channel that is gone, and delete an auto-delete queue whose last
+        consumer has left."""
         if isinstance(message, Down):
             self.upstream.pop(message.channel, None)
         if self.definition.auto_delete and self.machine.is_unused() and not self.machine.deleted:
@@ -306,6 +315,6 @@ class ClassicShell(TimedQueue):
 
 
 def empty_index(services: Services, queue_id: int, durable: bool) -> QueueIndex:
-    """The index of a queue that has nothing on the disk."""
+    """Return the index of a queue that has nothing on the disk."""
     directory = queue_directory(queue_id, durable)
     return QueueIndex(queue_id, directory, services.entry_count, services.file_id)

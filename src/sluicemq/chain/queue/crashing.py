@@ -76,7 +76,8 @@ Q = TypeVar("Q", bound="Queue")
 
 
 class Crash(Aftermath, Generic[Q]):
-    """Of one queue; from `begin` on it is what the queue's actor does."""
+    """Stands in for a queue that has had a fault; from `begin` on it is what the queue's actor
+    does."""
 
     def __init__(self, vhost: Namespace, queue: Q, error: Exception) -> None:
         self.vhost = vhost
@@ -94,7 +95,7 @@ class Crash(Aftermath, Generic[Q]):
 
     @property
     def text(self) -> str:
-        """As RabbitMQ says it."""
+        """Return what who asks for something is told, in RabbitMQ's words."""
         title = self.queue.title
         if self.state == CRASHED:
             return f"{title} has crashed and failed to restart"
@@ -130,11 +131,12 @@ class Crash(Aftermath, Generic[Q]):
             self.begin_empty()
 
     def cause(self) -> list[Wanted]:
-        """Messages that cannot be handled; none where nobody can tell."""
+        """Return the messages that cannot be handled; none where nobody can tell."""
         return []
 
     def say_crashed(self, found: list[Wanted]) -> None:
-        """In the log."""
+        """Log that the queue has crashed, and what becomes of it. `found` are the messages that it
+        cannot handle."""
         again = "it recovers from the disk"
         if self.state == CRASHED:
             again = "it stays down, after its second fault in a minute"
@@ -147,7 +149,8 @@ class Crash(Aftermath, Generic[Q]):
         self.services.world.log.write("error", text)
 
     def say_unwelcome(self, address: bytes, refused: list[bytes]) -> None:
-        """In the log."""
+        """Log that these contents are refused from now on; `address` is where they were published
+        to."""
         sizes = ", ".join(str(len(content)) for content in refused[:UNWELCOME_SAID_MAX])
         where = (
             ""
@@ -159,7 +162,7 @@ class Crash(Aftermath, Generic[Q]):
         self.services.world.log.write("error", text)
 
     def unmade(self) -> list[object]:
-        """Effects that nobody has heard of."""
+        """Take and return the effects that nobody has heard of, in order."""
         queue = self.queue
         at = [] if queue.at is None else [queue.at]
         effects: list[object] = [*at, *queue.making, *queue.effects]
@@ -171,70 +174,73 @@ class Crash(Aftermath, Generic[Q]):
         self.delete_now()
 
     def steps(self, asked: list[object], effects: list[object]) -> list[Step]:
-        """What has to be told and given back: to who has asked for something that is not done, and
-        of effects that are not real."""
+        """Return the steps by which all is told and given back: to who has asked for something that
+        is not done, and of effects that are not real."""
         raise NotImplementedError
 
     def begin_empty(self) -> None:
-        """It has nothing on the disk."""
+        """Put an empty queue in its place, for it has nothing on the disk."""
         raise NotImplementedError
 
     def settled(self, message: c.Settle) -> None:
-        """A channel is done with messages of it."""
+        """Take from a channel that it is done with messages of the queue."""
         raise NotImplementedError
 
     def recovery(self) -> ReadBack:
-        """The job that reads it back."""
+        """Return the job that reads the queue back from the disk."""
         raise NotImplementedError
 
     def goes_on(self, job: Any) -> None:
-        """It was read back by its job: another takes its place, or it stays down after all."""
+        """Put another queue with what the job has read back in its place, or stay down after
+        all."""
         raise NotImplementedError
 
     def stays_down(self, job: Any) -> None:
-        """It was read back by its job, for checkpoints only."""
+        """Keep what the job has read back for checkpoints only."""
         raise NotImplementedError
 
     @property
     def directory(self) -> str:
-        """Of its files."""
+        """Return the path of the directory that has the queue's files."""
         raise NotImplementedError
 
     def mark_deleted(self) -> None:
-        """For all who look whether the queue can still be used."""
+        """Mark the machine as deleted, for all who look whether the queue can still be used."""
         self.queue.machine.deleted = True
 
     def give_memory_back(self) -> None:
-        """It keeps no message."""
+        """Give back what the queue has accounted for, as it keeps no message."""
         self.services.memory_used(-self.queue.accounted)
         self.queue.accounted = 0
 
     def cancel_consumers(self) -> None:
-        """Their clients hear it, if they can."""
+        """Tell all channels that their consumers are gone; their clients hear it, if they can."""
         for consumer in self.queue.machine.consumers.all():
             consumer.channel.post(e.Cancelled(consumer, True))
 
     def let_senders_go(self) -> None:
-        """A link to it holds up nobody, and nothing is answered over it any more."""
+        """End all links to the queue: they hold up nobody, and nothing is answered over them any
+        more."""
         upstream, self.queue.upstream = self.queue.upstream, {}
         for link in upstream.values():
             self.lose(link)
 
     def lose(self, link: Link) -> None:
-        """Who has sent over it hears that he cannot count on what was not answered."""
+        """End a link, and tell who has sent over it not to count on what was not answered."""
         link.end()
         link.sender.post(LinkEnded(self.queue, link, True))
 
     def take_back(self, effect: Any) -> None:
-        """Something that was decided and not told. Answers to publishes are lost with their
-        links."""
+        """Take back an effect that was decided and not told: who has asked is refused. Answers to
+        publishes are lost with their links."""
         if isinstance(effect, e.Deliver):
             self.take_back_delivery(effect)
         elif not isinstance(effect, UNTOLD):
             self.refuse(effect.channel)
 
     def take_back_delivery(self, deliver: e.Deliver) -> None:
-        """What the connection and the channel have counted for it."""
+        """Give back what the connection and the channel have counted for a delivery that was not
+        made."""
         consumer = deliver.consumer
         if isinstance(consumer.window, DeliveryOutflow):
             consumer.window.shared.give_back(deliver.cost)
@@ -242,14 +248,15 @@ class Crash(Aftermath, Generic[Q]):
             consumer.limiter.give(len(deliver.contents))
 
     def refuse(self, channel: Actor | None) -> None:
-        """The answer to a question."""
+        """Answer a question with an error, not found; `channel` None: nobody waits for an
+        answer."""
         if channel is not None:
             channel.post(e.Refuse(channel, 404, self.text))
 
     # -- in the place of the queue's own turns
 
     def receive(self, message: object) -> None:
-        """Answer."""
+        """Answer a message in the place of the queue, and take what the disk and the store say."""
         if isinstance(message, c.Publish):
             self.lose(message.link)
         elif isinstance(message, c.Settle):
@@ -285,8 +292,9 @@ class Crash(Aftermath, Generic[Q]):
             self.services.world.disk.submit(job, self.queue, self.queue.strand)
 
     def try_again(self, job: DiskJob) -> None:
-        """A job of the queue that has failed is not done any more; nor is reading it back, when the
-        queue is deleted, or the storage has failed meanwhile."""
+        """Submit the job again that reads the queue back, unless the queue is deleted or the
+        storage has failed meanwhile. Other jobs that have failed and waited are not done any
+        more."""
         if not isinstance(job, ReadBack) or self.queue.gone:
             self.services.has_space(job)
         elif self.store.storage_failed:
@@ -298,14 +306,16 @@ class Crash(Aftermath, Generic[Q]):
     # -- the way back
 
     def read_back(self, message: Agreed) -> None:
-        """All that was said of the queue is durable. If it cannot be, a restart has to do."""
+        """Begin to read the queue back, for all that was said of it is durable. If it cannot be, a
+        restart has to do."""
         if message.refusal is not None:
             self.failed()
             return
         self.services.world.disk.submit(self.recovery(), self.queue, self.queue.strand)
 
     def was_read(self, job: ReadBack) -> None:
-        """It can go on, or stay as it is."""
+        """Go on with what a job has read back, or stay down; for want of space the job is tried
+        again."""
         queue, log = self.queue, self.services.world.log
         for level, text in job.said:
             log.write(level, f"{queue.title}: {text}")
@@ -328,27 +338,27 @@ class Crash(Aftermath, Generic[Q]):
         self.release()
 
     def say_unread(self, why: str) -> None:
-        """There is no way back."""
+        """Stay down and log that the queue cannot be recovered, and why."""
         self.failed()
         text = f"{self.queue.title} cannot be recovered; no checkpoint is made until a restart"
         self.services.world.log.write("error", f"{text}: {why}")
 
     def release(self) -> None:
-        """A checkpoint waits for it no longer; nor does who wants it deleted."""
+        """Let checkpoints, and who wants the queue deleted, wait for it no longer."""
         self.is_safe = True
         self.store.checkpoints.release(self.queue)
         self.store.post(Flushed(self.queue))
         self.delete_now()
 
     def delete_now(self) -> None:
-        """It need not be waited for any more."""
+        """Carry out the deletions that have waited until the queue was read back."""
         deletions, self.deletions = self.deletions, []
         for command in deletions:
             self.delete(command)
 
     def delete(self, command: c.Delete) -> None:
-        """By wish, or with the connection or virtual host it belongs to; when it has been read
-        back, for a checkpoint may wait for that."""
+        """Delete the queue, by wish, or with the connection or virtual host it belongs to; when it
+        has been read back, for a checkpoint may wait for that."""
         queue = self.queue
         successor = self.vhost.queues.get(queue.name)
         if isinstance(successor, type(queue)) and successor is not queue:
@@ -371,7 +381,7 @@ class Crash(Aftermath, Generic[Q]):
 
 
 class ClassicCrash(Crash[ClassicShell]):
-    """Of a classic queue."""
+    """Stands in for a classic queue that has had a fault."""
 
     def cause(self) -> list[Wanted]:
         queue = self.queue
@@ -407,7 +417,8 @@ class ClassicCrash(Crash[ClassicShell]):
         self.vhost.replace(self.queue, self.queue.again(None))
 
     def settled(self, message: c.Settle) -> None:
-        """The one at which the fault has come may be done in part."""
+        """Settle what was not settled yet; the command at which the fault has come may be done in
+        part."""
         machine = self.queue.machine
         take(self.queue, [machine.credit_settled, partial(machine.settle_rest, message)])
 
@@ -429,7 +440,7 @@ class ClassicCrash(Crash[ClassicShell]):
         )
 
     def known(self) -> dict[str, Any]:
-        """What is kept with a message that is set aside."""
+        """Return what is kept with a message that is set aside, by name."""
         return {
             "vhost": self.vhost.name,
             "queue_name": self.queue.name,
@@ -456,7 +467,7 @@ class ClassicCrash(Crash[ClassicShell]):
         self.store.checkpoints.keep(self.queue, job.found)
 
     def let_go(self, job: QueueRecovery) -> None:
-        """What was set aside has left the queue; the journal is to know that."""
+        """Tell the journal that what was set aside has left the queue, and log it."""
         fresh = self.queue.successor
         if not job.kept or not isinstance(fresh, type(self.queue)):
             return
@@ -468,7 +479,7 @@ class ClassicCrash(Crash[ClassicShell]):
             self.say_set_aside(poison)
 
     def say_set_aside(self, poison: Poison) -> None:
-        """In the log."""
+        """Log that a message is set aside, and in which file."""
         exchange, key = map(text_of, names_of(poison.run.address))
         self.services.world.log.write(
             "error",
@@ -479,8 +490,8 @@ class ClassicCrash(Crash[ClassicShell]):
 
 
 def batch_at(struck: object, lost: list[c.Command]) -> Batch | None:
-    """The batch that was being taken in at a fault: it has come just now, or what is lost begins
-    with it. None: the fault was elsewhere."""
+    """Return the batch that was being taken in at a fault: it has come just now, or what is lost
+    begins with it. None: the fault was elsewhere."""
     for first in (struck, *lost[:1]):
         if isinstance(first, c.Publish):
             return first.batch
@@ -488,4 +499,4 @@ def batch_at(struck: object, lost: list[c.Command]) -> Batch | None:
 
 
 def nothing() -> None:
-    """A turn's end at which there is nothing to do."""
+    """Do nothing, at the end of a turn of a queue that has crashed."""

@@ -34,8 +34,8 @@ COUNT: Final = b"count"
 
 
 class Death:
-    """How messages of one address die: in which queue, why, when (seconds since the epoch); they
-    had come by `exchange` with `key`, and go on with `new_key`, None: with theirs."""
+    """Says how messages of one address die: in which queue, why, when (seconds since the epoch);
+    they had come by `exchange` with `key`, and go on with `new_key`, None: with theirs."""
 
     __slots__ = ("exchange", "key", "new_key", "queue", "reason", "seconds")
 
@@ -57,14 +57,15 @@ class Death:
 
 
 class Letters:
-    """Dead letters of one `Death`, some of which have equal properties."""
+    """Makes dead letters of messages that die one `Death`; what is made for some properties is kept
+    for others that are equal."""
 
     def __init__(self, death: Death) -> None:
         self.death = death
         self.known: dict[bytes, tuple[bytes, tuple[str, ...], frozenset[str]]] = {}
 
     def letter(self, content: bytes) -> Letter:
-        """The message as it goes on."""
+        """Return a message as it goes on, with its headers, keys and priority."""
         raw = properties_of(content)
         found = self.known.get(raw)
         if found is None:
@@ -73,9 +74,9 @@ class Letters:
         return Letter(with_properties(content, properties), keys, banned, priority_of(raw))
 
     def read(self, raw: bytes) -> tuple[bytes, tuple[str, ...], frozenset[str]]:
-        """Properties as they go on, routing keys, queues it must not come to. Of headers that are
-        no table those before the flaw go on: a death that was not written down could come for
-        ever."""
+        """Return properties as they go on, routing keys, and the queues the message must not come
+        to. Of headers that are no table those before the flaw go on: a death that was not written
+        down could come for ever."""
         death = self.death
         lasting = without_text(raw, EXPIRATION)
         fields = f.fields_before_flaw(headers_of(raw))
@@ -88,13 +89,15 @@ class Letters:
         return with_headers(lasting, f.table_of(fields)), self.keys(copies), banned
 
     def keys(self, copies: Sequence[bytes]) -> tuple[str, ...]:
-        """What it is routed by."""
+        """Return the keys that a dead letter is routed by: the new one, or those of the message,
+        with `copies` of its header CC."""
         if self.death.new_key is not None:
             return (self.death.new_key,)
         return tuple(text_of(key) for key in (self.death.key, *copies))
 
     def entry(self, copies: Sequence[bytes], expiration: bytes | None) -> list[Field]:
-        """A new entry of x-death."""
+        """Return a new entry of x-death. `expiration` is the text of that property, None: it has
+        none."""
         death = self.death
         keys = f.array([f.long_string(key) for key in (death.key, *copies)])
         fields = [
@@ -111,7 +114,7 @@ class Letters:
 
 
 def copies_of(fields: Sequence[Field]) -> list[bytes]:
-    """The keys in the header CC; BCC went no further than the first routing."""
+    """Return the keys in the header CC; those in BCC went no further than the first routing."""
     copies = f.items_in(f.value_of(fields, COPY)) or []
     return [text for item in copies if (text := f.text_in(item)) is not None]
 
@@ -119,7 +122,7 @@ def copies_of(fields: Sequence[Field]) -> list[bytes]:
 def with_death(
     fields: list[Field], entry: list[Field], death: Death
 ) -> tuple[list[Field], list[list[Field]]]:
-    """The headers with one death more, and all deaths, the last one first."""
+    """Return the headers with one death more, and all deaths, the last one first."""
     value = f.value_of(fields, X_DEATH)
     if value is None:
         for name, text in (
@@ -146,7 +149,7 @@ def with_death(
 
 
 def merged(items: list[bytes]) -> list[bytes]:
-    """Of several old deaths those of one queue and reason as one: the first, which counts them if
+    """Join old deaths of one queue and reason: the first of them stands for all, and counts them if
     it has no count. Old brokers, and chains of them, write one for each time."""
     if len(items) < 2:
         return items
@@ -172,8 +175,8 @@ def died(known: Sequence[Field], name: bytes) -> bytes | None:
 
 
 def cycles(deaths: Iterable[Sequence[Field]]) -> frozenset[str]:
-    """Queues in which the message has died, with no rejection since: there it would go round by
-    itself for ever."""
+    """Return the queues in which the message has died, with no rejection since: there it would go
+    round by itself for ever."""
     banned: set[str] = set()
     for known in deaths:
         queue = died(known, b"queue")

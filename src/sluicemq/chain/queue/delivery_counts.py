@@ -18,7 +18,7 @@ X_DELIVERY_COUNT: Final = b"x-delivery-count"
 
 
 def counted(contents: list[bytes], address: bytes, counts: list[int]) -> list[bytes]:
-    """The contents of a delivery, each with its count where there is one."""
+    """Return the contents of a delivery, each with its count in a header where it is not 0."""
     pairs = zip(contents, counts, strict=True)
     if address == ADDRESSED:
         return [addressed(content, count) if count else content for content, count in pairs]
@@ -26,13 +26,14 @@ def counted(contents: list[bytes], address: bytes, counts: list[int]) -> list[by
 
 
 def addressed(content: bytes, count: int) -> bytes:
-    """One that begins with its address."""
+    """Return a content that begins with its address, with its count in a header."""
     address, rest = separate(content)
     return address + marked(rest, count)
 
 
 def marked(content: bytes, count: int) -> bytes:
-    """One content. Headers that nobody can read are passed on as they are."""
+    """Return a content with its count in a header. One with headers that nobody can read is
+    returned as it is."""
     raw = properties_of(content)
     try:
         fields = fields_of(headers_of(raw))

@@ -16,8 +16,8 @@ CRASHED: Final = "crashed"
 
 
 class Aftermath:
-    """What a queue that has had a fault is from then on (`crashing.py`). `state` is RECOVERING or
-    CRASHED, as users see it."""
+    """Answers for a queue that has had a fault, from then on (`crashing.py`). `state` is RECOVERING
+    or CRASHED, as users see it."""
 
     state: str
     files: StreamFiles | None = None
@@ -25,13 +25,13 @@ class Aftermath:
     not known yet, and they wait."""
 
     def failed(self) -> None:
-        """There is no way back but a restart: the disk does not take what has to be on it, or what
-        is done here has had a fault, too."""
+        """Stay down until a restart: the disk does not take what has to be on it, or what is done
+        here has had a fault, too."""
         raise NotImplementedError
 
 
 class Faults:
-    """Of the queues that have had a name, since the start."""
+    """Remembers the faults of all queues that have had a name, since the start."""
 
     def __init__(self) -> None:
         self.last_ns: int | None = None
@@ -42,8 +42,9 @@ class Faults:
     def judge(
         self, now_ns: int, queue_id: int, found: list[Wanted], refused: list[bytes]
     ) -> tuple[str, list[Wanted]]:
-        """One more, with these messages as its cause, or as one that is refused from now on.
-        Returns what becomes of the queue, and those of it that have been the cause before."""
+        """Judge one fault more, at `now_ns`, with these messages as its cause; `refused` are
+        contents that are taken no more from now on. Returns what becomes of the queue, RECOVERING
+        or CRASHED, and those messages that have been the cause before."""
         before_ns, self.last_ns = self.last_ns, now_ns
         if refused or self.unwelcome.has_come_nearer():
             return RECOVERING, []

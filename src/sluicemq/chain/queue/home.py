@@ -23,15 +23,15 @@ BINDING_WORK: Final = 10
 
 
 class NamedQueue(StoreClient):
-    """A queue, as its home sees it: what it is called, and what was declared of it."""
+    """This is a queue, as its home sees it: what it is called, and what was declared of it."""
 
     name: str
     definition: QueueDefinition
 
 
 class QueueHome:
-    """A virtual host, for the queues in it. `crashes` has, by name, what is known of queues that
-    have had faults since the start."""
+    """This is a virtual host, for the queues in it. `crashes` has, by name, what is known of queues
+    that have had faults since the start."""
 
     name: str
     services: Services
@@ -40,7 +40,8 @@ class QueueHome:
     crashes: dict[str, Faults]
 
     def unbind_some(self, queue: NamedQueue) -> bool:
-        """Take away BINDINGS_MAX bindings of a deleted queue. Returns True when there are more."""
+        """Take away at most BINDINGS_MAX bindings of a deleted queue. Returns True when there are
+        more."""
         raise NotImplementedError
 
     def forget_queue(self, queue: NamedQueue) -> None:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class Queues(dict[str, Queue]):
-    """By name. The holding queues of exchanges are found too by who asks for one that must be
-    there, which only routing does; nobody else sees them."""
+    """Finds queues by name. The holding queues of exchanges are found too by who asks for one that
+    must be there, which only routing does; nobody else sees them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,16 +25,16 @@ class Queues(dict[str, Queue]):
 
 
 class Namespace(QueueHome, Host):
-    """A virtual host: its exchanges, bindings and queues by name. They come and go by what is
-    agreed on (metadata/agreement.py). `exclusive` has the exclusive queues by their
-    connection's name, then by their own."""
+    """This is a virtual host: its exchanges, bindings and queues by name. They come and go by what
+    is agreed on (metadata/agreement.py). `exclusive` has the exclusive queues by their connection's
+    name, then by their own."""
 
     queues: Queues
     exclusive: dict[str, dict[str, Queue]]
 
     def unbind_exchange(self, name: str) -> Iterator[int]:
-        """Take away all bindings of an exchange that is about to be deleted, some at each step;
-        each gives its work."""
+        """Take away all bindings of an exchange that is about to be deleted, some at each step,
+        which gives its units of work."""
         raise NotImplementedError
 
     def replace(self, queue: Queue, fresh: Queue) -> None:

@@ -38,8 +38,8 @@ PLAIN: Final = content_frames(0, b"\0\0", b"", 0)
 
 
 def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) -> list[int]:
-    """The places of those items that cannot be handled. None, if a plain one cannot be either, or
-    if they are more than SUSPECTS_MAX."""
+    """Return the places of those items that cannot be handled; none, if a plain one cannot be
+    either, or if they are more than SUSPECTS_MAX."""
     if fails(handle, plain):
         return []
     found = [place for place, item in enumerate(items) if fails(handle, item)]
@@ -47,7 +47,8 @@ def unmanageable(handle: Callable[[T], object], items: Sequence[T], plain: T) ->
 
 
 def fails(handle: Callable[[T], object], item: T) -> bool:
-    """Does it end by an exception? It is the fault that was told already."""
+    """Tell whether handling this item ends by an exception, which is not told again: it is the
+    fault that was told already."""
     try:
         handle(item)
     except Exception:
@@ -56,8 +57,8 @@ def fails(handle: Callable[[T], object], item: T) -> bool:
 
 
 def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> list[Place | Wanted]:
-    """Messages of the effect that was being made real, None: of none. `letters` makes of dead
-    letters what goes on."""
+    """Return the suspects among the messages of the effect that was being made real; None: there is
+    no such effect. `letters` makes of dead letters what goes on."""
     if isinstance(effect, DeadLetter):
         return [*died(effect, letters)]
     if isinstance(effect, Deliver) and effect.returned is not None:
@@ -68,7 +69,7 @@ def at_hand(effect: Effect | None, letters: Callable[[DeadLetter], object]) -> l
 
 
 def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Place]:
-    """Of dead letters."""
+    """Return the places of those dead letters of which `letters` cannot make what goes on."""
     plain = (NO_ADDRESS, PLAIN)
     if effect.address == ADDRESSED:
         plain = (ADDRESSED, NO_ADDRESS + PLAIN)
@@ -85,9 +86,9 @@ def died(effect: DeadLetter, letters: Callable[[DeadLetter], object]) -> list[Pl
 def came_back(
     run: int, contents: list[bytes], address: bytes, returned: Comebacks
 ) -> list[Place | Wanted]:
-    """Of messages that get the header that counts how often they have come back. Those that nobody
-    will acknowledge are in no run: the queue has let go of them, but the journal has not heard it,
-    so they are there again when it is read."""
+    """Return the messages that cannot be given the header which counts how often they have come
+    back. Those that nobody will acknowledge are in no run: the queue has let go of them, but the
+    journal has not heard it, so they are there again when it is read."""
 
     def marked(content: bytes) -> object:
         return counted([content], address, [1])
@@ -102,22 +103,22 @@ def came_back(
 
 
 def places_in(parts: Parts) -> list[Place]:
-    """Each message of these parts of unacknowledged runs."""
+    """Return the place of each message of these parts of unacknowledged runs."""
     return [(run, place) for run, start, end in parts for place in range(start, end)]
 
 
 def suspects(
     found: Iterable[Place | Wanted], unacked_runs: Mapping[int, UnackedRun]
 ) -> list[Wanted]:
-    """Of these messages of a durable queue, which are in `unacked_runs`, what a restart would bring
-    back."""
+    """Return those of these messages of a durable queue that a restart would bring back, each once;
+    their places are in `unacked_runs`."""
     look = partial(wanted, unacked_runs)
     lasting = map(look, dict.fromkeys(found))
     return [each for each in lasting if each is not None]
 
 
 def wanted(unacked_runs: Mapping[int, UnackedRun], place: Place | Wanted) -> Wanted | None:
-    """A message to be set aside; None: it does not last, or nobody knows which it is."""
+    """Return a message to be set aside; None: it does not last, or nobody knows which it is."""
     if isinstance(place, Wanted):
         return place
     number, index = place

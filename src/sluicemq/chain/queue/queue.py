@@ -39,7 +39,7 @@ TARGET_WORK: Final = 60
 
 
 class PublishLink(Link):
-    """What somebody publishes to one queue over, as who publishes sees it. A queue makes it
+    """This is what somebody publishes to one queue over, as who publishes sees it. A queue makes it
     (`Queue.link_from`), for its type knows what may be on its way: with a gate of the sender that
     the link shuts when it is too much. What was sent is answered, or the link ends: then who has
     sent rejects what waits for it (`LinkEnded`), or sends it again over another link, with the same
@@ -59,7 +59,7 @@ class PublishLink(Link):
 
 
 class CreditLink(PublishLink):
-    """To a queue of this node: so many messages as it has given credit for."""
+    """Leads to a queue of this node, and lets so many messages pass as it has given credit for."""
 
     __slots__ = ("inflow", "outflow")
 
@@ -81,8 +81,8 @@ class CreditLink(PublishLink):
 
 
 class LinkEnded:
-    """To who publishes over a link to `queue`: this was deleted; or, `is_lost`, has failed, and
-    answers nothing more of what was sent over it."""
+    """Tells who publishes over a link to `queue` that this was deleted; or, `is_lost`, that it has
+    failed and answers nothing more of what was sent over it."""
 
     __slots__ = ("is_lost", "link", "queue")
 
@@ -93,11 +93,11 @@ class LinkEnded:
 
 
 class Leaving:
-    """To a deleted queue, from itself: take away some more of its bindings, then go."""
+    """Tells a deleted queue, from itself, to take away some more of its bindings, then to go."""
 
 
 class SetTarget:
-    """To a queue: how many seconds' worth of messages to keep in RAM; infinity: as many as come.
+    """Tells a queue how many seconds' worth of messages to keep in RAM; infinity: as many as come.
     The count follows from the queue's rates (`queues/classic/memory_target.py`)."""
 
     __slots__ = ("duration_s",)
@@ -107,7 +107,7 @@ class SetTarget:
 
 
 class PolicyChanged:
-    """To a queue: this policy holds for it from now on; None: no policy does."""
+    """Tells a queue that this policy holds for it from now on; None: no policy does."""
 
     __slots__ = ("policy",)
 
@@ -116,7 +116,7 @@ class PolicyChanged:
 
 
 class FilesGone(DiskJob):
-    """Deletes segments, or all of a queue's files."""
+    """Deletes the segments at `paths`, and all of `directory` with what is in it; "" is none."""
 
     def __init__(self, paths: list[str], directory: str = "") -> None:
         self.paths = paths
@@ -130,7 +130,7 @@ class FilesGone(DiskJob):
 
 
 class Queue(NamedQueue, StateOwner[Command]):
-    """What everybody may know of a queue, whatever its type: the shell around a machine."""
+    """This is what everybody may know of a queue, whatever its type: the shell around a machine."""
 
     kind = "queue"
     is_vital = False
@@ -180,24 +180,24 @@ class Queue(NamedQueue, StateOwner[Command]):
         """Publishes that are not applied yet, with what `unwelcome` suspects in them."""
 
     def replicate(self) -> Replicator[Command, Effect]:
-        """Make what has commands agreed on, and applies them to the machine."""
+        """Make the replicator that has commands agreed on, and applies them to the machine."""
         return Alone(self.machine, self.effects, self)
 
     @property
     def latest(self) -> Queue:
-        """The one that is in its place now."""
+        """Return the queue that is in its place now: itself, or what has followed after faults."""
         queue = self
         while queue.successor is not None:
             queue = queue.successor
         return queue
 
     def link_from(self, sender: FlowActor) -> PublishLink:
-        """A new link for somebody who publishes here."""
+        """Make a new link for somebody who publishes here."""
         return CreditLink(sender, self)
 
     def linked(self, publish: Publish) -> None:
-        """A batch was taken out of the inbox: who has sent it may send more. A deleted queue holds
-        up nobody."""
+        """Account for a batch that was taken out of the inbox: who has sent it may send more. A
+        deleted queue holds up nobody."""
         link, batch = publish.link, publish.batch
         count = len(batch.contents)
         self.published += count
@@ -213,7 +213,8 @@ class Queue(NamedQueue, StateOwner[Command]):
 
     @property
     def applies_at_once(self) -> bool:
-        """Does it do what it is told before it is told the next thing? See Replicator."""
+        """Tell whether it does what it is told before it is told the next thing, as Replicator
+        explains it."""
         return self.replicator.applies_at_once
 
     @property
@@ -221,12 +222,14 @@ class Queue(NamedQueue, StateOwner[Command]):
         return self.machine.deleted
 
     def state(self, now_ns: int) -> str:
-        """As users see it."""
+        """Return its state as users see it, at `now_ns`: `running`, `flow`, or what it is after a
+        fault."""
         return self.flow_state(now_ns) if self.crash is None else self.crash.state
 
     def leave(self, answer: Deleted) -> None:
-        """Deleted. When there are many bindings they go first, some at a time; what asks meanwhile
-        hears that the queue is not there, or has asked before it was deleted."""
+        """Begin to go, for the queue is deleted. When there are many bindings they go first, some
+        at a time; what asks meanwhile hears that the queue is not there, or has asked before it was
+        deleted."""
         self.farewells.append(answer)
         if len(self.farewells) == 1:
             self.leave_some()
@@ -242,8 +245,8 @@ class Queue(NamedQueue, StateOwner[Command]):
         self.farewells = []
 
     def go(self, answer: Deleted) -> None:
-        """Deleted: leave the broker's tables and free those who hold credit here. The answer waits
-        until it is durable."""
+        """Leave the broker's tables and free those who hold credit here, for the queue is deleted.
+        The answer waits until that is durable."""
         if self.gone:  # two channels have asked at once
             if answer.channel is not None:
                 answer.channel.post(answer)
@@ -260,14 +263,15 @@ class Queue(NamedQueue, StateOwner[Command]):
         raise NotImplementedError
 
     def faulted(self, error: Exception) -> None:
-        """This queue is stopped, and read back from the disk."""
+        """Stop this queue and have it read back from the disk; at a fault after that it stays
+        down."""
         if self.crash is None:
             self.vhost.crashed(self, error)
         else:
             self.crash.failed()
 
     def effects_real(self) -> None:
-        """What commands and calls have led to goes where it belongs."""
+        """Make real, in order, the effects that commands and calls have led to."""
         if self.effects:
             effects = [*self.effects]
             self.effects.clear()
@@ -278,25 +282,25 @@ class Queue(NamedQueue, StateOwner[Command]):
             self.at = None
 
     def make_real(self, effect: Effect) -> None:
-        """Post it where it belongs; `at` is None when whoever it is for has it."""
+        """Post an effect where it belongs; `at` is None when whoever it is for has it."""
         raise NotImplementedError
 
     # -- publishes
 
     def take_in(self, publish: Publish, tried: Sequence[bytes] = ()) -> None:
-        """A batch has come: have it agreed on. `tried` is what `unwelcome` suspects in it."""
+        """Have a batch that has come agreed on. `tried` is what `unwelcome` suspects in it."""
         command = self.prepared(publish)
         if tried:
             self.trying[command] = tried
         self.replicator.submit(command)
 
     def prepared(self, publish: Publish) -> Publish:
-        """As it is to be stored, with what the queue has to know of its time."""
+        """Return a publish as it is to be stored, with what the queue has to know of its time."""
         return publish
 
     def take_in_part(self, publish: Publish, unwelcome: Unwelcome) -> None:
-        """As much of it as may be taken at a time, and refuse the rest. At a fault nothing has been
-        answered yet."""
+        """Take in as much of a batch as may be taken at a time, and refuse the rest. At a fault
+        nothing has been answered yet."""
         batch, link, first_seq = publish.batch, publish.link, publish.first_seq
         count = len(batch.contents)
         taken, tried = unwelcome.admitted(batch)
@@ -309,6 +313,6 @@ class Queue(NamedQueue, StateOwner[Command]):
             link.sender.post(Rejected(link, first_seq, taken, count - taken, mixed=True))
 
     def applied(self, command: Command) -> None:
-        """See StateOwner. What was tried with a publish had no fault."""
+        """Clear the suspects in a publish that is done, for it had no fault."""
         if self.trying and isinstance(command, Publish) and self.unwelcome is not None:
             self.unwelcome.clear(self.trying.pop(command, ()))

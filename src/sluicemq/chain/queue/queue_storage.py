@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class QueueStorage:
-    """Of one queue, whose state is `stored`."""
+    """Sees to what one queue, whose state is `stored`, has on the disk and in the message store."""
 
     def __init__(self, queue: Queue, stored: Stored) -> None:
         self._queue = ref(queue)
@@ -62,13 +62,14 @@ class QueueStorage:
 
     @property
     def queue(self) -> Queue:
-        """Whose it is. It must not be held from here: a queue that is gone goes at once."""
+        """Return the queue whose storage this is. It must not be held from here: a queue that is
+        gone goes at once."""
         queue = self._queue()
         assert queue is not None, "a queue's storage without the queue"
         return queue
 
     def receive(self, message: object) -> bool:
-        """Take a message that is for the storage. Returns whether it was."""
+        """Take a message if it is for the storage. Returns whether it was."""
         if isinstance(message, IndexWrite | IndexRead):
             self.job_done(message)
         elif isinstance(message, BodiesRead):
@@ -93,7 +94,7 @@ class QueueStorage:
     # -- effects
 
     def write(self, effect: Write) -> None:
-        """Persistent messages go to the message store, over the credited link."""
+        """Send persistent messages to the message store, over the credited link."""
         batch = effect.batch
         self.to_store.spend(len(batch.contents))
         self.store.post(
@@ -108,7 +109,8 @@ class QueueStorage:
         )
 
     def remove(self, effect: Remove) -> None:
-        """Gathered, neighbours joined, and posted once at the end of the turn."""
+        """Gather what has left the queue, neighbours joined; it is posted once at the end of the
+        turn."""
         removed = self.removed
         if removed is None:
             removed = self.removed = self.removal()
@@ -124,11 +126,11 @@ class QueueStorage:
             (removed.persistent if effect.durable else removed.transient).append(effect.ids)
 
     def removal(self) -> StoreRemove:
-        """An empty one of this queue, as of now."""
+        """Make an empty StoreRemove of this queue, as of now."""
         return StoreRemove(self.queue, self.stored.delivered)
 
     def send_removed(self) -> None:
-        """Post what `remove` has gathered."""
+        """Post to the message store what `remove` has gathered in this turn, if there is any."""
         if self.removed is not None:
             self.store.post(self.removed)
             self.removed = None
@@ -136,24 +138,24 @@ class QueueStorage:
     # -- at the end of a turn
 
     def turn_ended(self) -> None:
-        """Hand bodies to the message store, and the next job to the disk."""
+        """Hand bodies that leave RAM to the message store, and the next job to the disk."""
         if self.stored.to_store_count:
             self.page_bodies()
         self.work_on_disk()
 
     def store_is_full(self) -> bool:
-        """Is the credit to the message store spent, or will be by what is about to be handed over?
-        Then nothing more is paged out to it."""
+        """Tell whether the credit to the message store is spent, or will be by what is about to be
+        handed over, or the storage has failed. Then nothing more is paged out to it."""
         return self.to_store.credit <= self.stored.to_store_count or bool(self.store.storage_failed)
 
     def page_bodies(self) -> None:
-        """Transient bodies that leave RAM go to the message store, over the credited link."""
+        """Send transient bodies that leave RAM to the message store, over the credited link."""
         for chunk in self.stored.take_to_store():
             self.to_store.spend(chunk.left())
             self.store.post(StorePaged(chunk, self.store_inflow))
 
     def work_on_disk(self) -> None:
-        """At most one job of the index at a time; bodies are read beside it."""
+        """Submit the next job of the index, if none is under way, and ask for bodies beside it."""
         stored = self.stored
         index = stored.index
         writing = not self.store.storage_failed
@@ -177,7 +179,8 @@ class QueueStorage:
             self.submit(job)
 
     def flush(self) -> IndexWrite | None:
-        """The next part of what a checkpoint waits for; None when all of it is done."""
+        """Return a write job for the next part of what a checkpoint waits for; None when all of it
+        is done."""
         stored = self.stored
         runs: list[Run] = []
         size = 0
@@ -195,12 +198,12 @@ class QueueStorage:
         return None
 
     def flushed(self) -> None:
-        """The checkpoint need not wait for this queue any more."""
+        """Tell the store that the checkpoint need not wait for this queue any more."""
         self.flush_upto = self.flush_from = 0
         self.store.post(Flushed(self.queue))
 
     def hold_up(self) -> None:
-        """While memory is tight and the disk is behind, publishers of this queue wait for it."""
+        """Make publishers of this queue wait while memory is tight and the disk is behind."""
         gate = self.paging
         if gate.is_shut:
             if not self.is_behind() or self.services.memory_pressure < TIGHT_RATIO:
@@ -209,7 +212,7 @@ class QueueStorage:
             gate.shut()
 
     def is_behind(self) -> bool:
-        """Is there something to page out that will wake this queue when it is done?"""
+        """Tell whether there is something to page out that will wake this queue when it is done."""
         stored = self.stored
         if self.store.storage_failed or not isinstance(stored.index.job, IndexWrite):
             return False
@@ -218,13 +221,13 @@ class QueueStorage:
     # -- jobs
 
     def submit(self, job: DiskJob) -> None:
-        """To the queue's own strand of the disk; it comes back to the queue."""
+        """Submit a job to the queue's own strand of the disk; it comes back to the queue."""
         queue = self.queue
         self.services.world.disk.submit(job, queue, queue.strand)
 
     def job_done(self, job: IndexWrite | IndexRead) -> None:
-        """The disk has done it, or has not. A write for which there is no space is tried until
-        there is; a read that has failed, a few times."""
+        """Go on after the disk has done a job, or has not. A write for which there is no space is
+        tried until there is; a read that has failed, a few times."""
         if isinstance(job, IndexWrite):
             self.written(job)
             return
@@ -248,7 +251,8 @@ class QueueStorage:
             self.say_lost(lost)
 
     def written(self, job: IndexWrite) -> None:
-        """A write job has come back. Any failure but a full disk is the end of all writing."""
+        """Go on after a write job has come back. Any failure but a full disk is the end of all
+        writing."""
         failure = job.failure
         if failure is None:
             self.services.has_space(job)
@@ -263,12 +267,12 @@ class QueueStorage:
             self.store.fail_storage(str(failure))
 
     def later(self, job: DiskJob) -> None:
-        """Try again in a while."""
+        """Try a job again after RETRY_FULL_MS milliseconds."""
         self.services.world.clock.call_after(RETRY_FULL_MS, self.queue, TryAgain(job))
 
     def try_again(self, job: DiskJob) -> None:
-        """Perhaps there is space now. What a deleted queue had to write nobody wants, and its
-        directory may be gone."""
+        """Submit a job again that has failed a while ago. What a deleted queue had to write nobody
+        wants, and its directory may be gone."""
         if isinstance(job, IndexWrite) and self.stored.deleted:
             self.services.has_space(job)
             self.stored.give_up(job)
@@ -276,7 +280,7 @@ class QueueStorage:
             self.submit(job)
 
     def sought(self, job: IndexRead) -> None:
-        """What was purged on disk has these bodies in the message store."""
+        """Tell the message store which bodies nobody needs of what was purged on the disk."""
         removed = self.removal()
         for run in self.stored.sought(job):
             (removed.persistent if run.persistent else removed.transient).append(run.ids)
@@ -284,7 +288,8 @@ class QueueStorage:
         self.delete_files()
 
     def say_lost(self, lost: list[range]) -> None:
-        """Messages could not be read back: they are gone, and it is said which."""
+        """Log which messages could not be read back, by their positions, and are gone; nothing if
+        there are none."""
         if lost:
             count = sum(map(len, lost))
             where = ", ".join(f"{each[0]}-{each[-1]}" for each in lost[:10])
@@ -294,8 +299,8 @@ class QueueStorage:
     # -- segments
 
     def let_segments_go(self) -> None:
-        """Nothing in them is alive; the last checkpoint may count on them until the
-        acknowledgements are durable."""
+        """Have segments deleted in which nothing is alive; the last checkpoint may count on them
+        until the acknowledgements are durable."""
         empty = self.stored.index.empty()
         if self.queue.is_durable:
             removed = self.removal()
@@ -312,7 +317,8 @@ class QueueStorage:
             self.submit(FilesGone(paths))
 
     def delete_files(self) -> None:
-        """When the queue is no more, and nothing is sought in them any more."""
+        """Delete the queue's files, if the queue is no more, and nothing is sought in them any
+        more."""
         if not self.queue.forgotten or self.stored.is_seeking:
             return
         index = self.stored.index
@@ -320,7 +326,7 @@ class QueueStorage:
             self.submit(FilesGone([], index.directory))
 
     def files_gone(self, job: FilesGone) -> None:
-        """Files were deleted, or are still there: that does no harm."""
+        """Log when files could not be deleted; that they are still there does no harm."""
         if job.failure is not None:
             text = f"{self.queue.title}: cannot delete unused files yet: {job.failure}"
             self.services.world.log.write("warning", text)
@@ -328,11 +334,12 @@ class QueueStorage:
     # -- checkpoints
 
     def checkpoint_state(self) -> bytes:
-        """What a checkpoint says of the queue, when the journal has all that the queue has said."""
+        """Return what a checkpoint says of the queue, when the journal has all that the queue has
+        said."""
         return encode_queue_state(self.stored.state())
 
     def dirty_files(self) -> tuple[str, list[str]]:
-        """The queue's directory, and the segments in it that were written to since the last
+        """Return the queue's directory, and the segments in it that were written to since the last
         call."""
         index = self.stored.index
         return index.directory, index.take_dirty()
@@ -340,7 +347,8 @@ class QueueStorage:
     # -- the end
 
     def finish(self, answer: Deleted) -> None:
-        """The queue is deleted: have that made durable and then answered, and let its files go."""
+        """Have it made durable that the queue is deleted, and then answered, and let its files
+        go."""
         queue = self.queue
         self.to_store.detach()
         self.store_inflow.detach()

@@ -30,7 +30,8 @@ before further ones are dropped instead."""
 
 
 class HeadDue:
-    """The message at the head may have expired."""
+    """Tells a queue that the message at its head may have expired; `due_ms` is when the timer was
+    to go off, in milliseconds since the epoch."""
 
     __slots__ = ("due_ms",)
 
@@ -39,20 +40,21 @@ class HeadDue:
 
 
 class LookUnused:
-    """The queue may have been unused for too long."""
+    """Tells a queue that it may have been unused for too long."""
 
     __slots__ = ()
 
 
 class TimedQueue(Queue):
-    """A classic queue, as its timers see it."""
+    """This is a classic queue, as its timers see it."""
 
     machine: ClassicQueue
     settings: QueueSettings
 
 
 class QueueTimers:
-    """Of one queue."""
+    """Keeps the time for one queue: when messages expire, and when it has been unused for too long.
+    It also passes on its dead letters."""
 
     def __init__(self, queue: TimedQueue) -> None:
         self._queue = ref(queue)
@@ -67,13 +69,15 @@ class QueueTimers:
 
     @property
     def queue(self) -> TimedQueue:
-        """Whose it is. It must not be held from here: a queue that is gone goes at once."""
+        """Return the queue whose timers these are. It must not be held from here: a queue that is
+        gone goes at once."""
         queue = self._queue()
         assert queue is not None, "a queue's timers without the queue"
         return queue
 
     def configure(self, settings: QueueSettings) -> None:
-        """These settings hold now; what is there may have to go at once."""
+        """Take the time from these settings after which an unused queue goes; None: never. The time
+        begins anew."""
         self.expires_ms = settings.expires_ms
         if self.expires_ms is not None:
             self.used()
@@ -81,12 +85,13 @@ class QueueTimers:
     # -- age and length
 
     def tick(self) -> None:
-        """Tell the machine what time it is."""
+        """Tell the machine what time it is, so that it lets go of what is too old or too much."""
         queue = self.queue
         queue.machine.enforce(self.clock.wall_ms(), queue.effects)
 
     def plan(self) -> None:
-        """When to look again. A timer that goes off too early costs a turn and nothing else."""
+        """Plan when to look again: in the next turn, or by a timer. One that goes off too early
+        costs a turn and nothing else."""
         machine = self.queue.machine
         if machine.has_more_to_enforce:
             self.queue.schedule()
@@ -101,21 +106,24 @@ class QueueTimers:
             self.clock.call_after(due_ms - now_ms, self.queue, HeadDue(due_ms))
 
     def head_due(self, message: HeadDue) -> None:
-        """A timer has gone off; the end of the turn looks."""
+        """Note that a timer has gone off; the end of the turn looks whether the head has
+        expired."""
         if message.due_ms == self.due_ms:
             self.due_ms = 0
 
     # -- x-expires
 
     def used(self) -> None:
-        """A consumer came or went, something was fetched or declared again."""
+        """Note that the queue is used now: a consumer came or went, something was fetched, or it
+        was declared again."""
         self.used_ns = self.clock.now_ns()
         if not self.looking and self.expires_ms is not None:
             self.looking = True
             self.clock.call_after(self.expires_ms, self.queue, LookUnused())
 
     def look_unused(self) -> None:
-        """Delete the queue if nobody has used it for so long."""
+        """Delete the queue if nobody has used it for `expires_ms` milliseconds; else look again
+        later."""
         self.looking = False
         queue = self.queue
         if self.expires_ms is None or queue.machine.deleted or queue.machine.depth.consumers:
@@ -130,7 +138,9 @@ class QueueTimers:
     # -- dead letters
 
     def dead_letter(self, effect: DeadLetter) -> None:
-        """To the broker's own publisher; when all is safe it settles what the queue keeps."""
+        """Hand dead letters to the broker's own publisher, which settles what the queue keeps of
+        them when all is safe. Without a dead-letter exchange they are dropped, and also when nobody
+        waits for them and too many are in line."""
         queue = self.queue
         count = len(effect.contents)
         done = None
@@ -150,7 +160,7 @@ class QueueTimers:
         self.republisher.post(Republish(exchange, letters, effect.number, effect.persistent, done))
 
     def letters(self, effect: DeadLetter) -> list[Letter]:
-        """The messages as they go on."""
+        """Return the dead messages as they go on, with what has become of them in their headers."""
         pairs = [(effect.address, content) for content in effect.contents]
         if effect.address == ADDRESSED:
             pairs = [separate(content) for content in effect.contents]
@@ -165,12 +175,12 @@ class QueueTimers:
         return letters
 
     def close(self) -> None:
-        """The queue is gone; what is under way arrives."""
+        """Tell the republisher that the queue is gone; what is under way arrives."""
         if self.republisher is not None:
             self.republisher.post(SourceGone())
             self.republisher = None
 
 
 def address_of(pair: tuple[bytes, bytes]) -> bytes:
-    """Sort key."""
+    """Return the address of an (address, content) pair, as a sort key."""
     return pair[0]

@@ -26,7 +26,8 @@ DIGEST_BYTES: Final = 16
 
 
 class Unwelcome:
-    """Of the queues that have had a name, since the start."""
+    """Remembers which messages are suspected or refused by the queues that have had a name, since
+    the start."""
 
     def __init__(self) -> None:
         self.suspects: dict[bytes, None] = {}
@@ -40,8 +41,8 @@ class Unwelcome:
         self._is_nearer = False
 
     def admitted(self, batch: Batch) -> tuple[int, list[bytes]]:
-        """How many messages of this batch may be taken now, the first ones; and the suspects among
-        them, which have to be cleared when they are."""
+        """Return how many messages of this batch may be taken now, the first ones; and the digests
+        of suspects among them, which have to be cleared when they are taken."""
         count = len(batch.contents)
         if not self.suspects and not self.known:
             return count, []
@@ -62,7 +63,7 @@ class Unwelcome:
         return count, list(tried)
 
     def clear(self, tried: Sequence[bytes]) -> None:
-        """These were taken."""
+        """Suspect these no longer, for they were taken without a fault."""
         if not tried:
             return
         if tried[0] not in self.near:
@@ -72,7 +73,7 @@ class Unwelcome:
         self.near.difference_update(tried)
 
     def accuse(self, batch: Batch) -> list[bytes]:
-        """There was a fault at the publish of this batch. Returns the contents that are taken no
+        """Account for a fault at the publish of this batch. Returns the contents that are taken no
         more: the only one that was tried, if it was a suspect; none where there are too many."""
         taken, tried = self.admitted(batch)
         found = dict(zip(digests(batch), batch.contents[:taken], strict=False))
@@ -96,13 +97,15 @@ class Unwelcome:
         return [found[each] for each in tried if each in self.known]
 
     def has_come_nearer(self) -> bool:
-        """Have there been fewer suspects at this fault than before? Asked once a fault."""
+        """Tell whether there have been fewer suspects at this fault than before. It is asked once a
+        fault, and forgotten then."""
         is_nearer, self._is_nearer = self._is_nearer, False
         return is_nearer
 
 
 def digests(batch: Batch) -> Iterator[bytes]:
-    """Of each message, by what its publisher has said and not by the channel it came on."""
+    """Give a digest of each message, by what its publisher has said and not by the channel it came
+    on."""
     for content in batch.contents:
         frames = separate(content)[1] if batch.address == ADDRESSED else content
         yield blake2b(readdress(frames, 0), digest_size=DIGEST_BYTES).digest()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 class Letter:
-    """One message to be republished: its routing keys, the first of which it is delivered with; the
-    queues it must not go to; and its priority."""
+    """Holds one message to be republished: its routing keys, the first of which it is delivered
+    with; the queues it must not go to; and its priority."""
 
     __slots__ = ("banned", "content", "keys", "priority")
 
@@ -32,16 +32,18 @@ class Letter:
 
 
 class Done(Protocol):
-    """What the source hears in the end."""
+    """Tells the source in the end that all letters of a Republish are safe."""
 
     @property
     def parts(self) -> Sequence[tuple[int, int, int]]:
-        """The messages that the letters are made of, in order, as in Settle: run, start, end."""
+        """Return the messages that the letters are made of, in order, as in Settle: run, start,
+        end."""
 
 
 class Republish:
-    """Letters for an exchange; `done` is posted to the source when all of them are safe, None: it
-    does not want to know. `number`, `persistent` and `ttl_ms` as Batch has them."""
+    """Asks to have letters published to an exchange; `done` is posted to the source when all of
+    them are safe, None: it does not want to know. `number`, `persistent` and `ttl_ms` are as in
+    Batch."""
 
     __slots__ = ("done", "exchange", "letters", "number", "open", "persistent", "ttl_ms")
 
@@ -65,21 +67,22 @@ class Republish:
 
 
 class SourceGone:
-    """From the source: there will be no more."""
+    """Tells the republisher that its source will send no more."""
 
     __slots__ = ()
 
 
 class RepublisherPort(FlowActor):
-    """A republisher, as its source sees it. `waiting` is what it has not begun to publish."""
+    """This is a republisher, as its source sees it. `waiting` is what it has not begun to
+    publish."""
 
     waiting: deque[Republish]
 
     @property
     def backlog(self) -> int:
-        """How much it was told and has not begun with."""
+        """Return how many messages it was sent and has not begun with."""
         return len(self.inbox) + len(self.waiting)
 
     def suspected(self) -> list[Place]:
-        """After a fault: the messages of the source that cannot be routed."""
+        """Return, after a fault, the messages of the source that cannot be routed."""
         raise NotImplementedError

@@ -54,13 +54,14 @@ READ_STRAND_STEP: Final = 2
 
 
 class LookAtAge:
-    """Time to look whether something has become too old; only the last one sent counts."""
+    """Tells a stream to look whether something has become too old; only the last one sent
+    counts."""
 
     __slots__ = ()
 
 
 class LookAtEnd:
-    """Perhaps the stream is idle: it ended at offset `end` a while ago."""
+    """Tells a stream that it may be idle: it ended at offset `end` a while ago."""
 
     __slots__ = ("end",)
 
@@ -69,7 +70,8 @@ class LookAtEnd:
 
 
 class StreamShell(Queue):
-    """The shell around a stream: credit, its files, and making effects real."""
+    """This is the shell around a stream: it sees to credit and its files, and makes effects
+    real."""
 
     takes_addressed = False
     has_state = False
@@ -104,25 +106,26 @@ class StreamShell(Queue):
         self.configure(self.policy)
 
     def recover(self, found: StreamRecovery) -> None:
-        """At the start: what is in its files, which has been settled."""
+        """Begin at the start of the node with what is in its files, which has been settled."""
         self.adopt(found)
         self.told_end = self.log.next_offset
         self.retain()
 
     def adopt(self, found: StreamRecovery) -> None:
-        """This is its log, and durable."""
+        """Take what was found as its log; all of it is durable."""
         self.log.recovered(found.segments, found.next_offset)
         self.machine.count()
         self.machine.cached_from = self.log.durable_end
 
     def again(self, found: StreamRecovery) -> StreamShell:
-        """Make what takes its place after a fault, with what was read back."""
+        """Make the stream that takes its place after a fault, with what was read back."""
         fresh = StreamShell(self.vhost, self.definition, self.id, self.machine.term + 1)
         fresh.adopt(found)
         return fresh
 
     def configure(self, policy: EffectivePolicy | None) -> None:
-        """What the arguments and this policy say holds from now on."""
+        """Take the settings that the arguments and this policy make, which hold from now on; None:
+        no policy holds."""
         settings = settings_of(self.definition.arguments, policy.definition if policy else {})
         self.settings = settings
         wanted = settings.max_segment_bytes
@@ -137,7 +140,8 @@ class StreamShell(Queue):
     # -- the inbox
 
     def receive(self, message: object) -> None:
-        """Publishes over a credited link; commands from channels; jobs that come back."""
+        """Take publishes over a credited link, commands from channels, and jobs that come back from
+        the disk."""
         if isinstance(message, Publish):
             self.enqueue(message)
         elif isinstance(message, COMMANDS):
@@ -158,7 +162,7 @@ class StreamShell(Queue):
             self.receive_rare(message)
 
     def receive_rare(self, message: object) -> None:
-        """Timers, changes of settings, the end."""
+        """Take what timers, policies and the message store say, and what has to do with the end."""
         if isinstance(message, CommitDue):
             self.timer_runs = False
             self.commit_is_due = True
@@ -193,7 +197,7 @@ class StreamShell(Queue):
                 super().receive(message)
 
     def enqueue(self, publish: Publish) -> None:
-        """A batch. Publishers get no more credit while too much waits for a sync."""
+        """Take a batch in. Publishers get no more credit while too much waits for a sync."""
         if self.unwelcome is None:
             self.take_in(publish)
         else:
@@ -201,7 +205,8 @@ class StreamShell(Queue):
         self.linked(publish)
 
     def applied(self, command: Command) -> None:
-        """See StateOwner. Only now it is known how much waits for a sync."""
+        """Shut the gate for publishers when too much waits for a sync, which is only known now that
+        a command is done."""
         super().applied(command)
         if self.log.unsynced_bytes > STREAM_BACKLOG_BYTES:
             self.full.shut()
@@ -237,7 +242,8 @@ class StreamShell(Queue):
     # -- the disk
 
     def commit(self) -> None:
-        """Begin the next group, when somebody waits for it, it is large, or has waited long."""
+        """Begin to write the next group, when somebody waits for it, it is large, or it has waited
+        long."""
         log = self.log
         if log.job is not None or not log.waiting or self.store.storage_failed:
             return
@@ -254,8 +260,8 @@ class StreamShell(Queue):
             self.services.world.disk.submit(job, self, self.strand)
 
     def written(self, job: StreamCommit) -> None:
-        """A group is durable, or is not. After anything but a lack of space nothing is written any
-        more, and what is in it is never confirmed."""
+        """Go on after a group was written, or was not. After anything but a lack of space nothing
+        is written any more, and what is in the group is never confirmed."""
         if job.failure is None:
             self.services.has_space(job)
             if job.is_new and not self.machine.deleted:
@@ -276,7 +282,7 @@ class StreamShell(Queue):
             self.store.fail_storage(str(job.failure))
 
     def committed(self, job: StreamCommit) -> None:
-        """It is durable, and that its file must be there."""
+        """Confirm a group that is durable, as is that its file must be there."""
         self.machine.committed(job, self.effects)
         if self.log.unsynced_bytes <= STREAM_BACKLOG_BYTES:
             self.full.open()
@@ -284,7 +290,7 @@ class StreamShell(Queue):
         self.watch_end()
 
     def files_told(self, message: StoreStreamFiles) -> None:
-        """It is durable what must be there: go on with what waited for that."""
+        """Go on with what has waited until it was durable which files must be there."""
         self.told_end = max(self.told_end, message.files.end)
         job = message.job
         if isinstance(job, StreamCommit):
@@ -293,7 +299,8 @@ class StreamShell(Queue):
             self.services.world.disk.submit(job, self, self.strand)
 
     def stream_files(self) -> StreamFiles | None:
-        """What must be there after a restart."""
+        """Return which files must be there after a restart; None: none, or it is not known yet
+        after a fault."""
         if self.crash is not None:
             return self.crash.files
         log = self.log
@@ -304,14 +311,15 @@ class StreamShell(Queue):
         return StreamFiles(self.id, first, last.first, log.durable_end, last.size)
 
     def watch_end(self) -> None:
-        """Look in a while whether the stream has fallen idle."""
+        """Plan to look after SEAL_AFTER_MS milliseconds whether the stream has fallen idle, unless
+        the journal knows its end."""
         if not self.watching and self.told_end < self.log.durable_end:
             self.watching = True
             self.clock.call_after(SEAL_AFTER_MS, self, LookAtEnd(self.log.durable_end))
 
     def look_at_end(self, message: LookAtEnd) -> None:
-        """When nothing has come for a while, the journal hears where the log ends: what is damaged
-        or missing there later is no torn tail."""
+        """Tell the journal where the log ends when nothing has come for a while: what is damaged or
+        missing there later is no torn tail."""
         self.watching = False
         files = self.stream_files()
         if message.end != self.log.durable_end:
@@ -320,19 +328,20 @@ class StreamShell(Queue):
             self.store.post(StoreStreamFiles(self, files, None))
 
     def give_up(self, job: DiskJob) -> None:
-        """The stream was deleted before there was space for this."""
+        """Let go of a write that waits for space, for the stream was deleted before there was
+        any."""
         self.services.has_space(job)
         self.log.give_up()
 
     def was_read(self, job: StreamRead) -> None:
-        """A reader goes on; what was found damaged is said."""
+        """Let a reader go on with what was read, and log what was found damaged."""
         self.machine.was_read(job)
         for text in self.machine.said:
             self.services.world.log.write("error", f"{self.title}: {text}")
         self.machine.said.clear()
 
     def retain(self) -> None:
-        """What is too old or too much goes, in whole segments."""
+        """Delete what is too old or too much, in whole segments."""
         settings = self.settings
         if self.machine.deleted or (settings.max_age_ms is None and not settings.has_limit):
             return
@@ -347,7 +356,7 @@ class StreamShell(Queue):
     # -- ends
 
     def flushed(self) -> None:
-        """The broker may stop."""
+        """Tell the store that everything is durable, so that the broker may stop."""
         self.flushing = False
         self.store.post(Flushed(self))
 

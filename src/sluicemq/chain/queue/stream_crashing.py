@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StreamCrash(Crash[Any]):
-    """Of a stream; checkpoints wait until its `files` are known."""
+    """Stands in for a stream that has had a fault; checkpoints wait until its `files` are known."""
 
     queue: StreamShell
 
@@ -49,15 +49,15 @@ class StreamCrash(Crash[Any]):
             super().receive(message)
 
     def was_written(self, job: StreamCommit) -> None:
-        """A group that was on its way. It is read back if it is there; for want of space it is not
-        tried again."""
+        """Let go of a group that was on its way to the files. It is read back if it is there; for
+        want of space it is not tried again."""
         if job.failure is None or job.may_be_tried_again:
             self.services.has_space(job)
         else:
             self.store.fail_storage(str(job.failure))
 
     def settled(self, message: c.Settle) -> None:
-        """Only the readers would have had the credit, and they are gone."""
+        """Do nothing, for only the readers would have had the credit, and they are gone."""
 
     @property
     def directory(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShellType:
-    """One type."""
+    """Says of one type of queue how it comes to be, and what it is after a fault."""
 
     declare: Callable[[QueueHome, QueueDefinition, int], Queue]
     """Makes an empty queue with this id."""

@@ -63,7 +63,8 @@ Part = tuple[int, int, int]
 
 
 class Look:
-    """Something may be due."""
+    """Tells the delayer that something may be due; `at_ms` is the time it was asked for, in
+    milliseconds since the epoch."""
 
     __slots__ = ("at_ms",)
 
@@ -72,8 +73,8 @@ class Look:
 
 
 class Safe:
-    """From the republisher: these are in the queues they were routed to. `cost` is what they took
-    of the window."""
+    """Tells the delayer, from the republisher, that these parts are safe in the queues they were
+    routed to. `cost` is what they took of the window."""
 
     __slots__ = ("cost", "parts")
 
@@ -83,7 +84,7 @@ class Safe:
 
 
 class HoldingQueue(ClassicShell):
-    """The messages of one exchange that are not due yet. No policy is about it."""
+    """Holds the messages of one exchange that are not due yet. No policy is about it."""
 
     takes_addressed = False
     prefix_bytes = DUE.size
@@ -113,14 +114,16 @@ class HoldingQueue(ClassicShell):
         return [*super().suspected(), *self.delayer.suspected()]
 
     def prepared(self, publish: Publish) -> Publish:
-        """As any queue, but messages are dated before they are stored."""
+        """Return a publish as it is to be stored: each message begins with the time at which it is
+        due."""
         now_ms = self.services.world.clock.wall_ms()
         batch = dated(publish.batch, now_ms)
         return super().prepared(Publish(batch, publish.link, publish.first_seq, publish.confirm))
 
 
 def dated(batch: Batch, now_ms: int) -> Batch:
-    """The same messages, each with the time before it at which it is due."""
+    """Return the same messages, each with the time before it at which it is due, counted from
+    `now_ms`, in milliseconds since the epoch."""
     known: dict[bytes, bytes] = {}
     contents: list[bytes] = []
     for content in batch.contents:
@@ -143,7 +146,8 @@ def dated(batch: Batch, now_ms: int) -> Batch:
 
 
 class Due(NamedTuple):
-    """A message whose time has come. In order of time, then as they came from the queue."""
+    """Holds a message whose time has come. Sorted, they are in order of time, then as they came
+    from the queue."""
 
     due_ms: int
     serial: int
@@ -154,7 +158,8 @@ class Due(NamedTuple):
 
 
 class Delayer(FlowActor):
-    """The one consumer of a holding queue."""
+    """This is the one consumer of a holding queue, and republishes its messages when they are
+    due."""
 
     kind = "delayer"
     is_vital = False
@@ -190,7 +195,7 @@ class Delayer(FlowActor):
         queue.post(Consume(consumer))
 
     def receive(self, message: object) -> None:
-        """Deliveries of the queue; the clock; what is safe; grants."""
+        """Take deliveries of the queue, calls of the clock, what is safe, and grants."""
         if isinstance(message, Deliver):
             self.take(message)
         elif isinstance(message, Look):
@@ -207,12 +212,12 @@ class Delayer(FlowActor):
             super().receive(message)
 
     def settle(self, parts: list[Part], outcome: int) -> None:
-        """Tell the queue what becomes of these."""
+        """Tell the queue what becomes of these parts; `outcome` is ACK or REQUEUE."""
         assert self.link is not None, "a delivery before its consumer"
         self.queue.post(Settle(self.link, parts, outcome))
 
     def take(self, deliver: Deliver) -> None:
-        """Remember when these are due, or keep what is due already."""
+        """Remember when the messages of a delivery are due, or keep those that are due already."""
         now_ms = self.clock.wall_ms()
         count = len(deliver.contents)
         cost_each = deliver.cost // count
@@ -249,7 +254,8 @@ class Delayer(FlowActor):
             self.wake_at(self.waiting[0][0], now_ms)
 
     def give_back(self, now_ms: int) -> None:
-        """What is due goes back to the queue, and comes from there with its contents."""
+        """Give what is due at `now_ms` back to the queue, at most DUE_MESSAGES_MAX messages; they
+        come from there again with their contents."""
         waiting = self.waiting
         parts: list[Part] = []
         while waiting and waiting[0][0] <= now_ms and len(parts) < DUE_MESSAGES_MAX:
@@ -261,14 +267,16 @@ class Delayer(FlowActor):
             self.settle(parts, REQUEUE)
 
     def wake_at(self, due_ms: int, now_ms: int) -> None:
-        """Look again then, or sooner: the clock may be set."""
+        """Look again at `due_ms` or sooner, for the clock may be set; both times are in
+        milliseconds since the epoch."""
         due_ms = min(due_ms, now_ms + DELAY_LOOK_MS)
         if not self.looks_at_ms or due_ms < self.looks_at_ms:
             self.looks_at_ms = due_ms
             self.clock.call_after(due_ms - now_ms, self, Look(due_ms))
 
     def republish(self) -> None:
-        """In order of time. Those in a row that are of one kind go together."""
+        """Hand what is due to the republisher, in order of time. Those in a row that are of one
+        kind go together."""
         due = self.republishing = sorted(self.due)
         self.due = []
         self.due_cost = 0
@@ -282,7 +290,8 @@ class Delayer(FlowActor):
         self.republishing = []
 
     def suspected(self) -> list[Place]:
-        """After a fault: the messages of which no letters can be made, or that cannot be routed."""
+        """Return, after a fault, the messages of which no letters can be made, or that cannot be
+        routed."""
         found = self.republisher.suspected()
         due = self.republishing
         if due:
@@ -291,13 +300,13 @@ class Delayer(FlowActor):
         return found
 
     def faulted(self, error: Exception) -> None:
-        """As one in its queue."""
+        """Stop, and treat a fault here as one of its queue."""
         self.go_deaf()
         self.close()
         self.queue.faulted(error)
 
     def close(self) -> None:
-        """The exchange is deleted, and its messages with it."""
+        """Stop, for the exchange is deleted, and its messages with it."""
         self.gone = True
         self.waiting.clear()
         self.due.clear()
@@ -306,18 +315,19 @@ class Delayer(FlowActor):
 
 
 def kind_and_number(due: Due) -> tuple[bool, int | None, int]:
-    """What messages must have in common to be republished together."""
+    """Return what messages must have in common to be republished together: persistence, time to
+    live in milliseconds or None, and channel number."""
     kind = kind_of(properties_of(due.content[DUE.size :]), None)
     return kind.persistent, kind.ttl_ms, due.deliver.number
 
 
 def lettered(due: Due) -> object:
-    """All that is done with a message that is due."""
+    """Do all that is done with a message that is due, to find out whether that fails."""
     return kind_and_number(due), letter_of(due)
 
 
 def letter_of(due: Due) -> Letter:
-    """As it goes to the exchange again: with its delay negative, which is none."""
+    """Return a message as it goes to the exchange again: with its delay negative, which is none."""
     content = due.content[DUE.size :]
     raw = properties_of(content)
     delay = delay_ms(BasicProperties.decode(raw).headers)

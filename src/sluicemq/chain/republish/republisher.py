@@ -48,8 +48,8 @@ Way: TypeAlias = "tuple[tuple[str, ...], str, int, bool]"
 
 
 class Sent:
-    """A batch on its way to one queue over a link, None: it waits for being offered again; its
-    first `left` messages are not answered."""
+    """Holds a batch on its way to one queue over a link, None: it waits for being offered again.
+    The first `left` of its messages are not answered."""
 
     __slots__ = ("batch", "left", "link", "queue", "republish")
 
@@ -64,13 +64,13 @@ class Sent:
 
 
 class OfferAgain:
-    """A while has passed: what was refused may be taken now."""
+    """Tells the republisher that a while has passed: what was refused may be taken now."""
 
     __slots__ = ()
 
 
 class Republisher(RepublisherPort):
-    """One for each source."""
+    """Publishes what one source hands over, and tells it when that is safe."""
 
     kind = "republisher"
     is_vital = False
@@ -95,7 +95,7 @@ class Republisher(RepublisherPort):
         """What is being published."""
 
     def receive(self, message: object) -> None:
-        """Messages from the source; answers of queues; grants."""
+        """Take messages from the source, answers of queues, and grants."""
         if isinstance(message, Republish):
             self.waiting.append(message)
         elif isinstance(message, Confirm):
@@ -115,19 +115,22 @@ class Republisher(RepublisherPort):
         self.schedule()
 
     def turn_ended(self) -> None:
-        """As far as credit goes, and in pieces."""
+        """Publish what waits, as far as credit goes, and in pieces; close when the source is gone
+        and all is done."""
         if self.underway is None and self.waiting and not self.keeper.gates_shut:
             self.begin(self.publish_waiting())
         if self.ending and not (self.waiting or self.publishing or self.sent or self.refused):
             self.close()
 
     def publish_waiting(self) -> Iterator[int]:
-        """One after the other."""
+        """Publish what waits, one Republish after the other, while there is credit. Each step gives
+        its units of work."""
         while self.waiting and not self.keeper.gates_shut:
             yield from self.publish(self.waiting.popleft())
 
     def publish(self, republish: Republish) -> Iterator[int]:
-        """Route each message; those in a row that go the same way by the same key are a batch."""
+        """Route each letter, and send those in a row that go the same way by the same key as one
+        batch. Each step gives its units of work."""
         republish.open += 1
         self.publishing = republish
         contents: list[bytes] = []
@@ -145,7 +148,8 @@ class Republisher(RepublisherPort):
         self.settled(republish)
 
     def way_in_pieces(self, exchange: str, letter: Letter) -> Generator[int, None, Way]:
-        """The same as `way`."""
+        """Return the way of a letter, as `way` does, after steps that give their units of work:
+        routing may take long."""
         message = self.message(letter)
         message.is_hasty = True
         try:
@@ -156,29 +160,31 @@ class Republisher(RepublisherPort):
         return self.way_by(names, letter)
 
     def search(self, exchange: str, message: Message) -> Generator[int, None, tuple[str, ...]]:
-        """The same as `route`."""
+        """Return the queues a message goes to, as `route` does, after steps that give their units
+        of work."""
         try:
             return (yield from self.vhost.topology.search(exchange, message))
         except Malformed:
             return ()
 
     def way(self, exchange: str, letter: Letter) -> Way:
-        """Letters with the same may be in one batch."""
+        """Return the way of a letter; those with the same may be in one batch."""
         return self.way_by(self.route(exchange, self.message(letter)), letter)
 
     def way_by(self, names: tuple[str, ...], letter: Letter) -> Way:
-        """To these queues, without those to which the letter must not go."""
+        """Return the way to these queues, without those to which the letter must not go."""
         if letter.banned:
             names = tuple(name for name in names if name not in letter.banned)
         large = len(letter.content) >= self.services.large_from_bytes
         return names, letter.keys[0], letter.priority, large
 
     def message(self, letter: Letter) -> Message:
-        """What exchanges may know of it."""
+        """Return what exchanges may know of a letter to route it."""
         return Message(letter.keys, properties_of(letter.content), self.services.world.dice.below)
 
     def route(self, exchange: str, message: Message) -> tuple[str, ...]:
-        """The queues a message goes to; none when the exchange is not there."""
+        """Return the names of the queues a message goes to; none when the exchange is not there, or
+        its headers cannot be read."""
         topology = self.vhost.topology
         if exchange and exchange not in topology.exchanges:
             return ()
@@ -188,8 +194,8 @@ class Republisher(RepublisherPort):
             return ()
 
     def send(self, republish: Republish, way: Way, contents: list[bytes]) -> Iterator[int]:
-        """One batch to its queues, some at a time; those that have gone meanwhile are left out. A
-        key that a policy or an argument has made too long for AMQP is cut, once it has led
+        """Send one batch to its queues, some at a time; those that have gone meanwhile are left
+        out. A key that a policy or an argument has made too long for AMQP is cut, once it has led
         there."""
         names, key, priority, large = way
         known = self.vhost.queues
@@ -218,7 +224,7 @@ class Republisher(RepublisherPort):
             yield TARGET_WORK * len(some)
 
     def offer(self, republish: Republish, batch: Batch, queue: Queue) -> None:
-        """To one queue, which has a sequence of its own for it."""
+        """Send a batch to one queue, with sequence numbers of its own."""
         count = len(batch.contents)
         first_seq = self.next_seq
         self.next_seq += count
@@ -228,20 +234,20 @@ class Republisher(RepublisherPort):
         link.send(batch, first_seq, True)
 
     def link(self, queue: Queue) -> PublishLink:
-        """The one link to that queue."""
+        """Return the one link to that queue, made when it is needed first."""
         link = self.links.get(queue)
         if link is None:
             link = self.links[queue] = queue.link_from(self)
         return link
 
     def faulted(self, error: Exception) -> None:
-        """As one in its source, which has what was under way."""
+        """Stop, and treat a fault here as one of its source, which has what was under way."""
         self.go_deaf()
         take(self, [self.close])
         self.source.faulted(error)
 
     def suspected(self) -> list[Place]:
-        """After a fault: the messages of the source that cannot be routed."""
+        """Return, after a fault, the messages of the source that cannot be routed."""
         republish = self.publishing
         if republish is None or republish.done is None:
             return []
@@ -253,7 +259,8 @@ class Republisher(RepublisherPort):
     # -- answers
 
     def answered(self, first_seq: int, count: int) -> None:
-        """So many are safe in one queue, or wait to be offered to it again."""
+        """Account for `count` messages that are safe in one queue, or wait to be offered to it
+        again; `first_seq` is the number of their batch there."""
         sent = self.sent[first_seq]
         sent.left -= count
         assert sent.left >= 0
@@ -262,14 +269,14 @@ class Republisher(RepublisherPort):
             self.settled(sent.republish)
 
     def settled(self, republish: Republish) -> None:
-        """One thing less to wait for."""
+        """Count one thing less to wait for; tell the source when it was the last."""
         republish.open -= 1
         if not republish.open and republish.done is not None:
             self.source.post(republish.done)
 
     def refuse(self, answer: Rejected) -> None:
-        """The queue is full: these are kept, and offered to it again; in halves, if they may be
-        refused for the sake of one, so that this will be alone in the end."""
+        """Keep messages that a full queue has refused, to be offered to it again; in halves, if
+        they may be refused for the sake of one, so that this will be alone in the end."""
         sent = self.sent[answer.first_seq]
         start, end = answer.offset, answer.offset + answer.count
         middle = (start + end) // 2 if answer.mixed else start
@@ -281,13 +288,14 @@ class Republisher(RepublisherPort):
         self.answered(answer.first_seq, answer.count)
 
     def keep_for_later(self, sent: Sent) -> None:
-        """It is offered again after a while."""
+        """Keep a batch, to be offered again after RETRY_REFUSED_MS milliseconds."""
         if not self.refused:
             self.services.world.clock.call_after(RETRY_REFUSED_MS, self, OfferAgain())
         self.refused.append(sent)
 
     def offer_again(self) -> None:
-        """What was refused, unless its queue is gone."""
+        """Offer what was refused again, unless its queue is deleted; a queue that is being read
+        back is waited for."""
         refused = self.refused
         self.refused = []
         for each in refused:
@@ -300,9 +308,9 @@ class Republisher(RepublisherPort):
             self.settled(each.republish)
 
     def link_ended(self, message: LinkEnded) -> None:
-        """A queue was deleted, or has failed: it holds up nobody. What it had not answered when it
-        was deleted it answers; what a queue that has failed does not answer is offered to the one
-        in its place."""
+        """End the link to a queue that was deleted, or has failed: it holds up nobody. What a
+        deleted queue had not answered it answers; what one that has failed does not answer is
+        offered to the one in its place."""
         link = message.link
         if self.links.get(message.queue) is link:
             self.links.pop(message.queue).end()
@@ -313,7 +321,7 @@ class Republisher(RepublisherPort):
                 self.keep_for_later(sent)
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """End all links, for nothing is left to do."""
         for queue, link in self.links.items():
             link.end()
             queue.post(Down(self))

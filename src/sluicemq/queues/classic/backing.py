@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 class Delta:
-    """What is on disk only: `count` messages with positions in [start, end)."""
+    """Counts what is on disk only: `count` messages with positions in [start, end), `persistent` of
+    them persistent, together `bytes` as far as it is known."""
 
     __slots__ = ("bytes", "count", "end", "persistent", "references", "start")
 
@@ -36,13 +37,13 @@ class Delta:
         self.clear()
 
     def clear(self) -> None:
-        """Blank: no messages, no range."""
+        """Begin anew, with no messages and no range."""
         self.start = self.end = self.count = self.persistent = self.bytes = 0
         self.references = False
         """Bodies in the message store may belong to it."""
 
     def cover(self, positions: range) -> None:
-        """The range grows to hold these."""
+        """Let the range grow to hold these positions, of which there must be some."""
         if not self.count:
             self.start, self.end = positions[0], positions[-1] + 1
         else:
@@ -50,7 +51,7 @@ class Delta:
             self.end = max(self.end, positions[-1] + 1)
 
     def facts(self) -> dict[str, int]:
-        """As backing_queue_status shows it."""
+        """Return the range and the counts by name, as backing_queue_status shows them."""
         return {
             "start": self.start,
             "count": self.count,
@@ -60,9 +61,9 @@ class Delta:
 
 
 class Backing:
-    """The ready messages of one queue. `depth` gets its figures about RAM, `index` is what of the
-    queue is on the disk. `delivered`: every position below was given to a consumer at some time;
-    with priorities, this is so of the highest priority that has been delivered."""
+    """Holds the ready messages of one queue. `depth` gets its figures about RAM, `index` is what of
+    the queue is on the disk. `delivered`: every position below was given to a consumer at some
+    time; with priorities, this is so of the highest priority that has been delivered."""
 
     __slots__ = ()
 
@@ -78,21 +79,22 @@ class Backing:
         raise NotImplementedError
 
     def head(self) -> Chunk | None:
-        """The chunk with the oldest ready message (of the highest priority), if its bodies are in
-        RAM. None: there is no message, or its body has to come from the disk first."""
+        """Return the chunk with the oldest ready message (of the highest priority), if its bodies
+        are in RAM. None: there is no message, or its body has to come from the disk first."""
         raise NotImplementedError
 
     def first(self) -> Chunk | None:
-        """The chunk with the oldest ready message, with or without its bodies. None: there is no
-        message, or even its position is on the disk only."""
+        """Return the chunk with the oldest ready message (of the highest priority), with or without
+        its bodies. None: there is no message, or even its position is on the disk only."""
         raise NotImplementedError
 
     def took(self, chunk: Chunk, count: int) -> None:
-        """The first `count` messages of the `head` have left for a consumer, or for good."""
+        """Hear that the first `count` messages of the `head` have left for a consumer, or for
+        good."""
         raise NotImplementedError
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Messages that were taken are ready again, at their positions. The chunks come from one
+        """Make messages that were taken ready again, at their positions. The chunks come from one
         run and are in order."""
         raise NotImplementedError
 
@@ -103,12 +105,12 @@ class Backing:
         raise NotImplementedError
 
     def length(self) -> int:
-        """The ready messages, counted where they are."""
+        """Return the number of ready messages, counted where they are."""
         raise NotImplementedError
 
     def in_ram(self) -> Iterable[Chunk]:
-        """The chunks whose positions are known in RAM, with or without bodies, but for those that
-        are `leaving`."""
+        """Give the chunks whose positions are known in RAM, with or without bodies, but for those
+        that are `leaving`."""
         raise NotImplementedError
 
     def count_in(self, depth: Depth) -> None:
@@ -119,7 +121,7 @@ class Backing:
 
     @property
     def target(self) -> int | None:
-        """How many messages may have their bodies in RAM; None: all of them."""
+        """Return how many messages may have their bodies in RAM; None: all of them."""
         raise NotImplementedError
 
     @target.setter
@@ -133,7 +135,7 @@ class Backing:
 
     @property
     def converting(self) -> bool:
-        """The queue has become lazy, and `convert` has something left to do."""
+        """Tell whether the queue has become lazy, and `convert` has something left to do."""
         raise NotImplementedError
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
@@ -158,102 +160,103 @@ class Backing:
         raise NotImplementedError
 
     def take_to_store(self) -> list[Chunk]:
-        """What the message store must take now; asked again, only what has come since."""
+        """Return what the message store must take now; asked again, only what has come since."""
         raise NotImplementedError
 
     @property
     def to_store_count(self) -> int:
-        """How many messages `take_to_store` would give."""
+        """Return how many messages `take_to_store` would give."""
         raise NotImplementedError
 
     @property
     def has_outgoing(self) -> bool:
-        """Positions have been let go that no write job has taken up yet."""
+        """Tell whether positions have been let go that no write job has taken up yet."""
         raise NotImplementedError
 
     def leaving(self) -> Iterable[Chunk]:
-        """What counts as on the disk only, and keeps its RAM until a write is done: outgoing, and
-        in the write job that is under way."""
+        """Return what counts as on the disk only, and keeps its RAM until a write is done:
+        outgoing, and in the write job that is under way."""
         raise NotImplementedError
 
     # -- the disk
 
     def needs_disk(self) -> bool:
-        """Is something on the disk, on its way there, or without its body? Else `next_job` and
-        `bodies_wanted` need not be asked."""
+        """Tell whether something is on the disk, on its way there, or without its body. Else
+        `next_job` and `bodies_wanted` need not be asked."""
         raise NotImplementedError
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """What the disk is to do next; None: nothing, or a job is under way. `hungry`: somebody
-        would take more than is in RAM; `writing` False: the disk may be read only."""
+        """Return what the disk is to do next; None: nothing, or a job is under way. `hungry`:
+        somebody would take more than is in RAM; `writing` False: the disk may be read only."""
         raise NotImplementedError
 
     def recall(self) -> bool:
-        """Nothing is left but what is on the disk or leaving: what is leaving at the head, and not
-        being written yet, comes back without the disk. False: there is no such thing."""
+        """Bring back without the disk what is leaving at the head and not being written yet, when
+        nothing else is in RAM. Returns whether there was any."""
         raise NotImplementedError
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """What of the chunk is not on the disk yet, as entries for the index."""
+        """Return what of the chunk is not on the disk yet, as entries for the index."""
         raise NotImplementedError
 
     def wrote(self, job: IndexWrite) -> None:
-        """A write job is done, one of `next_job` or one that a checkpoint has made of `runs_of`:
-        what it wrote needs no RAM any more, if it was leaving."""
+        """Hear that a write job is done, one of `next_job` or one that a checkpoint has made of
+        `runs_of`: what it wrote needs no RAM any more, if it was leaving."""
         raise NotImplementedError
 
     def give_up(self, job: IndexWrite) -> None:
-        """A write job has failed for good: what it was to write stays in RAM."""
+        """Hear that a write job has failed for good: what it was to write stays in RAM."""
         raise NotImplementedError
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """A read job for the head is done. Returns the positions that could not be read: they are
-        in the counts of `depth` still, and nowhere else. Empty, if the queue was cleared since."""
+        """Take what a read job has brought for the head; `out` says which positions are at
+        consumers. Returns the positions that could not be read: they are in the counts of `depth`
+        still, and nowhere else. Empty, if the queue was cleared since."""
         raise NotImplementedError
 
     @property
     def is_seeking(self) -> bool:
-        """The bodies of messages that were dropped on the disk are still to be found, so its files
-        have to stay."""
+        """Tell whether the bodies of messages that were dropped on the disk are still to be found,
+        so that its files have to stay."""
         raise NotImplementedError
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """A read job with an epoch below 0 is done: it was about messages that were dropped while
-        they were on the disk only. Returns those that have bodies in the message store, which
-        nobody needs any more."""
+        """Take what a read job with an epoch below 0 has found: it was about messages that were
+        dropped while they were on the disk only. Returns those that have bodies in the message
+        store, which nobody needs any more."""
         raise NotImplementedError
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
-        """Chunks whose bodies are needed next from the message store, each once until they have
-        come; none unless somebody is `hungry`."""
+        """Return the chunks whose bodies are needed next from the message store, each once until
+        they have come; none unless somebody is `hungry`."""
         raise NotImplementedError
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """Bodies have come, by their ids. Returns the positions of those that were not found, which
-        are gone; none, if the chunk is not here any more."""
+        """Take the bodies of a chunk, by their ids. Returns the positions of those that were not
+        found, which are gone; none, if the chunk is not here any more."""
         raise NotImplementedError
 
     # -- checkpoints, restarts
 
     def bound(self, upto: int) -> None:
-        """A checkpoint begins to wait for what is below position `upto`; with priorities, of each
-        row for what has been published before now."""
+        """Note that a checkpoint begins to wait for what is below position `upto`; with priorities,
+        of each row for what has been published before now."""
         raise NotImplementedError
 
     def bound_at(self, position: int, upto: int) -> int:
-        """Where what that checkpoint waits for ends in the row of positions that has `position`;
-        exclusive."""
+        """Return where what that checkpoint waits for ends in the row of positions that has
+        `position`; exclusive."""
         raise NotImplementedError
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """Persistent messages below position `upto` that the index may not have yet. True comes
-        with those that were never fetched: they are in order, and those before `start` are left
-        out."""
+        """Give the persistent messages below position `upto` that the index may not have yet. True
+        comes with those that were never fetched: they are in order, and those before `start` are
+        left out."""
         raise NotImplementedError
 
     def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
-        """How far each row of positions has come, that of priority 0 first. `size`: bytes of all
-        messages of the queue; `unacked_runs`: those that are out."""
+        """Return how far each row of positions has come, that of priority 0 first. `size`: bytes of
+        all messages of the queue; `unacked_runs`: those that are out."""
         raise NotImplementedError
 
     def recover(self, marks: Sequence[Mark]) -> int:
@@ -265,19 +268,21 @@ class Backing:
 
     @property
     def delta(self) -> Delta:
-        """What is on the disk only; with priorities the sums, without a range."""
+        """Return the counts of what is on the disk only; with priorities the sums, without a
+        range."""
         raise NotImplementedError
 
     @property
     def disk_reads(self) -> int:
-        """Messages whose bodies were read from the disk, since the queue began."""
+        """Return how many messages' bodies were read from the disk since the queue began."""
         raise NotImplementedError
 
     @property
     def disk_writes(self) -> int:
-        """Messages that were written for want of RAM, to the index or to the message store."""
+        """Return how many messages were written for want of RAM, to the index or to the message
+        store, since the queue began."""
         raise NotImplementedError
 
     def info(self) -> dict[str, object]:
-        """backing_queue_status, as RabbitMQ names things, less the rates."""
+        """Return backing_queue_status, as RabbitMQ names things, less the rates."""
         raise NotImplementedError

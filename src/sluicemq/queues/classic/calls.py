@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ClassicCalls(Head):
-    """A classic queue, as its shell sees it where it is not about commands."""
+    """This is a classic queue as its shell sees it where it is not about commands."""
 
     limits: Limits
     deduplication: Deduplication | None
@@ -40,7 +40,8 @@ class ClassicCalls(Head):
 
     @property
     def needs_tick(self) -> bool:
-        """Is there, or may there be soon, something for `enforce` to do? Else `serve` is enough."""
+        """Tell whether there is, or may be soon, something for `enforce` to do; else `serve` is
+        enough."""
         return self.limits.needs_tick
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
@@ -50,13 +51,14 @@ class ClassicCalls(Head):
 
     @property
     def has_more_to_enforce(self) -> bool:
-        """Has `enforce` ended because it had done a turn's work?"""
+        """Tell whether `enforce` has ended because it had done a turn's work, and has to be called
+        again."""
         return self.limits.more
 
     def next_expiry_ms(self) -> int:
-        """When the message at the head will expire, in milliseconds since the epoch. 0: never, or
-        it is not known yet, or it has expired and waits for its body or for room, which wakes the
-        queue."""
+        """Return when the message at the head will expire, in milliseconds since the epoch. 0:
+        never, or it is not known yet, or it has expired and waits for its body or for room, which
+        wakes the queue."""
         limits = self.limits
         expiry_ms = limits.next_expiry()
         return expiry_ms if expiry_ms > limits.now_ms else 0
@@ -64,30 +66,32 @@ class ClassicCalls(Head):
     # -- room
 
     def window_opened(self, window: Outflow) -> None:
-        """A channel has sent some of what was delivered to it: who waits for that window may be
-        served."""
+        """Let consumers be served that wait for this window, for a channel has sent some of what
+        was delivered to it."""
         self.consumers.wake(window)
 
     def limiter_opened(self, limiter: Limiter) -> None:
-        """A channel has room again within what its consumers may hold together."""
+        """Let consumers be served that wait for this limiter, for a channel has room again within
+        what its consumers may hold together."""
         self.consumers.resume(limiter)
 
     # -- work
 
     def bound_turn(self, turn_work: int) -> None:
-        """Do so much at a time that it is a fair part of a turn of `turn_work` units."""
+        """Do only so much at a time from now on that it is a fair part of a turn of `turn_work`
+        units."""
         self.deals_max = self.piece_max = turn_work // 10 + 1
 
     def take_work(self) -> int:
-        """The units of work that commands and calls have cost since this was asked last."""
+        """Return the units of work that commands and calls have cost since this was asked last."""
         work, self.work = self.work, 0
         return work
 
     # -- RAM and disk
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """The writes that these receipts came with are durable: confirm those somebody waits
-        for."""
+        """Confirm what these receipts are about, where somebody waits for that: the writes that
+        they came with are durable."""
         effects.extend(
             Confirm(each.link, each.first_seq, each.count) for each in receipts if each.confirm
         )
@@ -102,7 +106,8 @@ class ClassicCalls(Head):
     # -- what is left after a fault
 
     def unanswered(self) -> list[Actor]:
-        """The channels whose basic.get waits for a message from the disk, one each."""
+        """Return the channels whose basic.get waits for a message from the disk, one entry for each
+        basic.get."""
         return [get.channel for get in self.waiting]
 
     def credit_settled(self) -> None:
@@ -116,8 +121,8 @@ class ClassicCalls(Head):
             self.credit(run, end - start - sum(still))
 
     def settle_rest(self, command: Settle) -> None:
-        """Settle what of these parts is not settled yet; what becomes of the messages is of no
-        interest any more, and of the consumers only their credit is."""
+        """Settle what of these parts is not settled yet, after a fault. What becomes of the
+        messages is of no interest any more; only the credit of their consumers is."""
         parts = [
             (number, max(start, first), min(end, last))
             for number, start, end in command.parts
@@ -128,9 +133,9 @@ class ClassicCalls(Head):
         self.settle(Settle(command.link, parts, command.outcome), [])
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
-        """Acknowledge, requeue or reject parts of unacknowledged runs."""
+        """Acknowledge, requeue or reject parts of unacknowledged runs, as the command says."""
         raise NotImplementedError
 
     def credit(self, run: UnackedRun, count: int) -> None:
-        """Say that the consumer of the run may have `count` more."""
+        """Let the consumer of a run, if it has one, take `count` messages more."""
         raise NotImplementedError

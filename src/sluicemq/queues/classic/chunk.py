@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Chunk:
-    """Messages from position `position` on; the first `start` of the list have been taken.
+    """Holds messages from position `position` on; the first `start` of the list have been taken.
 
     `id_base` + position is a message's id in the message store; None: it is embedded in the queue
     index. `in_store`: its body was handed to the message store. `expiry`: they count no more from
@@ -75,40 +75,41 @@ class Chunk:
 
     @property
     def bodies(self) -> bool:
-        """Are the bodies in RAM?"""
+        """Tell whether the bodies are in RAM."""
         return self.sizes is None
 
     def left(self) -> int:
-        """Messages not taken yet."""
+        """Return the number of messages that are not taken yet."""
         return len(self.contents if self.sizes is None else self.sizes) - self.start
 
     def positions(self) -> range:
-        """Of what is left."""
+        """Return the positions of the messages that are not taken yet."""
         first = self.position + self.start
         return range(first, first + self.left())
 
     def rest(self) -> list[bytes]:
-        """The contents not taken yet."""
+        """Return the contents of the messages that are not taken yet."""
         return self.contents[self.start :] if self.start else self.contents
 
     def rest_sizes(self) -> list[int]:
-        """The lengths of what is left, in bytes."""
+        """Return the lengths of the contents that are not taken yet, in bytes."""
         if self.sizes is not None:
             return self.sizes[self.start :]
         return list(map(len, self.rest()))
 
     def size(self) -> int:
-        """Bytes of what is left, wherever it is."""
+        """Return the bytes of what is not taken yet, wherever it is."""
         if self.sizes is not None:
             return sum(self.sizes[self.start :])
         return size_of(self.rest(), self.even)
 
     def footprint(self) -> int:
-        """Bytes of RAM it takes."""
+        """Return the bytes of RAM that it counts for; 0 when its bodies are not here."""
         return footprint(self.rest(), self.even, self.copies) if self.sizes is None else 0
 
     def accepts_batch(self, batch: Batch, expiry: int) -> bool:
-        """May `batch` be appended here: same kind, not too many, ids going on."""
+        """Tell whether `batch` may be appended here: it is of the same kind, there are not too
+        many, and ids go on."""
         first_id = batch.first_id
         if self.id_base is None:
             if first_id:
@@ -131,7 +132,8 @@ class Chunk:
         )
 
     def continues(self, other: Chunk) -> bool:
-        """May `other`, whose positions follow, be appended here?"""
+        """Tell whether `other`, whose positions follow, may be appended here: it is of the same
+        kind, and the two are not too large together."""
         if self.sizes is not None or other.sizes is not None:
             return False
         count = len(self.contents) + len(other.contents) - other.start
@@ -152,7 +154,8 @@ class Chunk:
         )
 
     def append(self, contents: list[bytes]) -> None:
-        """Add at the end; the list is copied once, for it may belong to other queues too."""
+        """Add contents at the end; the list is copied once, for it may belong to other queues
+        too."""
         if not self.owned:
             self.contents = self.contents[self.start :]
             self.position += self.start
@@ -161,7 +164,7 @@ class Chunk:
         self.contents.extend(contents)
 
     def trim(self) -> None:
-        """Let go of what has been taken."""
+        """Let go of the messages that have been taken."""
         if self.sizes is None:
             self.contents = self.contents[self.start :]
         else:
@@ -171,7 +174,8 @@ class Chunk:
         self.owned = True
 
     def split(self, count: int) -> Chunk:
-        """The first `count` messages stay, the others leave as a chunk of their own."""
+        """Keep the first `count` messages and return the others as a chunk of their own; both must
+        have some."""
         assert 0 < count < self.left()
         if self.start:
             self.trim()
@@ -199,7 +203,7 @@ class Chunk:
         return other
 
     def drop_bodies(self) -> None:
-        """The bodies are elsewhere from now on; their lengths stay."""
+        """Let go of the bodies, which are elsewhere from now on; their lengths stay."""
         assert self.id_base is not None, "an embedded body has no other place"
         self.sizes = self.rest_sizes()
         self.position += self.start
@@ -207,7 +211,7 @@ class Chunk:
         self.contents = []
 
     def set_bodies(self, contents: list[bytes]) -> None:
-        """They were read back."""
+        """Take the contents back that were read from elsewhere."""
         assert self.sizes is not None
         self.contents = contents
         self.sizes = None
@@ -215,17 +219,18 @@ class Chunk:
 
 
 def position_of(chunk: Chunk) -> int:
-    """Sort key: the position of the first message not taken."""
+    """Return the position of the first message not taken, as a sort key."""
     return chunk.position + chunk.start
 
 
 def end_of(chunk: Chunk) -> int:
-    """The position behind its last message."""
+    """Return the position behind the last message of a chunk."""
     return chunk.position + len(chunk.contents if chunk.sizes is None else chunk.sizes)
 
 
 def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:
-    """The messages before position `border`, and the others."""
+    """Split a chunk into the messages before position `border` and the others; None in place of a
+    part that is empty."""
     positions = chunk.positions()
     if positions[0] >= border:
         return None, chunk
@@ -236,7 +241,7 @@ def divided(chunk: Chunk, border: int) -> tuple[Chunk | None, Chunk | None]:
 
 
 def copy_of(chunk: Chunk) -> Chunk:
-    """Another chunk of what is left, over the same contents."""
+    """Return another chunk of the messages that are not taken yet, over the same contents."""
     return Chunk(
         chunk.address,
         chunk.rest(),
@@ -254,18 +259,19 @@ def copy_of(chunk: Chunk) -> Chunk:
 
 
 def first_of(positions: range) -> int:
-    """Sort key."""
+    """Return the first of these positions, as a sort key."""
     return positions[0]
 
 
 def cut_at(positions: range, border: int) -> tuple[range, range]:
-    """Those below `border`, and the others. The step is 1."""
+    """Split a range of step 1 into the positions below `border` and the others."""
     border = min(max(border, positions.start), positions.stop)
     return range(positions.start, border), range(border, positions.stop)
 
 
 def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
-    """How many of the first `count` messages take as much of a window as the first does."""
+    """Return how many of the first `count` messages take `cost_each` of a window, as the first one
+    does."""
     if chunk.even:
         return count
     start = chunk.start
@@ -276,7 +282,7 @@ def same_cost(chunk: Chunk, count: int, cost_each: int) -> int:
 
 
 def within(positions: range, start: int, end: int) -> range:
-    """Those of an ascending range that are in [start, end)."""
+    """Return the positions of an ascending range that are in [start, end)."""
     step = positions.step
     first = max(0, -(-(start - positions.start) // step))
     last = max(first, -(-(end - positions.start) // step))

@@ -43,7 +43,8 @@ NAME_BYTES_MAX: Final = 32
 
 
 class Deduplication:
-    """What one queue remembers."""
+    """Remembers what was published to one queue: the names of the latest `size` messages that have
+    one, for `ttl_ms` milliseconds; None: as long as there is room."""
 
     def __init__(self, size: int, ttl_ms: int | None) -> None:
         self.size = size
@@ -60,7 +61,8 @@ class Deduplication:
         """Answers with the number of writes that must have left before."""
 
     def publish(self, command: Publish, queue: Head, effects: list[Effect]) -> None:
-        """Hand on to the queue what is new, as of when the batch came."""
+        """Hand on to the queue the messages of a batch that are new, by the time at which it
+        came."""
         now_ms = command.came_ms
         batch = command.batch
         names = [name_of(content, batch) for content in batch.contents]
@@ -88,7 +90,8 @@ class Deduplication:
             self._answer(command, taken, count, effects)
 
     def written(self, receipts: Sequence[Receipt], effects: list[Effect]) -> None:
-        """These are safe; answers that waited for them, and for all before, go."""
+        """Hear that the writes of these receipts are durable. Answers that waited for them, and for
+        all writes before, are appended to `effects`."""
         early = self._early
         early.update(receipts)
         underway = self._underway
@@ -157,14 +160,14 @@ class Deduplication:
 
 
 def taken_of(command: Publish, queue: Head, effects: list[Effect]) -> int:
-    """How many of these messages the queue takes, the first ones."""
+    """Hand a batch to the queue and return how many of its messages were taken: the first ones."""
     before = queue.rates.published
     queue.take(command, effects)
     return queue.rates.published - before
 
 
 def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:
-    """For a queue declared with these arguments; None: it takes everything."""
+    """Return the memory of a queue declared with these arguments; None: it takes everything."""
     if arguments.get(ARGUMENT) is not True:
         return None
     size = arguments.get(SIZE_ARGUMENT)
@@ -176,7 +179,8 @@ def deduplication_of(arguments: Mapping[str, object]) -> Deduplication | None:
 
 
 def name_of(content: bytes, batch: Batch) -> bytes | None:
-    """What the header says, any type of value; None: it is not there, or cannot be read."""
+    """Return what the header says by which copies are told, any type of value; one of more than
+    NAME_BYTES_MAX bytes as a digest. None: it is not there, or cannot be read."""
     if batch.address == ADDRESSED:
         _, content = separate(content)
     raw = content_header(content).properties

@@ -29,7 +29,8 @@ FORGET_MAX: Final = 400
 
 
 class DeliveryCounts:
-    """`limit`: what has come back more often is not delivered again."""
+    """Counts how often messages have come back. What has come back more than `limit` times is not
+    delivered again."""
 
     __slots__ = ("counts", "limit")
 
@@ -39,7 +40,8 @@ class DeliveryCounts:
         """By position; there is none for what has never come back."""
 
     def come_back(self, run: UnackedRun, start: int, end: int, depth: Depth) -> list[Stretch]:
-        """Contents [start, end) of a run have: the same in stretches."""
+        """Count one return more for the contents [start, end) of a run. Returns them in stretches,
+        each with whether it has come back too often."""
         counts = self.counts
         before = len(counts)
         for position in run.positions[start:end]:
@@ -55,15 +57,15 @@ class DeliveryCounts:
         return stretches
 
     def of(self, chunk: Chunk, positions: range) -> Comebacks | None:
-        """How often each of these messages of a chunk has; 0: never, or it was before a restart.
-        None: they have not been delivered before."""
+        """Return how often each of these messages of a chunk has come back; 0: never, or it was
+        before a restart. None: they have not been delivered before."""
         if not chunk.redelivered:
             return None
         counts = [self.counts.get(position, 0) for position in positions]
         return Comebacks(counts, positions, chunk.persistent)
 
     def forget(self, positions: Iterable[int], depth: Depth) -> None:
-        """They have left the queue for good."""
+        """Forget the counts of messages that have left the queue for good."""
         counts = self.counts
         if counts:
             before = len(counts)
@@ -72,13 +74,15 @@ class DeliveryCounts:
             depth.footprint -= (before - len(counts)) * RETURN_BYTES
 
     def forget_in_pieces(self, positions: range, depth: Depth) -> Iterator[int]:
-        """The same, of any number of messages."""
+        """Forget the counts of any number of messages that have left the queue for good. Each step
+        does a piece and gives its units of work."""
         for at in range(0, len(positions) if self.counts else 0, FORGET_MAX):
             self.forget(positions[at : at + FORGET_MAX], depth)
             yield FORGET_MAX // RETURNS_A_UNIT
 
     def end(self, depth: Depth) -> Iterator[int]:
-        """Nothing is counted any more."""
+        """Forget all counts, for nothing is counted any more. Each step does a piece and gives its
+        units of work."""
         counts = self.counts
         while counts:
             some = min(FORGET_MAX, len(counts))

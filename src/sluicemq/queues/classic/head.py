@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class Head(QueueMachine):
-    """What limits may do to a classic queue. `ram_acks` counts the messages in runs whose bodies
-    could leave RAM for the message store, `work` the units of work that commands have cost since
-    the shell has looked; `unacked_runs_of` has the runs by the link that they are out over."""
+    """Says what limits may do to a classic queue. `ram_acks` counts the messages in runs whose
+    bodies could leave RAM for the message store, `work` the units of work that commands have cost
+    since the shell has looked; `unacked_runs_of` has the runs by the link that they are out
+    over."""
 
     durable: bool
     backing: Backing
@@ -54,7 +55,7 @@ class Head(QueueMachine):
         raise NotImplementedError
 
     def next_chunk(self) -> Chunk | None:
-        """The messages at the head that are in RAM; None when there are none."""
+        """Return the chunk at the head if its bodies are in RAM; None when there is none."""
         raise NotImplementedError
 
     def release_chunk(
@@ -70,7 +71,7 @@ class Head(QueueMachine):
     # -- runs
 
     def open_run(self, run: UnackedRun, size: int) -> int:
-        """Remember a delivery; returns its number."""
+        """Remember a delivery of `size` bytes; returns the number of its run."""
         number = self.next_run
         self.next_run += 1
         self.keep_run(number, run)
@@ -84,7 +85,7 @@ class Head(QueueMachine):
         return number
 
     def keep_run(self, number: int, run: UnackedRun) -> None:
-        """It is out."""
+        """Keep a run under this number, and under its link, until nothing of it is out any more."""
         assert run.link.term == self.term, "a run over a link of another life"
         self.unacked_runs[number] = run
         same = self.unacked_runs_of.get(run.link)
@@ -94,7 +95,7 @@ class Head(QueueMachine):
             same[number] = run
 
     def forget_run(self, number: int) -> UnackedRun:
-        """Nothing of it is out any more."""
+        """Remove and return the run of this number, for nothing of it is out any more."""
         run = self.unacked_runs.pop(number)
         same = self.unacked_runs_of[run.link]
         del same[number]

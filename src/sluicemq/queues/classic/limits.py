@@ -46,7 +46,8 @@ NO_DEAD_LETTERS: Final = cast("deque[tuple[int, str]]", ())
 
 
 class Limits:
-    """Of one queue. `now_ms` is the time of the last `enforce`."""
+    """Keeps one queue within its limits. `now_ms` is the time of the last `enforce`, in
+    milliseconds since the epoch."""
 
     __slots__ = (
         "_queue",
@@ -101,14 +102,15 @@ class Limits:
 
     @property
     def queue(self) -> Head:
-        """Whose limits they are. It must not be held from here: a queue that is gone goes at
-        once."""
+        """Return the queue whose limits these are. It must not be held from here: a queue that is
+        gone goes at once."""
         queue = self._queue()
         assert queue is not None, "limits without their queue"
         return queue
 
     def configure(self, settings: QueueSettings) -> None:
-        """These hold from now on, for what is there too; expiries stay as they are."""
+        """Replace the settings; they hold from now on for what is there, too, but messages keep
+        their expiries."""
         self.settings = settings
         self.has_limit = settings.has_limit
         self.refuses = self.has_limit and settings.overflow != DROP_HEAD
@@ -116,11 +118,12 @@ class Limits:
         self.look()
 
     def look(self) -> None:
-        """Is there anything to look after?"""
+        """Set `needs_tick` by whether there is anything to look after as time passes."""
         self.needs_tick = self.expiring or self.has_limit or bool(self.pending_dead_letters)
 
     def saw_expiry(self, expiry: int = 0) -> None:
-        """A message has come that expires then, or is there since before a restart."""
+        """Hear that a message has come that expires at `expiry`, in milliseconds since the epoch;
+        0: some messages from before a restart may expire."""
         self.expiring = self.needs_tick = True
         if expiry and not 0 < self.came_ms <= expiry:
             self.came_ms = expiry
@@ -128,9 +131,9 @@ class Limits:
     # -- each turn
 
     def enforce(self, now_ms: int, effects: list[Effect]) -> None:
-        """Let go of what is too old or too much, and serve what was behind it. What has come since
-        the last time can be delivered once, however short its life, so long as nothing older is
-        before it."""
+        """Let go of what is too old or too much at `now_ms`, in milliseconds since the epoch, and
+        serve what was behind it. What has come since the last time can be delivered once, however
+        short its life, so long as nothing older is before it."""
         queue = self.queue
         if self.came_ms:
             self.now_ms = min(self.came_ms - 1, now_ms)
@@ -155,7 +158,7 @@ class Limits:
         self.more = queue.backing.head() is not None and self.has_room() and self.surplus() > 0
 
     def expire(self, effects: list[Effect]) -> None:
-        """Let go of what is too old, a turn's worth."""
+        """Let go of expired messages at the head, as many as are a turn's work."""
         left = LIMIT_WORK
         while left > 0:
             chunk = self.queue.next_chunk()
@@ -167,7 +170,8 @@ class Limits:
             left -= work_of(count)
 
     def let_go(self, effects: list[Effect]) -> None:
-        """Of what is too old or too much, a turn's worth."""
+        """Let go of messages at the head that are too old or too much, as many as are a turn's
+        work."""
         left = LIMIT_WORK
         while left > 0:
             count = self.surplus()
@@ -181,15 +185,17 @@ class Limits:
             left -= work_of(count)
 
     def is_old(self, chunk: Chunk) -> bool:
-        """Has it expired?"""
+        """Tell whether the messages of a chunk have expired by `now_ms`, that time included."""
         return 0 < chunk.expiry <= self.now_ms
 
     def is_overdue(self, chunk: Chunk) -> bool:
-        """May it not be delivered any more? What expires just now still may."""
+        """Tell whether the messages of a chunk may not be delivered any more. What expires just now
+        still may."""
         return 0 < chunk.expiry < self.overdue_ms
 
     def surplus(self) -> int:
-        """How many messages of the chunk at the head must go, or more."""
+        """Return how many messages must go, those at the head first; 0: none. It may be more than
+        the chunk at the head has."""
         ready = self.queue.depth.ready
         if not ready:
             return 0
@@ -206,8 +212,8 @@ class Limits:
         return count
 
     def surplus_of_bytes(self, most: int) -> int:
-        """The same for bodies of `most` bytes together. After a restart nothing goes before one of
-        them was seen."""
+        """Return how many messages at the head must go so that the bodies have at most `most` bytes
+        together. After a restart none goes before one of them was measured."""
         head = self.queue.backing.head()
         if self.framing_bytes is None and head is not None:
             self.measure(head.rest(), head.address)
@@ -227,15 +233,16 @@ class Limits:
         return count
 
     def body_bytes(self) -> int:
-        """What the ready messages count, framing and properties taken off as estimated; before
-        there is an estimate, with all properties."""
+        """Return the bytes of the bodies of the ready messages, with framing and properties taken
+        off as estimated; before there is an estimate the properties count, too."""
         depth = self.queue.depth
         framing = self.framing_bytes
         each = CONTENT_OVERHEAD_BYTES if framing is None else framing
         return depth.ready_bytes - depth.ready * each
 
     def needs_head(self) -> bool:
-        """Must the head come from the disk, because it has to go, or because nobody knows when?"""
+        """Tell whether the message at the head must come from the disk, because it has to go, or
+        because its size or expiry is not known."""
         if self.surplus():
             return self.has_room()
         if not self.queue.depth.ready:
@@ -246,14 +253,15 @@ class Limits:
         return self.expiring and self.queue.backing.first() is None
 
     def next_expiry(self) -> int:
-        """When the head expires; 0: never, or not known."""
+        """Return when the message at the head expires, in milliseconds since the epoch; 0: never,
+        or it is not known."""
         chunk = self.queue.backing.first() if self.expiring else None
         return 0 if chunk is None else chunk.expiry
 
     # -- what does not fit
 
     def room(self, batch: Batch, start: int) -> int:
-        """How many of the batch's messages from `start` on may be taken now."""
+        """Return how many of the batch's messages from `start` on may be taken now."""
         settings = self.settings
         depth = self.queue.depth
         room = len(batch.contents) - start
@@ -270,7 +278,7 @@ class Limits:
         return max(0, room)
 
     def measure(self, contents: list[bytes], address: bytes) -> None:
-        """Look at how much of these contents is body."""
+        """Take these contents into the average of how much of a content is not body."""
         self.seen += len(contents)
         self.seen_bytes += sum(map(len, contents))
         if address == ADDRESSED:
@@ -281,7 +289,8 @@ class Limits:
             self.seen, self.seen_bytes = self.seen // 2, self.seen_bytes // 2
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """Store what fits; what consumers take at once does not count."""
+        """Store what fits of a batch, and answer for all of it; what consumers take at once does
+        not count."""
         queue = self.queue
         batch = command.batch
         if self.settings.max_length_bytes is not None:
@@ -311,7 +320,7 @@ class Limits:
         self.refuse(part_of(batch, taken, count), effects)
 
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
-        """These were not taken; the setting may say that they are dead letters, too."""
+        """Make dead letters of messages that do not fit, if the setting says so; else drop them."""
         if self.settings.overflow == REJECT_PUBLISH_DLX and self.dead_letters:
             effects.append(
                 DeadLetter(
@@ -328,14 +337,16 @@ class Limits:
     # -- letting go
 
     def has_room(self) -> bool:
-        """May another message be dead-lettered now?"""
+        """Tell whether another message may be dead-lettered now: too many may be on their way
+        already."""
         if not self.dead_letters:
             return True
         return self.in_flight < DEAD_LETTERS_MAX and self.in_flight_bytes < DEAD_LETTER_BYTES_MAX
 
     def dead_letter(self, chunk: Chunk, count: int, reason: str, effects: list[Effect]) -> int:
-        """The first `count` messages of the head chunk are dead for this reason: as many of them
-        as may leave, for the dead-letter exchange if there is one. Returns how many have."""
+        """Take the first `count` messages of the head chunk out of the queue, dead for `reason`: as
+        many as may leave now, to the dead-letter exchange if there is one. Returns how many have
+        left."""
         queue = self.queue
         count = min(count, chunk.left())
         if self.dead_letters:
@@ -361,8 +372,8 @@ class Limits:
         return count
 
     def send(self, number: int, reason: str, effects: list[Effect]) -> None:
-        """A run whose bodies are all here goes to the broker's own publisher; each of its stretches
-        by itself, if some of it is lost."""
+        """Hand a run whose bodies are all in RAM to the broker's own publisher; each of its
+        unsettled stretches by itself, if some of it is lost."""
         run = self.queue.unacked_runs[number]
         chunk = run.chunk
         is_whole = run.left == len(run.contents)
@@ -385,7 +396,8 @@ class Limits:
     def reject(
         self, run: UnackedRun, start: int, end: int, reason: str, effects: list[Effect]
     ) -> None:
-        """Contents [start, end) of a run are dead: its consumer is done with them."""
+        """Let the contents [start, end) of a run die for `reason`, for their consumer is done with
+        them. With a dead-letter exchange they wait in a run of their own until there is room."""
         queue = self.queue
         if not self.dead_letters:
             queue.acknowledge(run, start, end, effects)
@@ -399,7 +411,8 @@ class Limits:
         self.needs_tick = True
 
     def republish_pending(self, effects: list[Effect]) -> None:
-        """As far as there is room; one whose bodies are in the message store waits for them."""
+        """Send the pending dead letters, in order, as far as there is room. One whose bodies are in
+        the message store waits for them, with those behind it."""
         queue = self.queue
         while self.pending_dead_letters and self.has_room():
             number, reason = self.pending_dead_letters[0]
@@ -414,13 +427,14 @@ class Limits:
         self.look()
 
     def drop(self, number: int, effects: list[Effect]) -> None:
-        """The exchange was taken away while a run waited to go there."""
+        """Let a run go for good that waited for an exchange which was taken away meanwhile."""
         run = self.queue.forget_run(number)
         for start, end in run.open_parts():
             self.queue.acknowledge(run, start, end, effects)
 
     def republished(self, run: UnackedRun, start: int, end: int) -> None:
-        """Dead letters have arrived where they were sent. Called before they are settled."""
+        """Hear that the dead letters [start, end) of a run are safe where they were sent, which
+        makes room for others. It is called before they are settled."""
         contents = [content for content in run.contents[start:end] if content is not None]
         self.in_flight -= len(contents)
         self.in_flight_bytes -= run.size(start, end, contents)
@@ -429,8 +443,8 @@ class Limits:
     # -- bodies
 
     def bodies_wanted(self) -> list[Chunk]:
-        """What must be read from the message store so that the first pending dead letters can
-        go."""
+        """Return what must be read from the message store so that the first pending dead letters
+        can go; each chunk once."""
         if not self.pending_dead_letters or self.reading or self.queue.deleted:
             return []
         number = self.pending_dead_letters[0][0]
@@ -441,7 +455,8 @@ class Limits:
         return list(self.reading)
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """They were read. Returns the positions of those that are gone."""
+        """Take the bodies of a chunk that were read, by their ids. Returns the positions of
+        messages whose bodies were not found, which are lost."""
         number = self.reading.pop(chunk)
         run = self.queue.unacked_runs.get(number)
         if run is None or self.queue.deleted:
@@ -455,8 +470,8 @@ class Limits:
         return lost
 
     def lose(self, run: UnackedRun, places: list[int]) -> list[range]:
-        """Contents of a run whose bodies cannot be read; nothing else of it is. Returns their
-        positions."""
+        """Take the messages at these places of a run out of the queue, for their bodies cannot be
+        read. Returns their positions."""
         queue = self.queue
         depth = queue.depth
         count = len(places)
@@ -474,7 +489,8 @@ class Limits:
         return lost
 
     def bodies_are_back(self, run: UnackedRun, number: int) -> None:
-        """A run is as it was before its bodies left RAM, but for those that are lost."""
+        """Count a run in RAM again, as before its bodies left it, but for those that are lost;
+        forget it when all are."""
         queue = self.queue
         run.sizes = None
         bodies = [content for content in run.contents if content is not None]

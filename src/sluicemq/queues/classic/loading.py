@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Loading(SubQueues):
-    """The side of the queue that looks at the disk."""
+    """This is the side of a backing queue that looks at the disk."""
 
     __slots__ = ()
 
@@ -124,7 +124,7 @@ class Loading(SubQueues):
         return [whole.part(part[0] - first, part[-1] + 1 - first) for part in missing]
 
     def run_of(self, chunk: Chunk) -> Run:
-        """The chunk as an entry."""
+        """Return what is left of the chunk as an entry of the index."""
         positions = chunk.positions()
         base = chunk.id_base
         return Run(
@@ -147,7 +147,7 @@ class Loading(SubQueues):
         self.left_ram()
 
     def left_ram(self) -> None:
-        """The index has written something: perhaps what is on its way to delta."""
+        """Give back the RAM of what was on its way to delta, as far as the index has written it."""
         gone, self.in_flight = self.in_flight, []
         if not gone:  # it was for a checkpoint: perhaps what was outgoing
             missing = self.index.missing
@@ -162,7 +162,7 @@ class Loading(SubQueues):
         self.stays_in_ram()
 
     def stays_in_ram(self) -> None:
-        """What was being written was not."""
+        """Let what was being written wait for the next write job, for this one has failed."""
         self.outgoing = deque([*self.in_flight, *self.outgoing])
         self.in_flight = []
 
@@ -175,7 +175,8 @@ class Loading(SubQueues):
         return job
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """A part of what is condemned is that no more."""
+        """Take what a read job has found of messages that were purged on the disk. Returns those of
+        them that have bodies in the message store."""
         self.index.was_read(job)
         base = job.segment.number * self.index.entry_count
         wanted = 0
@@ -199,7 +200,8 @@ class Loading(SubQueues):
         return job
 
     def loaded(self, job: IndexRead, out: Out) -> list[range]:
-        """They go from delta to q3."""
+        """Move what a read job has brought from delta to q3. Returns the positions that could not
+        be read."""
         self.index.was_read(job)
         if job.epoch != self.epoch:
             return []
@@ -320,7 +322,8 @@ class Loading(SubQueues):
         return lost
 
     def load_worth(self) -> int:
-        """How many messages a load brings at most, as far as those in q3 tell."""
+        """Return how many messages a load brings at most, as far as those in q3 tell; at least
+        1."""
         if not self.q3.chunks:
             return self.betas_min
         first = self.q3.chunks[0]

@@ -76,8 +76,8 @@ if TYPE_CHECKING:
 
 
 class ClassicQueue(ClassicCalls, StoredClassic):
-    """State of one classic queue. `title` is how errors name it: "queue 'q' in vhost '/'"; `term`
-    tells its lives apart, each of which begins with what is read back."""
+    """Holds the state of one classic queue. `title` is how errors name it: "queue 'q' in vhost
+    '/'"; `term` tells its lives apart, each of which begins with what is read back."""
 
     def __init__(
         self,
@@ -127,7 +127,6 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.configure(settings)
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
-        """See QueueMachine."""
         assert self.rest is None, "a command before the one before it was done"
         if isinstance(command, Publish):
             self.publish(command, effects)
@@ -155,7 +154,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.delete(command, effects)
 
     def begin(self, pieces: Iterator[int]) -> None:
-        """Something that may take long; what is more than a few pieces is left to the shell."""
+        """Do work that may take long; what is more than a few pieces is left to the shell, as
+        `rest`."""
         for work in pieces:
             self.work += work
             if self.work > PART_WORK * self.piece_max:
@@ -163,7 +163,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                 return
 
     def configure(self, settings: QueueSettings) -> None:
-        """These hold from now on. What was counted for a delivery limit counts on for another."""
+        """Replace the settings; they hold from now on. What was counted for a delivery limit counts
+        on for another."""
         self.settings = settings
         self.limits.configure(settings)
         self.backing.become(settings.lazy)
@@ -177,8 +178,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.delivery_counts = DeliveryCounts(limit)
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """Store at the tail; confirm now what needs no write. A deleted queue accepts and drops:
-        the publisher meant a queue that was deleted by wish (spec 8.4)."""
+        """Store a batch at the tail; confirm now what needs no write. A deleted queue accepts and
+        drops: the publisher meant a queue that was deleted by wish (spec 8.4)."""
         if command.expiry:
             self.limits.saw_expiry(command.expiry)
         if self.deleted:
@@ -191,7 +192,6 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.take(command, effects)
 
     def take(self, command: Publish, effects: list[Effect]) -> None:
-        """Store what fits, and answer for all of it."""
         if self.limits.has_limit:
             self.limits.publish(command, effects)
         else:
@@ -199,11 +199,9 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.promise(command.batch, command, position, effects)
 
     def refuse(self, batch: Batch, effects: list[Effect]) -> None:
-        """These do not fit."""
         self.limits.refuse(batch, effects)
 
     def store(self, batch: Batch, expiry: int) -> int:
-        """Ready from now on; returns the first position."""
         count = len(batch.contents)
         depth = self.depth
         depth.ready += count
@@ -215,7 +213,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         return self.backing.publish(batch, expiry)
 
     def promise(self, batch: Batch, command: Publish, position: int, effects: list[Effect]) -> None:
-        """Of what was stored from `position` on: it is, or will be, as safe as it can be."""
+        """Confirm what was stored from `position` on, or have it written and confirmed then, where
+        that makes it safer."""
         count = len(batch.contents)
         if self.durable and batch.persistent:
             receipt = None
@@ -227,7 +226,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
 
     def serve(self, effects: list[Effect]) -> None:
         """Deal ready messages until there are none in RAM or nobody has room; or until it has been
-        long enough, then there is more to serve."""
+        long enough, and then `unserved` says that there is more to serve."""
         self.unserved = False
         if self.waiting:
             self.answer_gets(effects)
@@ -259,7 +258,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.rates.delivered += count
 
     def next_chunk(self) -> Chunk | None:
-        """What can be fetched now. What was to be paged out may come back for it."""
+        """Return what can be fetched now; None when there is nothing. What was to be paged out may
+        come back for it."""
         backing = self.backing
         chunk = backing.head()
         if chunk is None and backing.has_outgoing and self.hungry() and backing.recall():
@@ -267,7 +267,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         return chunk
 
     def hungry(self) -> bool:
-        """Would somebody take a message that is on disk?"""
+        """Tell whether a basic.get, a limit or a consumer would take a message that is on the
+        disk."""
         if self.waiting or (self.needs_tick and self.limits.needs_head()):
             return True
         return self.consumers.count > 0 and bool(self.consumers.able(1, self.queue, 1)[0])
@@ -313,7 +314,6 @@ class ClassicQueue(ClassicCalls, StoredClassic):
     def release_chunk(
         self, chunk: Chunk, contents: list[bytes], positions: range, effects: list[Effect]
     ) -> None:
-        """Messages leave for good without having been out at a consumer."""
         self.depth.footprint -= footprint(contents, chunk.even, chunk.copies)
         base = chunk.id_base
         ids = None
@@ -324,7 +324,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
     def remove(
         self, positions: range, persistent: bool, ids: range | None, effects: list[Effect]
     ) -> None:
-        """What is on disk about these messages is of no use any more."""
+        """Have forgotten what is on the disk about these messages, for they have left the queue.
+        `ids` are those of their bodies in the message store, None: they have none there."""
         index = self.backing.index
         durable = persistent and self.durable
         if durable:
@@ -338,7 +339,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             self.delivery_counts.forget(positions, self.depth)
 
     def settle(self, command: Settle, effects: list[Effect]) -> None:
-        """Acknowledge (or requeue) parts of unacknowledged runs. A run that is gone with its
+        """Acknowledge, requeue or reject parts of unacknowledged runs. A run that is gone with its
         channel is over; one that is out over another link has only its number in common with what
         is meant."""
         self.work += PART_WORK * len(command.parts)
@@ -364,7 +365,6 @@ class ClassicQueue(ClassicCalls, StoredClassic):
                 self.forget_run(number)
 
     def acknowledge(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> None:
-        """Messages leave the queue for good."""
         count = end - start
         settled = run.take(start, end)
         depth = self.depth
@@ -377,22 +377,21 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         self.remove(positions, run.chunk.persistent, run.ids(positions), effects)
 
     def left_ram(self, run: UnackedRun, count: int) -> None:
-        """So many bodies of the run are not kept for its consumer any more."""
+        """Count `count` bodies of a run less among those that are kept in RAM for consumers."""
         if run.sizes is None:
             self.depth.ram_unacked -= count
             if run.chunk.id_base is not None:
                 self.ram_acks -= count
 
     def credit(self, run: UnackedRun, count: int) -> None:
-        """The consumer may have `count` more."""
         if run.consumer is not None:
             run.consumer.prefetch.give(count)
             run.consumer.limiter.give(count)
             self.consumers.gave(run.consumer)
 
     def come_back(self, run: UnackedRun, start: int, end: int, effects: list[Effect]) -> int:
-        """Messages are not wanted where they were delivered; some have come back too often. Returns
-        the units of work it was."""
+        """Requeue the messages [start, end) of a run; those that have come back too often are
+        rejected instead. Returns the units of work that it has cost."""
         if self.delivery_counts is None:
             return self.give_back(run, start, end)
         work = (end - start) // RETURNS_A_UNIT
@@ -405,8 +404,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         return work
 
     def give_back(self, run: UnackedRun, start: int, end: int) -> int:
-        """Unsettled messages become ready again, at their positions. Returns the units of work it
-        was."""
+        """Make the unsettled messages [start, end) of a run ready again, at their positions.
+        Returns the units of work that it has cost."""
         self.left_ram(run, end - start)
         chunks = run.give_back(start, end)
         size = sum(chunk.size() for chunk in chunks)
@@ -419,7 +418,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         return PART_WORK * len(chunks)
 
     def answer_gets(self, effects: list[Effect]) -> None:
-        """One message for each basic.get; what a consumer can take is no longer there."""
+        """Answer each waiting basic.get with a message, or with the news that there is none; it
+        goes on waiting while a message is being read."""
         while self.waiting:
             channel = self.waiting[0].channel
             chunk = None if self.deleted else self.next_chunk()
@@ -438,7 +438,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             del self.waiting[0]
 
     def got(self, command: Get, chunk: Chunk, effects: list[Effect]) -> Got:
-        """The first message of the chunk."""
+        """Take the first message of the chunk and return the answer to a basic.get with it."""
         contents = [chunk.contents[chunk.start]]
         position = chunk.position + chunk.start
         positions = range(position, position + 1)
@@ -472,7 +472,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         )
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
-        """Register a consumer, unless somebody is here exclusively."""
+        """Register a consumer, unless the queue is deleted or has one that is exclusive; an
+        exclusive one must be alone."""
         consumer = command.consumer
         consumers = self.consumers
         if self.deleted:  # after the channel had found it
@@ -488,18 +489,19 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         effects.append(Consumed(consumer, self.link_to(consumer.channel)))
 
     def cancel(self, command: Cancel, effects: list[Effect]) -> None:
-        """Take the consumer off the list."""
+        """Forget a consumer, and tell its channel that it is gone."""
         self.drop(command.consumer)
         effects.append(Cancelled(command.consumer, False))
 
     def drop(self, consumer: Consumer) -> None:
-        """Forget a consumer; what it holds stays out."""
+        """Forget a consumer; what it holds stays unacknowledged."""
         consumer.cancelled = True
         self.consumers.remove(consumer)
         self.depth.consumers = self.consumers.count
 
     def down(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
-        """A channel died: its consumers go, its runs come back in order."""
+        """Drop the consumers of a channel that is gone, and requeue its runs in order. Each step
+        does a piece and gives its units of work."""
         for some in batched(self.consumers.of(channel), self.piece_max):
             for consumer in some:
                 self.drop(consumer)
@@ -519,14 +521,16 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             yield self.piece_max
 
     def purge(self, channel: Actor, effects: list[Effect]) -> Iterator[int]:
-        """Drop the ready messages and say how many."""
+        """Drop the ready messages and tell the channel how many. Each step does a piece and gives
+        its units of work."""
         count = self.depth.ready
         yield from self.drop_ready(effects)
         effects.append(Purged(channel, count))
         self.answer_gets(effects)
 
     def drop_ready(self, effects: list[Effect]) -> Iterator[int]:
-        """They are gone at once, as far as they can be fetched; the rest takes its time."""
+        """Drop the ready messages: none can be fetched any more from the first step on; the rest
+        takes its time. Each step gives its units of work."""
         depth = self.depth
         backing = self.backing
         chunks, on_disk = backing.clear(self.out_in)
@@ -553,7 +557,7 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         depth.persistent = persistent if self.durable and not self.deleted else 0
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """Delete on conditions."""
+        """Delete the queue if the conditions of the command are met; else refuse it."""
         self.serve(effects)
         channel = command.channel
         why = command.unmet(self.consumers.count, self.depth.ready)
@@ -563,8 +567,9 @@ class ClassicQueue(ClassicCalls, StoredClassic):
             effects.append(Refuse(channel, 406, f"{self.title} {why}"))
 
     def end(self, channel: Actor | None, effects: list[Effect]) -> Iterator[int]:
-        """Consumers are told. Unacknowledged runs stay, without their messages: the limits of their
-        channels count them until they are settled."""
+        """Delete the queue and tell its consumers. Unacknowledged runs stay, without their
+        messages: the limits of their channels count them until they are settled. Each step gives
+        its units of work."""
         for some in batched([*self.consumers.members], self.piece_max):
             for consumer in some:
                 self.drop(consumer)
@@ -590,7 +595,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
 
     def reduce_memory_use(self, store_is_full: Callable[[], bool]) -> None:
         """Page out what the target does not permit: pending acknowledgements and ready messages,
-        what grows faster first (spec 4.9)."""
+        what grows faster first (spec 4.9). `store_is_full` tells when the message store takes no
+        more."""
         backing = self.backing
         if backing.converting:
             backing.convert(store_is_full, self.hungry())
@@ -610,8 +616,8 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         backing.betas_to_delta()
 
     def limit_ram_acks(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """Let go of bodies that are out at consumers, the newest first: they are settled last.
-        Returns what is left of the quota."""
+        """Let go of up to `quota` bodies that are out at consumers, and perhaps of the rest of a
+        run; the newest go first, for they are settled last. Returns what is left of the quota."""
         if quota <= 0 or not self.ram_acks:
             return quota
         for run in reversed(self.unacked_runs.values()):
@@ -628,5 +634,6 @@ class ClassicQueue(ClassicCalls, StoredClassic):
         return quota
 
     def is_unused(self) -> bool:
-        """An auto-delete queue goes when its last consumer has gone."""
+        """Tell whether it has had a consumer and has none any more: then an auto-delete queue
+        goes."""
         return self.had_consumer and not self.consumers.count

@@ -22,7 +22,7 @@ average never comes to zero by itself."""
 
 
 class Rates:
-    """How fast messages come and go, in messages a second: four exponential averages.
+    """Measures how fast messages come and go, in messages a second: four exponential averages.
 
     The queue counts: published, delivered (first deliveries out of the backlog), ack_in (messages
     that became pending) and ack_out (acknowledged). Whoever needs the rates calls `update` first.
@@ -71,20 +71,21 @@ class Rates:
         self.published = self.delivered = self.ack_in = self.ack_out = 0
 
     def sum(self) -> float:
-        """All four together: both sides count, so that a queue which only fills, or only empties,
-        keeps its share. 0 when idle."""
+        """Return the sum of all four rates, in messages a second; 0 when idle. Both sides count, so
+        that a queue which only fills, or only empties, keeps its share."""
         total = self.published_rate + self.delivered_rate + self.ack_in_rate + self.ack_out_rate
         return total if total >= IDLE_BELOW else 0.0
 
 
 def target_count(duration_s: float, rates_sum: float) -> int | None:
-    """Messages a queue may keep in RAM for a duration; None is infinity, no bound."""
+    """Return how many messages a queue may keep in RAM, as many as move in `duration_s` seconds;
+    None: there is no bound, for the product is infinite."""
     wanted = math.inf if math.isinf(duration_s) else duration_s * rates_sum
     return None if math.isinf(wanted) else int(wanted)
 
 
 class QueueLoad(NamedTuple):
-    """What a queue holds in RAM, and how fast it moves."""
+    """Says what a queue holds in RAM, and how fast it moves, in messages a second."""
 
     rate: float
     """`Rates.sum()`."""
@@ -95,12 +96,13 @@ class QueueLoad(NamedTuple):
 def desired_duration(
     loads: Sequence[QueueLoad], accounted: int, limit: int, ratio: float, disk_alarm: bool
 ) -> float:
-    """Seconds' worth of messages each queue may keep, so that accounted comes to `ratio * limit`.
+    """Return how many seconds' worth of messages each queue may keep, so that what is accounted
+    comes to `ratio * limit` bytes.
 
     Infinity (no paging) while `accounted` bytes are below that, and under a disk alarm: paging
     would only make it worse. 0 when all queues are idle. What is accounted elsewhere leaves the
-    queues so much less. A queue that holds less than the duration allows counts with what it
-    holds, and leaves the rest to the others: a busy queue that is nearly empty needs no room.
+    queues so much less. A queue that holds less than the duration allows counts with what it holds,
+    and leaves the rest to the others: a busy queue that is nearly empty needs no room.
     """
     goal = ratio * limit
     if disk_alarm or accounted < goal:
@@ -123,10 +125,10 @@ def desired_duration(
 
 
 def held_s(load: QueueLoad) -> float:
-    """The seconds' worth of messages a queue holds."""
+    """Return how many seconds' worth of messages a queue holds."""
     return load.messages / load.rate
 
 
 def bytes_each_s(load: QueueLoad) -> float:
-    """What one second's worth of its messages takes in RAM."""
+    """Return how many bytes of RAM one second's worth of its messages takes."""
     return load.rate * load.bytes / load.messages

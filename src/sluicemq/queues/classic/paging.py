@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class PlainBacking(Loading):
-    """The ready messages of one queue, or of one priority, and their ways in and out."""
+    """Holds the ready messages of one queue, or of one priority, and moves them in and out."""
 
     __slots__ = ()
 
@@ -65,7 +65,8 @@ class PlainBacking(Loading):
         return position
 
     def chunk_of(self, batch: Batch, expiry: int) -> Chunk:
-        """A chunk at the next position."""
+        """Make a chunk of a batch, at the next position; `expiry` is in milliseconds since the
+        epoch, 0: it never expires."""
         position = self.next_position
         base = batch.first_id - position if batch.first_id else None
         return Chunk(
@@ -122,7 +123,7 @@ class PlainBacking(Loading):
             chunk.trim()
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """Where each of them goes is told in spec 4.7."""
+        """Make taken messages ready again, each where spec 4.7 says: in q4, q3 or delta."""
         to_delta = self.delta.start if self.delta.count else self.next_position
         to_q3 = position_of(self.q3.chunks[0]) if self.q3.chunks else to_delta
         for chunk in chunks:
@@ -195,7 +196,8 @@ class PlainBacking(Loading):
         self.converting = False
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """q1's oldest, then q4's newest (spec 4.9)."""
+        """Let up to `quota` bodies leave RAM: q1's oldest, then q4's newest (spec 4.9). Returns
+        what is left of the quota."""
         while quota > 0 and self.q1.chunks and not self._enough() and not store_is_full():
             target = self.q2 if self.delta.count else self.q3
             chunk = self.q1.take_first(quota)
@@ -247,8 +249,8 @@ class PlainBacking(Loading):
             self.disk_writes += chunk.left()
 
     def betas_permitted(self, length: int) -> int:
-        """How many of q2 and q3 may stay there (spec 4.9, step 4); None for the target permits
-        all."""
+        """Return how many of q2 and q3 may stay there, of `length` ready messages (spec 4.9, step
+        4): all, when there is no target."""
         if self.target is None or not length:
             return length
         if not self.target:
@@ -257,7 +259,8 @@ class PlainBacking(Loading):
         return max(self.betas_min, betas - betas * betas // (betas + self.target))
 
     def betas_to_delta(self) -> None:
-        """Those not permitted, in batches; and embedded bodies, as long as RAM must become free."""
+        """Let positions leave RAM that are not permitted to stay, in batches; and embedded bodies,
+        as long as RAM must become free."""
         target = self.target
         if target is None:
             return
@@ -311,7 +314,7 @@ class PlainBacking(Loading):
 
 
 def one_by_one(parts: Iterable[deque[Chunk] | Requeued]) -> Iterator[Chunk]:
-    """The chunks with something left in them; none is kept when it has been given."""
+    """Give the chunks with something left in them; none is kept when it has been given."""
     for part in parts:
         while part:
             chunk = part.popleft()

@@ -37,12 +37,12 @@ same, and are dealt together, may be fewer."""
 
 
 def work_of(messages: int) -> int:
-    """Units of work of a part of a run, or of a chunk, that has so many messages."""
+    """Return the units of work of a part of a run, or of a chunk, that has so many messages."""
     return PART_WORK + messages // MESSAGES_A_UNIT
 
 
 def batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
-    """All of them, in order, at most `count` at a time."""
+    """Give all items in order, at most `count` at a time."""
     rest = iter(items)
     while some := [*islice(rest, count)]:
         yield some

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class PriorityBacking(Backing):
-    """Levels 0 to `highest`; what is above counts as that."""
+    """Keeps the ready messages of one queue in levels from 0 to `highest`; a message of a higher
+    priority counts as of that."""
 
     def __init__(
         self, depth: Depth, index: QueueIndex, io_batch: int, durable: bool, highest: int
@@ -50,7 +51,7 @@ class PriorityBacking(Backing):
         self._target: int | None = None
 
     def level(self, priority: int) -> PlainBacking:
-        """Made when it is needed first."""
+        """Return the level of a priority, made when it is needed first."""
         level = self.levels.get(priority)
         if level is None:
             level = PlainBacking(self.depth, self.index, self.io_batch, self.durable)
@@ -62,11 +63,12 @@ class PriorityBacking(Backing):
         return level
 
     def level_of(self, chunk: Chunk) -> PlainBacking:
-        """Where it is, or was."""
+        """Return the level that a chunk is on, or was on before it was taken."""
         return self.levels[priority_at(chunk.position)]
 
     def top(self) -> PlainBacking | None:
-        """The level to fetch from."""
+        """Return the highest level that has a message, to fetch from it; None when there is
+        none."""
         while self.occupied:
             priority = self.occupied.bit_length() - 1
             level = self.levels[priority]
@@ -78,7 +80,6 @@ class PriorityBacking(Backing):
     # -- settings
 
     def become(self, lazy: bool) -> None:
-        """All levels are alike."""
         self.lazy = lazy
         for level in self.levels.values():
             level.become(lazy)
@@ -88,14 +89,15 @@ class PriorityBacking(Backing):
         return any(level.converting for level in self.levels.values())
 
     def convert(self, store_is_full: Callable[[], bool], hungry: bool) -> None:
-        """The lowest level goes first."""
+        """Page out what was there before the queue became lazy, the lowest level first."""
         for level in self.levels.values():
             if level.converting:
                 level.convert(store_is_full, hungry)
 
     @property
     def target(self) -> int | None:
-        """It is one for all levels together."""
+        """Return how many messages of all levels together may have their bodies in RAM; None: all
+        of them."""
         return self._target
 
     @target.setter
@@ -130,7 +132,7 @@ class PriorityBacking(Backing):
         self.delivered = max(self.delivered, level.delivered)
 
     def give_back(self, chunks: list[Chunk]) -> None:
-        """They come from one run, so from one level."""
+        """Make taken messages ready again. They come from one run, so all are of one level."""
         if chunks:
             priority = priority_at(chunks[0].position)
             assert priority == priority_at(chunks[-1].position), "a run of two priorities"
@@ -148,20 +150,21 @@ class PriorityBacking(Backing):
         return chain.from_iterable(gone), on_disk
 
     def in_ram(self) -> Iterable[Chunk]:
-        """By level, the lowest first."""
+        """Give the chunks whose positions are known in RAM by level, the lowest first."""
         for level in self.levels.values():
             yield from level.in_ram()
 
     # -- out of RAM
 
     def alphas_to_betas(self, quota: int, store_is_full: Callable[[], bool]) -> int:
-        """The lowest level goes first."""
+        """Let bodies leave RAM, those of the lowest level first. Returns what is left of the
+        quota."""
         for level in self.levels.values():
             quota = level.alphas_to_betas(quota, store_is_full)
         return quota
 
     def betas_to_delta(self) -> None:
-        """The lowest level goes first."""
+        """Let positions leave RAM, those of the lowest level first."""
         for level in self.levels.values():
             level.betas_to_delta()
 
@@ -190,7 +193,7 @@ class PriorityBacking(Backing):
 
     @property
     def delta(self) -> Delta:
-        """What all levels have on disk together, without a range."""
+        """Return the sums of what all levels have on the disk only, without a range."""
         delta = Delta()
         for level in self.levels.values():
             delta.count += level.delta.count
@@ -210,7 +213,8 @@ class PriorityBacking(Backing):
         return any(level.needs_disk() for level in self.levels.values())
 
     def next_job(self, hungry: bool, writing: bool = True) -> IndexWrite | IndexRead | None:
-        """What is loaded is for the level to fetch from; what is written is of the lowest first."""
+        """Return what the disk is to do next. What is loaded is for the level to fetch from; what
+        is written is of the lowest level first."""
         top = self.top()
         job = None if top is None else top.next_job(hungry, writing=False)
         for level in self.levels.values():
@@ -250,22 +254,25 @@ class PriorityBacking(Backing):
     # -- checkpoints
 
     def bound(self, upto: int) -> None:
-        """What comes from now on is of no interest to this checkpoint, whatever its position."""
+        """Note for each level where what the checkpoint waits for ends: before what comes from now
+        on, whatever its position."""
         self.bounds = {
             priority: min(upto, level.next_position) for priority, level in self.levels.items()
         }
 
     def bound_at(self, position: int, upto: int) -> int:
-        """Where what the checkpoint waits for ends, on the level of a position."""
+        """Return where what the checkpoint waits for ends on the level of a position; 0 when that
+        level did not exist when the checkpoint began."""
         return self.bounds.get(priority_at(position), 0)
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """Positions rise from level to level."""
+        """Give what may be in no segment yet, level by level, so that positions rise."""
         for priority, level in self.levels.items():
             yield from level.unsaved(self.bounds.get(priority, 0), start)
 
     def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
-        """Level 0 is always there, and has what the others do not."""
+        """Return a mark for each level. Level 0 is always there, and has the bytes that the others
+        do not have."""
         self.level(0)
         sizes = {priority: level.size() for priority, level in self.levels.items()}
         for run in unacked_runs:
@@ -290,7 +297,8 @@ class PriorityBacking(Backing):
     # -- for people
 
     def info(self) -> dict[str, object]:
-        """As RabbitMQ has it: the sums of all levels, and how many messages are on each."""
+        """Return the figures that RabbitMQ has for such a queue: the sums of all levels, and how
+        many messages are on each."""
         levels = self.levels
         lengths = {
             str(priority): levels[priority].length() if priority in levels else 0
@@ -317,7 +325,8 @@ class PriorityBacking(Backing):
 def backing_queue(
     depth: Depth, index: QueueIndex, io_batch: int, durable: bool, settings: QueueSettings
 ) -> Backing:
-    """One that has the priorities that are wanted; 0 alone is none."""
+    """Make the backing queue that these settings ask for: one with priorities when the highest
+    priority is 1 or more, else a plain one."""
     if settings.max_priority:
         return PriorityBacking(depth, index, io_batch, durable, settings.max_priority)
     return PlainBacking(depth, index, io_batch, durable)

@@ -21,7 +21,8 @@ ROW_MAX: Final = 512
 
 
 class Requeued:
-    """In order. Neighbours that are alike are joined as far as a chunk may grow."""
+    """Holds requeued chunks in the order of their positions. Neighbours that are alike are joined
+    as far as a chunk may grow."""
 
     __slots__ = ("rows",)
 
@@ -40,8 +41,8 @@ class Requeued:
         return number < len(self.rows) and self.rows[number][place] is chunk
 
     def place_of(self, chunk: Chunk) -> tuple[int, int]:
-        """Row and place of the first one that is not before it; a row that is not there: all are
-        before it."""
+        """Return the row and the place in it of the first chunk that is not before this one; a row
+        that is not there, when all are before it."""
         position = position_of(chunk)
         number = bisect_left(self.rows, position, key=last_of)
         if number == len(self.rows):
@@ -49,11 +50,11 @@ class Requeued:
         return number, bisect_left(self.rows[number], position, key=position_of)
 
     def first(self) -> Chunk:
-        """The oldest; there must be one."""
+        """Return the oldest chunk, and leave it here; there must be one."""
         return self.rows[0][0]
 
     def popleft(self) -> Chunk:
-        """Take the oldest away; there must be one."""
+        """Remove and return the oldest chunk; there must be one."""
         row = self.rows[0]
         chunk = row.pop(0)
         if not row:
@@ -61,7 +62,7 @@ class Requeued:
         return chunk
 
     def pop(self) -> Chunk:
-        """Take the newest away; there must be one."""
+        """Remove and return the newest chunk; there must be one."""
         row = self.rows[-1]
         chunk = row.pop()
         if not row:
@@ -69,7 +70,7 @@ class Requeued:
         return chunk
 
     def add(self, chunk: Chunk) -> None:
-        """To its place; it may become a part of one that is there."""
+        """Put a chunk at its place; it may become a part of one that is there."""
         rows = self.rows
         position = position_of(chunk)
         if not rows:
@@ -100,7 +101,8 @@ class Requeued:
                 del rows[number][half:]
 
     def join(self, chunk: Chunk, number: int, place: int) -> None:
-        """What is at that place of a row is behind `chunk`: make it a part of that, if it may."""
+        """Make the chunk at this place of this row a part of `chunk`, which is before it, if it may
+        be appended."""
         row = self.rows[number]
         if place < len(row) and follows(row[place], chunk):
             chunk.append(row.pop(place).rest())
@@ -108,7 +110,7 @@ class Requeued:
                 del self.rows[number]
 
     def replace(self, chunk: Chunk, pieces: list[Chunk]) -> None:
-        """These are what has become of one that is here."""
+        """Put these pieces in the place of a chunk that is here and was split into them."""
         number, place = self.place_of(chunk)
         row = self.rows[number]
         assert row.pop(place) is chunk
@@ -119,10 +121,11 @@ class Requeued:
 
 
 def last_of(row: list[Chunk]) -> int:
-    """Sort key: the position of the last chunk."""
+    """Return the sort key of a row: the position of its last chunk."""
     return position_of(row[-1])
 
 
 def follows(chunk: Chunk, before: Chunk) -> bool:
-    """May `chunk` be appended to the one before it?"""
+    """Tell whether `chunk` may be appended to the one before it: it is like it, and no position is
+    between them."""
     return end_of(before) == position_of(chunk) and before.continues(chunk)

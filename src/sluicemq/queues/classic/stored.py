@@ -18,105 +18,109 @@ if TYPE_CHECKING:
 
 
 class Stored:
-    """The part of a queue's state that has to do with its files. `deleted`: nothing in it counts
-    any more."""
+    """This is the part of a queue's state that has to do with its files. `deleted`: nothing in it
+    counts any more."""
 
     deleted: bool
 
     @property
     def index(self) -> QueueIndex:
-        """What of the queue is in its segments."""
+        """Return the index of what of the queue is in its segments."""
         raise NotImplementedError
 
     @property
     def delivered(self) -> int:
-        """Every position below this one was delivered at some time; with priorities, of those of
-        the highest one that was."""
+        """Return the position below which every message was delivered at some time; with
+        priorities, the one of the highest priority that was delivered."""
         raise NotImplementedError
 
     # -- from RAM to the disk and back
 
     def needs_disk(self) -> bool:
-        """Is there anything for `next_job` or `bodies_wanted` to find?"""
+        """Tell whether there may be anything for `next_job` or `bodies_wanted` to find."""
         raise NotImplementedError
 
     def hungry(self) -> bool:
-        """Would somebody take a message that is on the disk?"""
+        """Tell whether somebody would take a message that is on the disk."""
         raise NotImplementedError
 
     def next_job(self, hungry: bool, writing: bool) -> IndexWrite | IndexRead | None:
-        """What the disk is to do next; None: nothing. `hungry` is what the method of that name has
-        said; `writing` False: the disk may be read only."""
+        """Return what the disk is to do next; None: nothing. `hungry` is what the method of that
+        name has said; `writing` False: the disk may be read only."""
         raise NotImplementedError
 
     def wrote(self, job: IndexWrite) -> None:
-        """A write job is done."""
+        """Hear that a write job is done, so that what it wrote may leave RAM."""
         raise NotImplementedError
 
     def give_up(self, job: IndexWrite) -> None:
-        """A write job has failed for good: what it was to write stays in RAM."""
+        """Hear that a write job has failed for good: what it was to write stays in RAM."""
         raise NotImplementedError
 
     def loaded(self, job: IndexRead) -> list[range]:
-        """A read job is done. Returns the positions of messages that could not be read: they are
-        gone from the queue."""
+        """Take what a read job has brought. Returns the positions of messages that could not be
+        read: they are gone from the queue."""
         raise NotImplementedError
 
     def sought(self, job: IndexRead) -> list[Run]:
-        """A read job with an epoch below 0 is done. Returns what nobody needs any more and has
-        bodies in the message store."""
+        """Take what a read job with an epoch below 0 has found. Returns the messages that nobody
+        needs any more and that have bodies in the message store."""
         raise NotImplementedError
 
     @property
     def is_seeking(self) -> bool:
-        """There will be more of those jobs, so the files have to stay."""
+        """Tell whether there will be more jobs with an epoch below 0, so that the files have to
+        stay."""
         raise NotImplementedError
 
     @property
     def is_paging_out(self) -> bool:
-        """RAM must become free, and more of the queue waits to be written than the job under way
-        writes."""
+        """Tell whether RAM must become free, and more of the queue waits to be written than the job
+        under way writes."""
         raise NotImplementedError
 
     # -- bodies in the message store
 
     @property
     def to_store_count(self) -> int:
-        """How many messages `take_to_store` would give."""
+        """Return how many messages `take_to_store` would give."""
         raise NotImplementedError
 
     def take_to_store(self) -> list[Chunk]:
-        """Transient bodies that the message store must take now."""
+        """Return the transient messages whose bodies the message store must take now; each is
+        returned once."""
         raise NotImplementedError
 
     def bodies_wanted(self, hungry: bool) -> list[Chunk]:
-        """Chunks whose bodies are needed next for whom is `hungry`; each once."""
+        """Return the chunks whose bodies are needed next, each once until they have come; none
+        unless somebody is `hungry`."""
         raise NotImplementedError
 
     def dead_bodies_wanted(self) -> list[Chunk]:
-        """Chunks whose bodies are needed to republish what is dead; each once."""
+        """Return the chunks whose bodies are needed to republish dead letters, each once."""
         raise NotImplementedError
 
     def got_bodies(self, chunk: Chunk, contents: dict[int, bytes]) -> list[range]:
-        """Bodies have come, by their ids. Returns the positions of messages whose bodies were not
-        found: they are gone from the queue."""
+        """Take the bodies of a chunk, by their ids. Returns the positions of messages whose bodies
+        were not found: they are gone from the queue."""
         raise NotImplementedError
 
     # -- checkpoints
 
     def bound(self, upto: int) -> None:
-        """A checkpoint begins to wait for what is below position `upto`."""
+        """Note that a checkpoint begins to wait for what is below position `upto`."""
         raise NotImplementedError
 
     def unsaved(self, upto: int, start: int) -> Iterator[tuple[Chunk, bool]]:
-        """Persistent messages below position `upto` that may be in no segment yet. True comes with
-        those that are in order: of them, those before `start` are left out."""
+        """Give the persistent messages below position `upto` that may be in no segment yet. True
+        comes with those that are in order: of them, those before `start` are left out."""
         raise NotImplementedError
 
     def runs_of(self, chunk: Chunk) -> list[Run]:
-        """What of the chunk is in no segment yet."""
+        """Return what of the chunk is in no segment yet."""
         raise NotImplementedError
 
     def state(self) -> QueueState:
-        """What a restart has to know, when everything that was said of the queue is durable."""
+        """Return what a restart has to know, when everything that was said of the queue is
+        durable."""
         raise NotImplementedError

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class StoredClassic(Head, Stored):
-    """Most of it is the backing queue's; here it is counted, and what is lost leaves the queue."""
+    """This is a classic queue as its storage sees it. Most of it is the backing queue's; here it is
+    counted, and what is lost leaves the queue."""
 
     limits: Limits
 
     def hungry(self) -> bool:
-        """Would somebody take a message that is on the disk?"""
         raise NotImplementedError
 
     @property
@@ -86,7 +86,7 @@ class StoredClassic(Head, Stored):
         return self.lose(self.backing.got_bodies(chunk, contents))
 
     def out_in(self, start: int, end: int) -> list[range]:
-        """The positions of [start, end) that are at consumers."""
+        """Return the positions of [start, end) that are at consumers, as ascending ranges."""
         out: list[range] = []
         for run in self.unacked_runs.values():
             if run.positions[-1] >= start and run.positions[0] < end:
@@ -95,7 +95,8 @@ class StoredClassic(Head, Stored):
         return out
 
     def lose(self, lost: list[range]) -> list[range]:
-        """These cannot be read: they count no more."""
+        """Take these positions out of the queue, for they cannot be read. Returns the same
+        positions."""
         for positions in lost:
             self.depth.ready -= len(positions)
             self.backing.index.acknowledge(positions)
@@ -109,8 +110,8 @@ class StoredClassic(Head, Stored):
         self.backing.bound(upto)
 
     def unsaved(self, upto: int, start: int = 0) -> Iterator[tuple[Chunk, bool]]:
-        """Wherever they are; a run is looked at as a whole. In order are those that wait in q4 to
-        q1 and were never fetched."""
+        """Give what may be in no segment yet, wherever it is; a run is looked at as a whole. In
+        order are those that wait in q4 to q1 and were never fetched."""
         if self.deleted:
             return
         backing = self.backing
@@ -124,7 +125,7 @@ class StoredClassic(Head, Stored):
         return self.backing.runs_of(chunk)
 
     def marks(self) -> list[Mark]:
-        """What a restart has to know about positions; that of priority 0 first."""
+        """Return what a restart has to know about positions, the mark of priority 0 first."""
         size = self.depth.ready_bytes + self.depth.unacked_bytes
         return self.backing.marks(size, self.unacked_runs.values())
 
@@ -141,7 +142,8 @@ class StoredClassic(Head, Stored):
         )
 
     def recover(self, marks: Sequence[Mark], expiring: bool) -> None:
-        """After a restart; the marks are those of all priorities. `expiring`: some messages may."""
+        """Begin with what a restart has found; the marks are those of all priorities. `expiring`:
+        some messages may expire."""
         if expiring:
             self.limits.saw_expiry()
         self.depth.ready = self.depth.persistent = self.backing.recover(marks)

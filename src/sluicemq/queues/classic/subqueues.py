@@ -52,7 +52,7 @@ NO_CHUNKS: Final = cast("deque[Chunk]", ())
 
 
 class SubQueue:
-    """One of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
+    """Holds one of q1, q2, q3, q4: `count` messages, of which `ram` have their bodies in RAM."""
 
     __slots__ = ("chunks", "count", "name", "ram")
 
@@ -63,33 +63,34 @@ class SubQueue:
         self.ram = 0
 
     def own(self) -> deque[Chunk]:
-        """The chunks, to add to them."""
+        """Return the chunks as a deque of its own, so that one may be added to them."""
         if self.chunks is NO_CHUNKS:
             self.chunks = deque()
         return self.chunks
 
     def add(self, chunk: Chunk) -> None:
-        """At the new end."""
+        """Put a chunk at the new end, behind all others."""
         chunks = self.own()
         assert not chunks or end_of(chunks[-1]) <= position_of(chunk), "behind a newer one"
         chunks.append(chunk)
         self._counted(chunk, 1)
 
     def add_first(self, chunk: Chunk) -> None:
-        """At the old end."""
+        """Put a chunk at the old end, before all others."""
         chunks = self.own()
         assert not chunks or end_of(chunk) <= position_of(chunks[0]), "before an older one"
         chunks.appendleft(chunk)
         self._counted(chunk, 1)
 
     def insert(self, chunk: Chunk) -> None:
-        """At its place; all chunks are in the order of their positions."""
+        """Put a chunk at its place in the order of positions."""
         place = bisect_left(self.chunks, position_of(chunk), key=position_of)
         self.own().insert(place, chunk)
         self._counted(chunk, 1)
 
     def take_first(self, count: int) -> Chunk:
-        """The oldest chunk, at most `count` messages of it."""
+        """Remove and return the oldest chunk, or the first `count` messages of it if it has
+        more."""
         chunk = self.chunks.popleft()
         if chunk.left() > count:
             self.chunks.appendleft(chunk.split(count))
@@ -97,7 +98,7 @@ class SubQueue:
         return chunk
 
     def take_last(self, count: int) -> Chunk:
-        """The newest chunk, at most the last `count` messages of it."""
+        """Remove and return the newest chunk, or the last `count` messages of it if it has more."""
         chunk = self.chunks.pop()
         left = chunk.left()
         if left > count:
@@ -119,7 +120,7 @@ class SubQueue:
 
 
 class SubQueues(Backing):
-    """The ready messages of one queue. `depth` gets the figures about RAM.
+    """Holds the ready messages of one queue. `depth` gets the figures about RAM.
 
     `io_batch`: positions leave for delta in batches of at least so many; `betas_min`: so many betas
     are always permitted (the entries of a segment).
@@ -201,7 +202,8 @@ class SubQueues(Backing):
         self.disk_writes = 0
 
     def q3_is_empty(self) -> None:
-        """Then delta is loaded soon; without one, q1 is next."""
+        """Move q1 to q4 when there is no delta, for q3 has become empty; with one, delta is loaded
+        soon."""
         if not self.delta.count:
             assert not self.q2.count, "a message between delta and q1, without delta"
             for chunk in self.q1.chunks:
@@ -217,7 +219,7 @@ class SubQueues(Backing):
         return chunks
 
     def in_ram(self) -> Iterable[Chunk]:
-        """Those of q4, q3, q2, q1, in about that order."""
+        """Give the chunks of what was requeued, then those of q4, q3, q2 and q1."""
         yield from self.returned
         for queue in (self.q4, self.q3, self.q2, self.q1):
             yield from queue.chunks
@@ -248,17 +250,18 @@ class SubQueues(Backing):
         return bool(self.q3.count or self.returned.rows)
 
     def bound(self, upto: int) -> None:
-        """Position `upto` says all: what comes later has higher ones."""
+        """Do nothing, for position `upto` says all: what comes later has higher ones."""
 
     def bound_at(self, position: int, upto: int) -> int:
         return upto
 
     def marks(self, size: int, unacked_runs: Iterable[UnackedRun]) -> list[Mark]:
-        """There is one row, which has all messages."""
+        """Return one mark, for there is one row of positions, which has all messages."""
         return [Mark(self.next_position, self.delivered, size)]
 
     def recover(self, marks: Sequence[Mark]) -> int:
-        """Everything begins as delta."""
+        """Begin with all that the index has on this row as delta. Returns how many messages that
+        is."""
         (mark,) = marks
         self.next_position, self.delivered = mark.next, mark.delivered
         live = self.index.live_in(first_of_priority(mark.priority), mark.next)
@@ -288,7 +291,7 @@ class SubQueues(Backing):
         }
 
     def size(self) -> int:
-        """Bytes of the ready messages; of those in delta, as far as it is known."""
+        """Return the bytes of the ready messages; of those in delta, as far as it is known."""
         return self.delta.bytes + sum(chunk.size() for chunk in self.in_ram())
 
     def length(self) -> int:

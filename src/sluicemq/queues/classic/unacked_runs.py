@@ -22,8 +22,8 @@ PAGED = b""
 
 
 class UnackedRun:
-    """One delivery (or basic.get, then `consumer` is None) waiting for its acknowledgements,
-    over `link`.
+    """Keeps one delivery (or basic.get, then `consumer` is None) that went out over `link` until it
+    is settled.
 
     `chunk` is kept for its kind only. `sizes` has the bytes of each message once the bodies are
     gone; None: they are here.
@@ -61,7 +61,7 @@ class UnackedRun:
         self.left = len(contents)
 
     def take(self, start: int, end: int) -> list[bytes]:
-        """Settle contents [start, end); they must all be there."""
+        """Settle the contents [start, end), which must all be unsettled, and return them."""
         if end - start == self.left == len(self.contents):
             whole, self.contents = self.contents, [None] * self.left
             self.left = 0
@@ -73,35 +73,39 @@ class UnackedRun:
         return cast("list[bytes]", taken)
 
     def size(self, start: int, end: int, taken: list[bytes]) -> int:
-        """Bytes of what was taken from [start, end)."""
+        """Return the bytes of what was taken from [start, end)."""
         if self.sizes is not None:
             return sum(self.sizes[start:end])
         return size_of(taken, self.chunk.even)
 
     def footprint(self, taken: list[bytes]) -> int:
-        """Bytes of RAM of what was taken."""
+        """Return the bytes of RAM that the taken contents count for; 0 when their bodies are not
+        here."""
         return footprint(taken, self.chunk.even, self.chunk.copies) if self.sizes is None else 0
 
     def forget(self) -> None:
-        """Let go of the messages; only their number matters from now on."""
+        """Let go of the bodies of what is not settled; only the number of messages matters from now
+        on."""
         self.contents = [None if content is None else PAGED for content in self.contents]
         self.sizes = [0] * len(self.contents)
 
     def ids(self, positions: range) -> range | None:
-        """Their ids in the message store, if they are there."""
+        """Return the ids of these positions in the message store; None when their bodies are not
+        there."""
         base = self.chunk.id_base
         if base is None or not self.in_store:
             return None
         return range(positions.start + base, positions.stop + base, positions.step)
 
     def open_footprint(self) -> int:
-        """Bytes of RAM of what is not settled."""
+        """Return the bytes of RAM of what is not settled."""
         if self.sizes is not None:
             return 0
         return self.footprint([content for content in self.contents if content is not None])
 
     def split_off(self, link: LinkId, channel: Actor, start: int, end: int) -> UnackedRun:
-        """Contents [start, end) leave as a run of `channel`, without a consumer."""
+        """Settle the contents [start, end) and return them as a run of `channel` over `link`,
+        without a consumer."""
         positions = self.positions[start:end]
         run = UnackedRun(link, channel, None, self.chunk, self.take(start, end), positions)
         run.in_store = self.in_store
@@ -110,7 +114,7 @@ class UnackedRun:
         return run
 
     def open_chunks(self) -> list[Chunk]:
-        """What is not settled, as chunks: for whoever must write it."""
+        """Return what is not settled as chunks, for whoever must write it."""
         chunks: list[Chunk] = []
         for start, end in self.open_parts():
             contents = cast("list[bytes]", self.contents[start:end])
@@ -118,7 +122,8 @@ class UnackedRun:
         return chunks
 
     def drop_bodies(self) -> int:
-        """The bodies are in the message store. Returns the bytes of RAM this has freed."""
+        """Let go of the bodies, which the message store has or is about to get. Returns the bytes
+        of RAM that this has freed."""
         assert self.sizes is None and self.chunk.id_base is not None
         bodies = [content for content in self.contents if content is not None]
         freed = self.footprint(bodies)
@@ -128,7 +133,7 @@ class UnackedRun:
         return freed
 
     def give_back(self, start: int, end: int) -> list[Chunk]:
-        """Take contents [start, end) out as ready chunks, marked redelivered."""
+        """Settle the contents [start, end) and return them as ready chunks, marked redelivered."""
         return self._chunks(start, end, self.take(start, end))
 
     def _chunks(self, start: int, end: int, contents: list[bytes]) -> list[Chunk]:
@@ -142,7 +147,8 @@ class UnackedRun:
         ]
 
     def returned(self, contents: list[bytes], position: int, sizes: list[int] | None) -> Chunk:
-        """A ready chunk like the one the messages came from; the list of contents is its own."""
+        """Make a ready chunk like the one the messages came from; the list of contents is its own.
+        `sizes` None: the bodies are here."""
         chunk = self.chunk
         returned = Chunk(
             chunk.address,
@@ -162,7 +168,7 @@ class UnackedRun:
         return returned
 
     def open_parts(self) -> list[tuple[int, int]]:
-        """The unsettled stretches (start, end), in order."""
+        """Return the unsettled stretches [start, end) of the contents, in order."""
         if self.left == len(self.contents):
             return [(0, self.left)]
         parts: list[tuple[int, int]] = []

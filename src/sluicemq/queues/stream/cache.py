@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class CachedChunk:
-    """A chunk with its place; `position` is behind it. `holders`: so many keep it in RAM."""
+    """Holds a chunk of a stream in RAM. `position` is the byte behind it in its segment; `holders`
+    counts who keeps it in RAM."""
 
     __slots__ = (
         "address",
@@ -43,11 +44,12 @@ class CachedChunk:
 
     @property
     def end(self) -> int:
-        """The offset behind the last."""
+        """Return the offset behind that of its last message."""
         return self.first + self.count
 
     def with_offsets(self) -> list[bytes]:
-        """The contents as consumers get them: made when the first one does."""
+        """Return the contents with the header that tells their offsets, made when a consumer first
+        gets them."""
         if not self.stamped:
             self.contents = with_offsets(self.contents, self.first)
             self.stamped = True
@@ -55,8 +57,9 @@ class CachedChunk:
 
 
 class ChunkCache:
-    """Over all streams of a node, at most `limit` bytes; who was asked for longest ago goes first.
-    `account` hears what chunks take more or less of RAM, those that only a consumer holds too."""
+    """Keeps chunks of all streams of a node, at most `limit` bytes; the one that was asked for
+    longest ago goes first. `account` is called with the bytes of RAM by which chunks take more, or
+    less when negative, those that only a consumer holds too."""
 
     is_vital = True
     """A fault in here ends the node (kernel/containment.py)."""
@@ -69,7 +72,8 @@ class ChunkCache:
         self.hits = 0
 
     def get(self, queue_id: int, first: int) -> CachedChunk | None:
-        """The chunk of that queue that begins with that offset."""
+        """Return the chunk of that queue that begins with offset `first`; None when it is not
+        here."""
         chunk = self.chunks.pop((queue_id, first), None)
         if chunk is not None:
             self.chunks[queue_id, first] = chunk
@@ -77,7 +81,8 @@ class ChunkCache:
         return chunk
 
     def put(self, queue_id: int, chunk: CachedChunk) -> None:
-        """Keep it for whoever comes by."""
+        """Keep a chunk for later readers, in place of one that begins with the same offset. A chunk
+        larger than the limit is not kept."""
         known = self.chunks.pop((queue_id, chunk.first), None)
         if known is not None:
             self._drop(known)
@@ -90,12 +95,12 @@ class ChunkCache:
             self._drop(self.chunks.pop(next(iter(self.chunks))))
 
     def forget(self, queue_id: int) -> None:
-        """The queue is gone, or nobody reads it any more."""
+        """Drop the chunks of a queue that is gone, or that nobody reads any more."""
         for key in [key for key in self.chunks if key[0] == queue_id]:
             self._drop(self.chunks.pop(key))
 
     def clear(self) -> None:
-        """Keep nothing; what consumers hold stays with them."""
+        """Drop all chunks; those that consumers hold stay with them."""
         for chunk in self.chunks.values():
             self._drop(chunk)
         self.chunks.clear()
@@ -105,13 +110,13 @@ class ChunkCache:
         self.release(chunk)
 
     def hold(self, chunk: CachedChunk) -> None:
-        """One more keeps it."""
+        """Count one more holder of a chunk; its RAM is accounted for from the first one on."""
         chunk.holders += 1
         if chunk.holders == 1:
             self.account(chunk.size)
 
     def release(self, chunk: CachedChunk) -> None:
-        """One less."""
+        """Count one holder of a chunk less; its RAM is given back after the last one."""
         assert chunk.holders > 0
         chunk.holders -= 1
         if not chunk.holders:

@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 
 
 class Stream(QueueMachine):
-    """State of one stream. `title` is how errors name it; `wall_ms` is the wall clock: who hands
-    commands over sets it; `term` tells its lives apart, each of which begins with what is read
-    back."""
+    """Holds the state of one stream. `title` is how errors name it; `wall_ms` is the wall clock in
+    milliseconds since the epoch, which who hands commands over sets; `term` tells its lives apart,
+    each of which begins with what is read back."""
 
     def __init__(
         self, title: str, log: StreamLog, cache: ChunkCache, term: int = FIRST_TERM
@@ -83,7 +83,8 @@ class Stream(QueueMachine):
         """What was found damaged, for the log."""
 
     def apply(self, command: Command, effects: list[Effect]) -> None:
-        """See QueueMachine. What a stream does not have the channel refuses."""
+        """Apply a command to the stream. Those that a stream does not have, such as Get and Purge,
+        must not come: the channel refuses them."""
         if isinstance(command, Publish):
             self.publish(command, effects)
         elif isinstance(command, Settle):
@@ -105,7 +106,8 @@ class Stream(QueueMachine):
     # -- publishing
 
     def publish(self, command: Publish, effects: list[Effect]) -> None:
-        """To the log; confirmed when it is durable. A deleted stream accepts and drops."""
+        """Append a batch to the log; it is confirmed when it is durable. A deleted stream confirms
+        it and drops it."""
         batch = command.batch
         count = len(batch.contents)
         if self.deleted:
@@ -119,17 +121,18 @@ class Stream(QueueMachine):
 
     @property
     def is_waited_for(self) -> bool:
-        """Does somebody wait for what is not durable yet?"""
+        """Tell whether a publisher or a reader waits for what is not durable yet."""
         if self.receipts:
             return True
         return bool(self.at_end)
 
     def commit(self) -> StreamCommit | None:
-        """The job that makes the next group durable, if there is something for one."""
+        """Return the job that makes the next group durable; None when there is nothing for one, or
+        the stream is deleted."""
         return None if self.deleted else self.log.commit(self.wall_ms)
 
     def committed(self, job: StreamCommit, effects: list[Effect]) -> None:
-        """It is durable: confirm, and let it be read."""
+        """Confirm the messages that a job has made durable, and let them be read."""
         self.log.committed(job)
         self.moving.update(self.at_end)
         self.at_end.clear()
@@ -148,14 +151,17 @@ class Stream(QueueMachine):
         self.count()
 
     def retain(self, max_age_ms: int | None, max_bytes: int | None) -> list[StreamSegment]:
-        """Drop what is too old or too much; the answer is to be deleted."""
+        """Drop segments that are older than `max_age_ms`, or that make the log larger than
+        `max_bytes`; None: there is no such limit. Returns the segments whose files are to be
+        deleted."""
         dropped = self.log.retain(self.wall_ms, max_age_ms, max_bytes)
         if dropped:
             self.count()
         return dropped
 
     def count(self) -> None:
-        """How much there is."""
+        """Bring the figures of `depth` up to date with the durable log; a deleted stream has
+        none."""
         if self.deleted:
             return
         depth = self.depth
@@ -166,7 +172,8 @@ class Stream(QueueMachine):
     # -- consumers
 
     def consume(self, command: Consume, effects: list[Effect]) -> None:
-        """A new reader; several may read at once, exclusively or not, as in RabbitMQ."""
+        """Add a reader. Several may read at once, exclusively or not, as in RabbitMQ; a deleted
+        stream refuses."""
         consumer = command.consumer
         if self.deleted:
             effects.append(Refuse(consumer.channel, 404, f"no {self.title}"))
@@ -186,7 +193,8 @@ class Stream(QueueMachine):
         effects.append(Consumed(consumer, link))
 
     def place_of(self, start: Start) -> tuple[int, int]:
-        """The offset to begin with, and the time it is to be looked up by, or 0."""
+        """Return the offset to begin with, and the time to look it up by, in milliseconds since the
+        epoch; 0: it is known."""
         log = self.log
         if start.kind == FIRST:
             return log.first_offset, 0
@@ -204,7 +212,7 @@ class Stream(QueueMachine):
         return log.first_offset, max(1, timestamp_ms)
 
     def drop(self, consumer: Consumer) -> None:
-        """It gets no more; what it holds it may still settle."""
+        """Remove a consumer, which gets no more; what it holds it may still settle."""
         consumer.cancelled = True
         consumer.active = False
         reader = self.readers.pop(consumer, None)
@@ -219,7 +227,7 @@ class Stream(QueueMachine):
         self.depth.consumers = self.consumers.count
 
     def down(self, channel: Actor) -> None:
-        """A channel died: what it held is settled."""
+        """Remove the readers of a channel that is gone; what it held counts as settled."""
         for consumer in [each for each in self.readers if each.channel is channel]:
             self.drop(consumer)
         for reader in [r for r in self.unacked_runs.values() if r.consumer.channel is channel]:
@@ -228,8 +236,8 @@ class Stream(QueueMachine):
         self.links.pop(channel, None)
 
     def settle(self, command: Settle) -> None:
-        """Credit comes back; none to a reader that has only its run's number in common with what
-        is meant."""
+        """Give readers their credit back; none to a reader that has only its run's number in common
+        with what is meant."""
         for run, start, end in command.parts:
             reader = self.unacked_runs.get(run)
             if reader is None or reader.link != command.link:
@@ -242,7 +250,8 @@ class Stream(QueueMachine):
                 del self.unacked_runs[run]
 
     def delete(self, command: Delete, effects: list[Effect]) -> None:
-        """With all that is in it, on conditions; publishers that wait are told that all is well."""
+        """Delete the stream with all that is in it, unless a condition is not met. What was not
+        durable yet is confirmed."""
         channel = command.channel
         why = command.unmet(len(self.readers), self.depth.ready)
         if why:
@@ -264,7 +273,7 @@ class Stream(QueueMachine):
     # -- reading
 
     def serve(self, effects: list[Effect]) -> None:
-        """Give readers what they can take and is in RAM. See QueueMachine."""
+        """Deliver to readers what they can take and is in RAM."""
         moving = self.moving
         if moving:
             self.moving = {}
@@ -272,8 +281,8 @@ class Stream(QueueMachine):
                 self.serve_reader(reader, effects)
 
     def window_opened(self, window: Outflow) -> None:
-        """A channel has sent what was delivered to it. Who was first of its readers is last next
-        time, for they share the window."""
+        """Let the readers of this window go on, for their channel has sent what was delivered to
+        it. The first of them is the last next time, as they share the window."""
         mine = [each for each in self.readers.values() if each.consumer.window is window]
         if len(mine) > 1:
             first = mine[0].consumer
@@ -281,7 +290,7 @@ class Stream(QueueMachine):
         self.moving.update(dict.fromkeys([*mine[1:], *mine[:1]]))
 
     def serve_reader(self, reader: StreamReader, effects: list[Effect]) -> None:
-        """Deliver until it has enough, or there is no more in RAM."""
+        """Deliver to one reader until it has enough, or there is no more in RAM."""
         while reader.room(1) > 0:
             chunk = reader.next_chunk(self.cache, self.log.queue_id)
             if chunk is None:
@@ -312,7 +321,8 @@ class Stream(QueueMachine):
             )
 
     def next_reads(self) -> list[StreamRead]:
-        """Jobs to be submitted, as many as there may be."""
+        """Return read jobs to be submitted, as many as there may be; STREAM_READS_MAX are under way
+        at most."""
         jobs: list[StreamRead] = []
         while self.wanting and len(self.reading) < STREAM_READS_MAX:
             reader = next(iter(self.wanting))
@@ -328,7 +338,8 @@ class Stream(QueueMachine):
         return jobs
 
     def was_read(self, job: StreamRead) -> None:
-        """Chunks have come, or could not be read."""
+        """Hand the chunks of a finished read job to its reader; if they could not be read it tries
+        again, or goes on behind them."""
         reader = self.reading.pop(job)
         reader.job = None
         if reader.consumer.cancelled:
@@ -356,7 +367,8 @@ class Stream(QueueMachine):
         reader.place = (job.segment, job.position)
 
     def could_not_read(self, job: StreamRead, reader: StreamReader) -> None:
-        """Tried again, at once for there are others in line; then it is left out."""
+        """Let a reader try again, at once for there are others in line; after READ_TRIES further
+        tries the rest of the segment is left out."""
         if not self.log.has(job.segment):
             return
         reader.tries += 1
@@ -366,14 +378,15 @@ class Stream(QueueMachine):
             self.skip(reader, job)
 
     def skip(self, reader: StreamReader, job: StreamRead) -> None:
-        """Nothing of the rest of the segment can be read, as far as it was durable then."""
+        """Let a reader go on behind a segment of which the rest cannot be read, as far as it was
+        durable when it was tried."""
         reader.place = None
         reader.timestamp_ms = 0
         reader.offset = max(reader.offset, job.end)
 
 
 def alike(contents: list[bytes], cost_each: int) -> int:
-    """How many of the first take as much of a window as the first does."""
+    """Return how many of the first messages take `cost_each` of a window, as the first one does."""
     for index in range(1, len(contents)):
         if cost_of(len(contents[index])) != cost_each:
             return index

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 class StreamReader:
-    """`offset` is that of the next message it gets. `timestamp_ms`: it is not known yet where that
-    is, but how old it may be; 0: it is known. `run` names its deliveries to its channel, over
-    `link`; `held` of them are not settled."""
+    """Says where a consumer of a stream is. `offset` is that of the next message it gets.
+    `timestamp_ms`: that offset is not known yet, but the time to look it up by, in milliseconds
+    since the epoch; 0: it is known. `run` names its deliveries to its channel, over `link`; `held`
+    of them are not settled."""
 
     __slots__ = (
         "chunk",
@@ -53,7 +54,8 @@ class StreamReader:
         self.tries = 0
 
     def room(self, cost_each: int) -> int:
-        """How many messages of `cost_each` it can take now."""
+        """Return how many messages of `cost_each` it can take now; 0 or less: none. The cost is in
+        units of its window."""
         consumer = self.consumer
         window = consumer.window
         if window.is_shut or not consumer.active or window.waits():
@@ -62,7 +64,8 @@ class StreamReader:
         return min(window.credit // cost_each or 1, prefetch.limit - prefetch.held)
 
     def take(self, count: int, cost_each: int) -> int:
-        """Account so many deliveries; returns what they cost of the window."""
+        """Account for `count` deliveries of `cost_each`. Returns what they cost of the window
+        together."""
         cost = count * cost_each
         self.consumer.window.spend(cost)
         self.consumer.prefetch.take(count)
@@ -71,12 +74,13 @@ class StreamReader:
         return cost
 
     def settled(self, count: int) -> None:
-        """It may have so many more."""
+        """Let it have `count` more messages, for so many were settled."""
         self.held -= count
         self.consumer.prefetch.give(count)
 
     def next_chunk(self, cache: ChunkCache, queue_id: int) -> CachedChunk | None:
-        """The chunk with the next message, if it is in RAM."""
+        """Return the chunk with the next message; None when it is not in RAM, or where it is has to
+        be looked up first."""
         chunk = self.chunk
         if chunk is not None:
             if self.offset < chunk.end:
@@ -98,7 +102,7 @@ class StreamReader:
         return chunk
 
     def next_read(self, log: StreamLog) -> StreamRead | None:
-        """The job that reads on; None when there is nothing behind it yet."""
+        """Return the job that reads on; None when there is nothing behind it yet."""
         self.offset = max(self.offset, log.first_offset)
         place = self.place
         if place is not None and log.has(place[0]) and place[1] < place[0].size:
@@ -117,7 +121,7 @@ class StreamReader:
         return StreamRead(segment, position, self.offset, self.timestamp_ms)
 
     def let_go(self, cache: ChunkCache) -> None:
-        """It reads no more."""
+        """Release the chunks that it holds, for it reads no more."""
         for chunk in [self.chunk, *self.pieces]:
             if chunk is not None:
                 cache.release(chunk)

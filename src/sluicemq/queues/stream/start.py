@@ -23,15 +23,17 @@ WORDS: Final = (FIRST, LAST, NEXT)
 
 
 class Start(NamedTuple):
-    """`kind` is one of the words above; `value` an offset, or milliseconds: since the epoch, or
-    before now."""
+    """Says where a consumer begins. `kind` is one of FIRST, LAST, NEXT, OFFSET, TIME and AGO;
+    `value` is the offset for OFFSET, milliseconds since the epoch for TIME, milliseconds before now
+    for AGO, 0 for the others."""
 
     kind: str
     value: int = 0
 
 
 def start_of(arguments: Mapping[str, object]) -> Start | None:
-    """What the arguments of basic.consume ask for; None when they make no sense."""
+    """Return where a consumer with these arguments of basic.consume begins: with what comes next,
+    if they do not say. None when they make no sense."""
     value = arguments.get(ARGUMENT, NEXT)
     if isinstance(value, Timestamp):
         return Start(TIME, value.seconds * 1000)
@@ -49,7 +51,7 @@ def start_of(arguments: Mapping[str, object]) -> Start | None:
 
 
 def complaint(arguments: Mapping[str, object]) -> str:
-    """RabbitMQ's words for an argument that makes no sense."""
+    """Return RabbitMQ's words for an argument x-stream-offset that makes no sense."""
     value = arguments[ARGUMENT]
     shown = f'<<"{value}">>' if isinstance(value, str) else str(value)
     return f"{{invalid_stream_offset_arg,{{{type_name(value)},{shown}}}}}"
