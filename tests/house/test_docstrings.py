@@ -7,18 +7,13 @@ reference to another place. An override that only keeps its base's promise needs
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "sluicemq"
 WORDS_MIN = 5
-
-NOT_YET: frozenset[str] = frozenset()
-"""Folders, with those in them, and files that still have other docstrings. May only shrink."""
 
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -37,31 +32,14 @@ def is_sentence(text: str) -> bool:
     return len(text.split()) >= WORDS_MIN and text.endswith(".") and not refers
 
 
-def listed_as(path: str) -> str | None:
-    """The entry of NOT_YET that a file falls under; None when its docstrings must be good."""
-    under = (entry for entry in NOT_YET if path == entry or path.startswith(f"{entry}/"))
-    return next(under, None)
-
-
-@cache
-def findings() -> dict[str | None, list[str]]:
-    """What is wrong, by entry of NOT_YET."""
-    found: dict[str | None, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        for node, text in documented(ast.parse(path.read_text(encoding="utf-8"))):
-            if not is_sentence(text):
-                found[listed_as(name)].append(f"{name}:{node.lineno} {node.name}: {text}")
-    return found
-
-
 def test_every_docstring_is_a_sentence() -> None:
-    assert findings()[None] == []
-
-
-@pytest.mark.parametrize("entry", sorted(NOT_YET))
-def test_what_is_excused_still_needs_it(entry: str) -> None:
-    assert findings()[entry], f"{entry} is clean: take it off NOT_YET"
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name}: {text}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node, text in documented(ast.parse(path.read_text(encoding="utf-8")))
+        if not is_sentence(text)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
