@@ -15,7 +15,7 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import Deliveries
 from sluicemq.amqp.frames import content_frames
 from sluicemq.amqp.properties import BasicProperties
-from sluicemq.chain.queue import classic, poison, unwelcome
+from sluicemq.chain.queue import classic, poison, refused_messages
 from sluicemq.chain.queue.classic import ClassicShell
 from sluicemq.chain.store.messages import Flush, TryAgain
 from sluicemq.flow.alarm import DISK
@@ -219,7 +219,7 @@ def test_a_batch_that_cannot_be_looked_at_after_the_fault_ends_no_broker(
 ) -> None:
     bench = Bench()
     monkeypatch.setattr(ClassicShell, "take_in", mistaken)
-    monkeypatch.setattr(unwelcome, "digests", mistaken)
+    monkeypatch.setattr(refused_messages, "digests", mistaken)
     bench.publisher.publish(1, "q", b"x", raw=PERSISTENT)
     bench.wait()
     assert not bench.node.scheduler.is_broken
