@@ -218,3 +218,26 @@ def test_what_is_too_old_is_not_delivered_behind_what_has_come_just_now() -> Non
         delivers = [effect for effect in effects if isinstance(effect, Deliver)]
         assert [each.contents for each in delivers] == [[b"fresh"]]
         assert not machine.depth.ready
+
+
+def test_bodies_of_pending_dead_letters_are_not_read_before_there_is_room() -> None:
+    """In a full memory they would leave it again, and be read again, for as long as the dead
+    letters before them take."""
+    with tiny_limits():
+        bench = LimitedBench(True, False, 0, QueueSettings(dead_letter_exchange="dlx"))
+        bench.publish(DYING, 3, True)
+        bench.publish(2, 3, True)
+        bench.consume(0, False, 0)
+        bench.set_target(0)
+        bench.reject(0, DYING)
+        bench.work_to_the_end()
+        assert bench.dying
+        bench.reject(0, 2)
+        bench.work_to_the_end()
+        assert bench.machine.limits.pending_dead_letters
+        for _ in range(4):
+            if bench.dying:
+                bench.arrive(0)
+            bench.work_to_the_end()
+        assert not bench.machine.limits.pending_dead_letters and not bench.out
+        bench.drain()

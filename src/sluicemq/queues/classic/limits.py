@@ -444,8 +444,11 @@ class Limits:
 
     def bodies_wanted(self) -> list[Chunk]:
         """Return what must be read from the message store so that the first pending dead letters
-        can go; each chunk once."""
+        can go; each chunk once. Nothing before there is room for them: what cannot leave would be
+        paged out again, and be read again, without end."""
         if not self.pending_dead_letters or self.reading or self.queue.deleted:
+            return []
+        if not self.has_room():
             return []
         number = self.pending_dead_letters[0][0]
         run = self.queue.unacked_runs.get(number)
