@@ -6,7 +6,6 @@ who asks (salts, generated names, rights) has been settled before it is made.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
@@ -34,8 +33,7 @@ ONLY_LIFE: Final = Life(0, 0)
 """That of a node that is alone: a restart leaves nothing of what would have to be dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class PutRecord:
+class PutRecord(Struct, frozen=True):
     """Have a user, a permission, a virtual host, a policy or a parameter as this record says,
     whether it is new or replaces the one with the same key. Refused when it belongs to a user or a
     virtual host that there is not."""
@@ -43,8 +41,7 @@ class PutRecord:
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class DropRecord:
+class DropRecord(Struct, frozen=True):
     """Delete the record of this kind with this key, and what hangs on it; that there is none is
     fine. Refused for a virtual host that still has queues."""
 
@@ -52,16 +49,14 @@ class DropRecord:
     key: Key
 
 
-@dataclass(frozen=True, slots=True)
-class CloseVhost:
+class CloseVhost(Struct, frozen=True):
     """Declare nothing more in this virtual host, for it is about to be deleted. That there is none
     is fine. A restart of the whole broker before it is deleted opens it again."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareExchange:
+class DeclareExchange(Struct, frozen=True):
     """Have this exchange. Refused when there is another one of that name. `life` counts for an
     exchange that is not durable."""
 
@@ -69,8 +64,7 @@ class DeclareExchange:
     life: Life = ONLY_LIFE
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteExchange:
+class DeleteExchange(Struct, frozen=True):
     """Delete an exchange with its bindings; that there is none is fine. With `if_unused` it is
     refused while something is bound to the exchange."""
 
@@ -79,15 +73,13 @@ class DeleteExchange:
     if_unused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Have this binding. Refused when one of its ends is missing."""
 
     binding: BindingDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class Unbind:
+class Unbind(Struct, frozen=True):
     """Delete this binding; that there is none is fine."""
 
     binding: BindingDefinition
@@ -107,8 +99,7 @@ class UnbindSome(Struct, frozen=True, array_like=True, forbid_unknown_fields=Tru
 SOURCE: Final = "source"
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareQueue:
+class DeclareQueue(Struct, frozen=True):
     """Have this queue. Refused when there is another one of that name, or no room. With `is_free`
     a new name may be in the broker's own part of the name space, because the broker has given it.
     `queue_id` is 0 where it is for the machine to give one. `life` counts for a queue that is not
@@ -137,16 +128,14 @@ class RenumberQueue(Struct, frozen=True, array_like=True, forbid_unknown_fields=
     new_id: Number
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStarted:
+class NodeStarted(Struct, frozen=True):
     """A node begins a life: what its earlier lives have left goes, that is what was exclusive or
     not durable. Refused when its incarnation is not higher than that of the life before."""
 
     life: Life
 
 
-@dataclass(frozen=True, slots=True)
-class Together:
+class Together(Struct, frozen=True):
     """Several changes as one: all of them, or none when one is refused. They only add or replace
     something."""
 

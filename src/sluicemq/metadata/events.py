@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from sluicemq.metadata.changes import Change, Life
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from sluicemq.model.record import Record
 
 
-@dataclass(slots=True)
-class DeclaredQueue:
+class DeclaredQueue(Struct):
     """A queue as the machine knows it. `id` is given once and names it in files; `life` is that of
     the node that has to be alive for it, and counts only if it is not durable."""
 
@@ -21,43 +21,37 @@ class DeclaredQueue:
     life: Life
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAdded:
+class QueueAdded(Struct, frozen=True):
     """A queue is declared that was not there before."""
 
     queue: DeclaredQueue
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRemoved:
+class QueueRemoved(Struct, frozen=True):
     """A queue is gone, with its bindings."""
 
     queue: DeclaredQueue
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeRemoved:
+class ExchangeRemoved(Struct, frozen=True):
     """An exchange is gone, with its bindings: it was deleted, or its last binding was."""
 
     exchange: ExchangeDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPut:
+class RecordPut(Struct, frozen=True):
     """A record is new, or replaces the one with the same key."""
 
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class RecordDropped:
+class RecordDropped(Struct, frozen=True):
     """A record is gone, with those that belong to it."""
 
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class VhostClosed:
+class VhostClosed(Struct, frozen=True):
     """Nothing more is declared in this virtual host, for it is about to be deleted."""
 
     name: str
@@ -68,12 +62,11 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(slots=True)
-class Applied:
+class Applied(Struct):
     """What has become of a change. `durable` are the changes that a journal must have so that it is
     found again; none when nothing has changed that outlasts the process. `lasts` says whether what
     was asked for is durable, though it may have been there before."""
 
-    events: list[Event] = field(default_factory=list)
-    durable: list[Change] = field(default_factory=list)
+    events: list[Event] = []
+    durable: list[Change] = []
     lasts: bool = False
