@@ -34,9 +34,9 @@ from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.messages import BasicProperties, content, publish_frame
 from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
-from sluicemq.spark.consumer_groups import Place
+from sluicemq.spark.consumer_groups import PlannedConsumer
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.links import Link
+from sluicemq.spark.planner_link import PlannerLink
 from sluicemq.spark.remote_groups import RemoteGroup
 from sluicemq.spark.session import start_session
 from sluicemq.spark.transfer import Endpoint
@@ -195,7 +195,7 @@ def cluster() -> Any:
 class Talker(threading.Thread):
     """The other side of a `RemoteGroup`: it gathers a chunk of TASK_ROWS every `step_s`."""
 
-    def __init__(self, link: Link, consumers: list[str], step_s: float) -> None:
+    def __init__(self, link: PlannerLink, consumers: list[str], step_s: float) -> None:
         super().__init__(daemon=True)
         self.link = link
         self.consumers = consumers
@@ -236,16 +236,16 @@ def planner_cost(processes: int, step_s: float, seconds: float) -> None:
     pairs = [socket.socketpair() for _ in range(processes)]
     child = os.fork()
     if not child:
-        talkers = [Talker(Link(theirs), ["consumer"], step_s) for _, theirs in pairs]
+        talkers = [Talker(PlannerLink(theirs), ["consumer"], step_s) for _, theirs in pairs]
         for talker in talkers:
             talker.start()
         time.sleep(seconds + 30)
         os._exit(0)
     news = threading.Condition()
-    groups = [RemoteGroup(Link(ours), Endpoint("", 0, "", ""), news) for ours, _ in pairs]
+    groups = [RemoteGroup(PlannerLink(ours), Endpoint("", 0, "", ""), news) for ours, _ in pairs]
     for group in groups:
         threading.Thread(target=group.listen, daemon=True).start()
-        group.open([Place("consumer", "consumer")], 2**30)
+        group.open([PlannedConsumer("consumer", "consumer")], 2**30)
     began, cpu, rows, plans, waits = time.perf_counter(), time.process_time(), 0, 0, 0.0
     while time.perf_counter() - began < seconds:
         at = time.perf_counter()

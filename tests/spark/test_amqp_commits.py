@@ -23,7 +23,7 @@ from sluicemq.errors import Refused
 from sluicemq.spark.commits import CommitLog, Offset, Signs, listener_of, tell_committed
 from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.driver_lines import LineServer
-from sluicemq.spark.listener import LISTENS, CommitListener, Run, listen
+from sluicemq.spark.listener import LISTENS, CommitListener, QueryRun, listen
 from sluicemq.spark.options import Options
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
@@ -225,8 +225,8 @@ def test_a_listener_waits_for_the_end_of_the_run_that_planned_the_batch(
     lines = ["v1", "{}", json.dumps(END)]
     place = checkpoint(tmp_path, lines)
     listener = CommitListener(spark)
-    listener._runs["this"] = Run(place, [] if is_of_this_run else lines)
-    listener._runs["new"] = Run(place + "/new", [])
+    listener._runs["this"] = QueryRun(place, [] if is_of_this_run else lines)
+    listener._runs["new"] = QueryRun(place + "/new", [])
     (tmp_path / "new").mkdir()
     said = listener.last_word({"session": SESSION})
     assert said == {"offsets": lines if is_of_this_run else []}

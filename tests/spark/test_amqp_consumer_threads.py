@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sluicemq.client.consuming import Subscription
 from sluicemq.client.messages import BasicProperties, body_of
 from sluicemq.spark import consumer_threads
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
@@ -48,7 +48,7 @@ def until(wanted: Callable[[], bool]) -> bool:
     return True
 
 
-def bodies_of(chunks: list[Chunk]) -> list[bytes]:
+def bodies_of(chunks: list[GatheredChunk]) -> list[bytes]:
     return [body_of(each) for chunk in chunks for _, each in chunk.messages()]
 
 

@@ -27,9 +27,9 @@ from sluicemq.spark import remote_groups
 from sluicemq.spark.callups import Call, ask_planner, connect_to_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.crew import Crew
-from sluicemq.spark.links import BEAT_S
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import own_folder
+from sluicemq.spark.planner_link import BEAT_S
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.remote_groups import RemoteGroup
 from sluicemq.spark.transfer import Endpoint
@@ -217,7 +217,7 @@ class Mute(threading.Thread):
         nothing = [0, 0, 0, True, True, False, 0, 0, 0, 0, None, None, False]
         while (asked := self.link.receive()) is not None:
             if asked["ask"] == "open":
-                consumers += [consumer for _, consumer in asked["places"]]
+                consumers += [consumer for _, consumer in asked["planned"]]
             if asked["ask"] != "beat":
                 self.link.send({"n": asked["n"], "state": dict.fromkeys(consumers, nothing)})
 

@@ -21,7 +21,7 @@ import pytest
 
 from sluicemq.errors import Refused, SluiceError
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.discovery import Search, find_queues
+from sluicemq.spark.discovery import QueueDiscovery, find_queues
 from sluicemq.spark.management import PAGE_BYTES_MAX, PAGE_ROWS, fixed_begin
 from sluicemq.spark.options import Options
 from spark.http_api import Answer, Server, item, trickle
@@ -311,7 +311,7 @@ def test_a_pattern_needs_somebody_to_ask_and_they_a_pattern() -> None:
             Options.parse({"queue": "q", name: value}, "source")
 
 
-def wait_for(search: Search, *names: str) -> None:
+def wait_for(search: QueueDiscovery, *names: str) -> None:
     deadline = time.monotonic() + IN_TIME_S
     while search.queues != list(names):
         assert time.monotonic() < deadline, search.queues
@@ -325,7 +325,7 @@ def test_a_search_takes_in_what_comes_into_being(
     """Errors meanwhile are told once; a queue that the broker has no more is not read before it is
     listed again."""
     api.queues = [item("o.1")]
-    search = Search(options(api, discoveryInterval="100"))
+    search = QueueDiscovery(options(api, discoveryInterval="100"))
     try:
         assert search.queues == ["o.1"]
         search.open()
@@ -353,4 +353,4 @@ def test_a_search_takes_in_what_comes_into_being(
 
 def test_a_query_that_cannot_look_does_not_begin() -> None:
     with pytest.raises(AmqpError, match=r"managementUrl = .*: cannot be reached"):
-        Search(options("http://127.0.0.1:1"))
+        QueueDiscovery(options("http://127.0.0.1:1"))

@@ -34,7 +34,7 @@ from sluicemq.client.messages import (
     publish_frame,
 )
 from sluicemq.errors import Refused
-from sluicemq.spark.encoding import NAME_MARK, SEQUENCE_MARK, Columns, Encoder, Place
+from sluicemq.spark.encoding import NAME_MARK, SEQUENCE_MARK, Columns, Encoder, WriterTask
 from sluicemq.spark.options import Options
 
 FRAME_MAX = 4096
@@ -139,7 +139,7 @@ def message_of(options: Options, name: str, values: dict[str, Any], sequence: in
 
 def encoder_of(options: Options, names: list[str]) -> Encoder:
     schema = StructType([StructField(name, KINDS[name][0]) for name in names])
-    return Encoder(options, Columns(options, schema), Place("query", 7, 3), FRAME_MAX)
+    return Encoder(options, Columns(options, schema), WriterTask("query", 7, 3), FRAME_MAX)
 
 
 @given(tables, choices, st.lists(st.integers(0, ROWS), min_size=2, max_size=4).map(sorted))

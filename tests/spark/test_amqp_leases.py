@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 
 from sluicemq.spark import crew as crews
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.consumer_groups import Place
-from sluicemq.spark.links import LEASE_S, Link, Words
+from sluicemq.spark.consumer_groups import PlannedConsumer
 from sluicemq.spark.options import Options
+from sluicemq.spark.planner_link import LEASE_S, PlannerLink, Words
 from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
 from sluicemq.spark.stream_planner import PAUSE_S, StreamPlanner
 from sluicemq.spark.transfer import PATIENCE_S, ChunkServer, Endpoint
@@ -160,7 +160,7 @@ class StuckGroup:
         self.link: Any = Stuck()
         self.news = threading.Condition()
         self.group = RemoteGroup(self.link, Endpoint("", 1, TOKEN, ""), self.news)
-        self.group.consumers.append(ConsumerView(self.group, Place("orders", "orders")))
+        self.group.consumers.append(ConsumerView(self.group, PlannedConsumer("orders", "orders")))
         self.thread = threading.Thread(target=self.group.acknowledge, args=({"orders": 7},))
         self.thread.start()
         assert self.link.is_sending.wait(WAIT_S)
@@ -197,12 +197,12 @@ def test_one_that_reads_no_more_does_not_cost_the_others_their_leases(stuck: Stu
 
 def test_a_lease_is_renewed_by_a_word() -> None:
     ours, theirs = socket.socketpair()
-    group = RemoteGroup(Link(ours), Endpoint("", 1, TOKEN, ""), threading.Condition())
+    group = RemoteGroup(PlannerLink(ours), Endpoint("", 1, TOKEN, ""), threading.Condition())
     group._asked_at = float("-inf")
     group.keep_alive()
     group.keep_alive()
     group.abandon()
-    heard = Link(theirs)
+    heard = PlannerLink(theirs)
     assert heard.receive() == {"n": 1, "ask": "beat"}
     assert heard.receive() is None
     heard.close()
@@ -278,7 +278,7 @@ def test_a_task_may_wait_for_its_sink_as_long_as_it_likes() -> None:
     """It reads no further while the broker it writes to is away."""
     server = ChunkServer("127.0.0.1")
     try:
-        number = server.offer(Chunk("orders", 0))
+        number = server.offer(GatheredChunk("orders", 0))
         asked = {"token": server.endpoint.token, "chunks": [number]}
         with Reader(json.dumps(asked).encode() + b"\n") as reader:
             reader.settimeout(PATIENCE_S)

@@ -20,7 +20,7 @@ from sluicemq.errors import Refused
 from sluicemq.spark import ledger as ledgers
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_files import DriverFiles
-from sluicemq.spark.ledger import OWNER_BEFORE, Ledger, LocalFiles, Part
+from sluicemq.spark.ledger import OWNER_BEFORE, BatchPart, Ledger, LocalFiles
 from sluicemq.spark.listener import listen
 from spark.amqp_messages import Broker, Files, numbered, numbers, streaming
 
@@ -121,7 +121,7 @@ def ledger_of(folder: Path, session: str, serial: int = 0, owner: str = "") -> L
 
 def record(ledger: Ledger, *serials: int) -> None:
     for serial in serials:
-        ledger.record(serial, [Part("q", 3, [f"{serial}a", f"{serial}b"])])
+        ledger.record(serial, [BatchPart("q", 3, [f"{serial}a", f"{serial}b"])])
 
 
 def test_a_ledger_keeps_what_spark_knows(place: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_ledger_keeps_what_spark_knows(place: Path) -> None:
     assert again.repeats("other", ["4a"], set()) == []
     again.align(3, ledger.id)
     assert (again.repeats("q", ["4a"], set()), again.batch(4)) == ([], None)
-    assert Ledger(str(place), 4, "three").batch(3) == [Part("q", 3, ["3a", "3b"])]
+    assert Ledger(str(place), 4, "three").batch(3) == [BatchPart("q", 3, ["3a", "3b"])]
 
 
 def test_one_that_cannot_be_used_is_refused(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ import pytest
 
 from sluicemq.client.session import BrokerError
 from sluicemq.spark.available import Available
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.consumer_threads import ConsumerThread
-from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
-from sluicemq.spark.raw_contents import Run
+from sluicemq.spark.planner_link import PlannerLink
+from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.stream_planner import START, StreamPlanner
 from sluicemq.spark.transfer import Endpoint
 
@@ -37,7 +37,7 @@ class Process(threading.Thread):
     def __init__(self, session: StreamPlanner, chunks: int, dies_at: str = "") -> None:
         super().__init__(daemon=True)
         ours, theirs = socket.socketpair()
-        self._link = Link(theirs)
+        self._link = PlannerLink(theirs)
         self._chunks = chunks
         self._dies_at = dies_at
         self._consumers: dict[str, int] = {}
@@ -48,7 +48,7 @@ class Process(threading.Thread):
         token = str(id(self))
         before = len(crew._arrived)
         threading.Thread(
-            target=crew._welcome, args=(Endpoint("", 1, token, ""), Link(ours)), daemon=True
+            target=crew._welcome, args=(Endpoint("", 1, token, ""), PlannerLink(ours)), daemon=True
         ).start()
         with session._news:
             assert session._news.wait_for(lambda: len(crew._arrived) > before, WAIT_S)
@@ -65,7 +65,7 @@ class Process(threading.Thread):
             self._link.send({"n": asked["n"], "state": self._state(), "answer": answer})
 
     def open(self, asked: dict[str, Any]) -> None:
-        self._consumers |= {consumer: 0 for _, consumer in asked["places"]}
+        self._consumers |= {consumer: 0 for _, consumer in asked["planned"]}
 
     def take(self, asked: dict[str, Any]) -> list[Any]:
         if not self._chunks:
@@ -179,8 +179,8 @@ def test_acknowledgements_that_cannot_be_written_are_lost(monkeypatch: pytest.Mo
     monkeypatch.setattr(ConsumerThread, "_run", lambda _: None)
     options = Options.parse({"queue": QUEUE}, "source")
     consumer = ConsumerThread(options, QUEUE, QUEUE, threading.Condition(), 2**40)
-    chunk = Chunk(QUEUE, 0)
-    chunk._extend(Run("", QUEUE, False, 1, CHUNK))
+    chunk = GatheredChunk(QUEUE, 0)
+    chunk._extend(ContentRun("", QUEUE, False, 1, CHUNK))
     consumer._waiting.append(chunk)
     consumer.take(ROWS_UNLIMITED, 2**40)
     consumer.acknowledge(CHUNK)

@@ -18,7 +18,7 @@ from sluicemq.spark.commits import Offset
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.stream_planner import START, StreamPlanner
-from sluicemq.spark.stream_reader import StreamReader
+from sluicemq.spark.stream_reader import StreamMicroBatchReader
 from spark.amqp_messages import Broker, numbered
 
 MANY = 2**40
@@ -148,14 +148,14 @@ def test_streams_heed_them_too(amqp: Broker, name: str) -> None:
     amqp.declare(name, x_queue_type="stream")
     amqp.publish(name, numbered(30))
     given = options(name, amqp.url, queueType="stream", minMessagesPerTrigger=40)
-    reader = StreamReader(given, StructType())
+    reader = StreamMicroBatchReader(given, StructType())
     limit = ReadMaxRows(MANY)
     start = reader.initialOffset()
     assert reader.latestOffset(start, limit) == start == {name: 0}
     amqp.publish(name, numbered(10))
     assert reader.latestOffset(start, limit) == {name: 40}
     given = options(name, amqp.url, queueType="stream", maxRowsPerSecond=25)
-    reader = StreamReader(given, StructType())
+    reader = StreamMicroBatchReader(given, StructType())
     reader.prepareForTriggerAvailableNow()
     ends = [reader.latestOffset({name: 0}, limit)]
     while ends[-1][name] < 40:

@@ -29,10 +29,10 @@ from sluicemq.amqp.events import Deliveries
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.methods import BasicDeliver
 from sluicemq.client.messages import BasicProperties, body_of, content, properties_of
-from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched, Scratch
+from sluicemq.spark.chunks import ChunkReader, FetchedChunk, GatheredChunk, Scratch
 from sluicemq.spark.ids import message_id
-from sluicemq.spark.ledger import Ledger, Part
-from sluicemq.spark.raw_contents import Run
+from sluicemq.spark.ledger import BatchPart, Ledger
+from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import send_all
 
@@ -97,7 +97,7 @@ def test_deliveries_become_rows(
         exchange, key, again = envelope[index]
         method = BasicDeliver("tag", index + 5, again, exchange, key)
         wire += method.frame(1) + content(made.encode(), body, FRAME_MAX)
-    chunk = Chunk("q", 0)
+    chunk = GatheredChunk("q", 0)
     for event in deliveries(wire, cuts):
         for low in range(0, len(event.tags), rows_added):
             chunk.add(event, low, min(low + rows_added, len(event.tags)))
@@ -116,7 +116,7 @@ def test_deliveries_become_rows(
     contents = [each for _, each in chunk.messages()]
     assert [body_of(each) for each in contents] == [body for _, body in given_]
     assert chunk.bytes == sum(map(len, contents))
-    again = sent(Chunk.of("q", list(chunk.messages())))
+    again = sent(GatheredChunk.of("q", list(chunk.messages())))
     assert Decoder(READ, is_stream).decode(
         "q", again.runs, again.sizes, again.data
     ).to_pylist() == (rows)
@@ -151,8 +151,8 @@ def test_ids_are_cut_as_they_are_decoded(
         if damage is not None and damage[0] < len(raw):
             raw[damage[0]] = damage[1]
         contents.append(content(bytes(raw), body, FRAME_MAX))
-    run = Run("", "q", False, 1, 1)
-    found = Chunk.of("q", [(run, one) for one in contents]).ids(Scratch())
+    run = ContentRun("", "q", False, 1, 1)
+    found = GatheredChunk.of("q", [(run, one) for one in contents]).ids(Scratch())
     assert len(found) == len(contents)
     for (each, damage, _), one, name in zip(given_, contents, found, strict=True):
         if damage is None:
@@ -165,7 +165,7 @@ def test_ids_that_come_again_are_found_out(tmp_path: Path) -> None:
     """Known ones, those of the batch, and those that stand in the chunk twice."""
     ledger = Ledger(str(tmp_path), window=100, session="s")
     ledger.align(0, "")
-    ledger.record(1, [Part("q", 2, ["a", "b"]), Part("other", 1, ["c"])])
+    ledger.record(1, [BatchPart("q", 2, ["a", "b"]), BatchPart("other", 1, ["c"])])
     batch: set[str] = set()
     assert ledger.repeats("q", ["c", "d"], batch) == []
     assert ledger.repeats("q", ["b", "e", "d", "e", "f"], batch) == [0, 2, 3]
@@ -186,7 +186,7 @@ def deliveries(wire: bytes, cuts: list[int]) -> Iterator[Deliveries]:
             yield event
 
 
-def sent(chunk: Chunk) -> Fetched:
+def sent(chunk: GatheredChunk) -> FetchedChunk:
     """The chunk as it comes over a socket."""
     ours, theirs = socket.socketpair()
     with ours, theirs, theirs.makefile("rb") as stream:

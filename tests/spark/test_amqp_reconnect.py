@@ -11,7 +11,7 @@ import threading
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType
 
-from sluicemq.spark.encoding import Columns, Place
+from sluicemq.spark.encoding import Columns, WriterTask
 from sluicemq.spark.options import Options
 from sluicemq.spark.sink import write_rows
 from spark.amqp_messages import Broker
@@ -66,7 +66,7 @@ def test_every_row_arrives_though_connections_are_cut(
     columns = Columns(options, StructType([StructField("body", StringType())]))
     numbers = [str(n).ljust(300, ".") for n in range(3000)]
     batch = pa.RecordBatch.from_pydict({"body": pa.array(numbers)})
-    assert write_rows(options, columns, Place("q", 0, 0), iter([batch])) == 3000
+    assert write_rows(options, columns, WriterTask("q", 0, 0), iter([batch])) == 3000
     proxy.listener.close()
     assert proxy.cuts == CUTS
     with amqp.admin() as admin:

@@ -22,13 +22,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
 from sluicemq.spark.agreement import check_batch
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.links import Link
 from sluicemq.spark.options import Options
+from sluicemq.spark.planner_link import PlannerLink
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
-from sluicemq.spark.raw_contents import Run
+from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.stream_planner import Piece, StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, Endpoint, fetch
 from sluicemq.spark.transfer_tls import TlsSocket, asking_context, make_identity
@@ -57,9 +57,12 @@ def content_of(body: bytes) -> bytes:
 def serving(has_tls: bool, bodies: list[bytes]) -> Iterator[tuple[Endpoint, int]]:
     """A process that has one chunk, and its number."""
     server = ChunkServer("127.0.0.1", has_tls=has_tls)
-    run = Run("", "key", False, 1, 1)
+    run = ContentRun("", "key", False, 1, 1)
     try:
-        yield server.endpoint, server.offer(Chunk.of("q", [(run, content_of(b)) for b in bodies]))
+        yield (
+            server.endpoint,
+            server.offer(GatheredChunk.of("q", [(run, content_of(b)) for b in bodies])),
+        )
     finally:
         server.close()
 
@@ -154,20 +157,20 @@ def test_both_sides_talk_at_once() -> None:
     """More than sockets hold, so that each must read while it writes; nothing is mixed up."""
     ours, theirs = socket.socketpair()
     identity = make_identity()
-    made: list[Link] = []
+    made: list[PlannerLink] = []
 
     def accept() -> None:
-        made.append(Link(TlsSocket(theirs, identity.context, is_server=True)))
+        made.append(PlannerLink(TlsSocket(theirs, identity.context, is_server=True)))
 
     accepting = threading.Thread(target=accept)
     accepting.start()
-    links = [Link(TlsSocket(ours, asking_context(), is_server=False))]
+    links = [PlannerLink(TlsSocket(ours, asking_context(), is_server=False))]
     accepting.join()
     links += made
     lines = [{"n": n, "ids": [f"{n}"] * 20_000} for n in range(40)]
     heard: dict[int, list[object]] = {0: [], 1: []}
 
-    def talk(link: Link) -> None:
+    def talk(link: PlannerLink) -> None:
         for line in lines:
             link.send(line)
 

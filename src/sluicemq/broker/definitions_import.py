@@ -28,7 +28,7 @@ from sluicemq.model.definitions import check_equivalent_queue, validate_queue
 from sluicemq.model.document import DefinitionsRefused
 from sluicemq.model.document_fields import Errors
 from sluicemq.model.passwords import SALT_BYTES, hash_password
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 from sluicemq.model.reply_address import PSEUDO_QUEUE
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import MAX_QUEUES, VhostDefinition, limit_of
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sluicemq.model.permissions import Permission, TopicPermission
     from sluicemq.model.policies import Policy
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=DefinitionRecord)
 NOT_FOUND: Final = 404
 ADDED: Final = "added"
 CHANGED: Final = "changed"
@@ -62,8 +62,8 @@ class Plan:
     bindings that will not be made."""
 
     vhosts: list[VhostDefinition] = field(default_factory=list)
-    accounts: list[Record] = field(default_factory=list)
-    parameters: list[Record] = field(default_factory=list)
+    accounts: list[DefinitionRecord] = field(default_factory=list)
+    parameters: list[DefinitionRecord] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
     exchanges: list[ExchangeDefinition] = field(default_factory=list)
     queues: list[QueueDefinition] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Plan:
     passwords: dict[str, str] = field(default_factory=dict)
 
     @property
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[DefinitionRecord]:
         yield from self.vhosts
         yield from self.accounts
         yield from self.parameters
@@ -153,7 +153,7 @@ class Planner:
         for index, each in enumerate(self.wanted.vhosts):
             self.knows_vhost(f"vhosts[{index}]", each.name)
 
-    def is_new(self, record: Record) -> bool:
+    def is_new(self, record: DefinitionRecord) -> bool:
         """Tell whether a record is not there yet, or differs from the one that is."""
         return record != self.broker.definitions.records[record.KIND].get(record.key)
 
@@ -191,7 +191,7 @@ class Planner:
                 self.knows_vhost(f"{section}[{index}]", record.vhost)
         policies: list[Policy] = [*wanted.policies, *wanted.operator_policies]
         self.plan.policies = [*filter(self.is_new, last_of(policies))]
-        parameters: list[Record] = [*wanted.parameters, *wanted.global_parameters]
+        parameters: list[DefinitionRecord] = [*wanted.parameters, *wanted.global_parameters]
         self.plan.parameters = [*filter(self.is_new, last_of(parameters))]
 
     def trial(self, vhost: str) -> Topology:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sluicemq.flow.alarm import Change
 
 
-class Look:
+class MonitorDue:
     """Tells the monitor that it is time to look at memory and at unfinished messages."""
 
     __slots__ = ()
@@ -72,11 +72,11 @@ class Monitor(Actor):
         self.trimmed_at = 0
         self.disk_look = LookAtDisk()
         self.retargeting = Retargeting(broker, self.config, self.alarm)
-        self.post(Look())
+        self.post(MonitorDue())
         self.post(self.disk_look)
 
     def receive(self, message: object) -> None:
-        if isinstance(message, Look):
+        if isinstance(message, MonitorDue):
             self.look_at_memory()
             self.looks += 1
             if self.alarm.raised:
@@ -88,7 +88,7 @@ class Monitor(Actor):
                 self.broker.budget.tick(self.clock.now_ns())
             if self.broker.pacer is not None:
                 self.broker.pacer.look(self.clock.now_ns())
-            self.clock.call_after(self.config.check_interval_ms, self, Look())
+            self.clock.call_after(self.config.check_interval_ms, self, MonitorDue())
         elif message is self.disk_look:
             self.look_at_disk()
         else:

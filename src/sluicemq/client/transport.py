@@ -25,7 +25,7 @@ from typing import Final
 from sluicemq.amqp.events import Heartbeat
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.client.poller import NS, Pollable, Poller
-from sluicemq.client.route import Route
+from sluicemq.client.resolved_address import ResolvedAddress
 from sluicemq.client.session import (
     HEARTBEAT_S,
     BrokerError,
@@ -57,8 +57,8 @@ SILENT_HEARTBEATS_MAX: Final = 3
 
 class Transport(Pollable):
     """A client's session on a socket that never blocks; for one thread, but for `sever`. It
-    connects by itself, to each address of the route in turn, and is a member of the poller until it
-    is abandoned."""
+    connects by itself, to each of the resolved addresses in turn, and is a member of the poller
+    until it is abandoned."""
 
     __slots__ = (
         "_encrypted",
@@ -82,14 +82,14 @@ class Transport(Pollable):
 
     def __init__(
         self,
-        route: Route,
+        resolved: ResolvedAddress,
         poller: Poller,
         name: str = "",
         heartbeat_s: int = HEARTBEAT_S,
         receive_bytes: int = RECEIVE_BYTES,
     ) -> None:
-        self.address = route.address
-        self.session = ClientSession(route.address, name, heartbeat_s)
+        self.address = resolved.address
+        self.session = ClientSession(resolved.address, name, heartbeat_s)
         self.is_full = False
         """`on_writable` comes when the socket has room; who asks writes nothing new before."""
         self.unsent_bytes = 0
@@ -106,8 +106,8 @@ class Transport(Pollable):
         self._unsent: deque[memoryview] = deque()
         self._encrypted = b""
         """With TLS: of `_unsent`, what is ready for the socket."""
-        self._tls = route.tls_stream()
-        self._untried = list(reversed(route.socket_addresses))
+        self._tls = resolved.tls_stream()
+        self._untried = list(reversed(resolved.socket_addresses))
         self._connect()
 
     # For subclasses

@@ -18,7 +18,7 @@ from sluicemq.amqp.method import Method
 from sluicemq.amqp.methods import ChannelOpenOk
 from sluicemq.client.address import NO_FILES, Address
 from sluicemq.client.poller import NS, Poller
-from sluicemq.client.route import Route
+from sluicemq.client.resolved_address import ResolvedAddress
 from sluicemq.client.session import (
     HEARTBEAT_S,
     BrokerError,
@@ -73,13 +73,13 @@ class Wire:
         """What the transport had received when `poll` last gave everything."""
         self._channel_open = False
         try:
-            route = Route(address, tls or NO_FILES)
+            resolved = ResolvedAddress(address, tls or NO_FILES)
         except OSError as error:
             raise BrokerError(f"cannot connect to {address}: {error}") from error
         self._is_own_poller = poller is None
         self._poller = Poller() if poller is None else poller
         try:
-            self._transport = Transport(route, self._poller, name, heartbeat_s, receive_bytes)
+            self._transport = Transport(resolved, self._poller, name, heartbeat_s, receive_bytes)
         except BaseException:
             self._give_back()
             raise

@@ -21,7 +21,7 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.client.session import BrokerError, Opened, SessionEvent
 from sluicemq.lab.consumer import MeasuredConsumer
-from sluicemq.lab.link import Link
+from sluicemq.lab.load_connection import LoadConnection
 from sluicemq.lab.messages import Arrived, WorkerReport
 from sluicemq.lab.plan import NS, RunPlan
 from sluicemq.lab.verification import Inspector
@@ -31,7 +31,7 @@ LIVE_SAMPLES: Final = 500
 """Latencies for the live view, a second and worker."""
 
 
-class ConsumerLink(Link):
+class ConsumerConnection(LoadConnection):
     """The connection of one consumer."""
 
     __slots__ = ("_contents", "_offsets", "_redelivered", "_worker", "consumer", "number")
@@ -51,8 +51,10 @@ class ConsumerLink(Link):
         self._contents: list[bytes] = []
         self._offsets: list[int] = []
         self._redelivered: list[int] = []
-        routes = worker.routes
-        super().__init__(routes[number % len(routes)], worker.poller, f"lab consumer {number}")
+        addresses = worker.broker_addresses
+        super().__init__(
+            addresses[number % len(addresses)], worker.poller, f"lab consumer {number}"
+        )
 
     def on_opened(self, opened: Opened) -> None:
         self.session.open_channel(self.CHANNEL)
@@ -103,7 +105,7 @@ class ConsumerLink(Link):
         super().close()
 
 
-class ConsumerWorker(Worker[ConsumerLink]):
+class ConsumerWorker(Worker[ConsumerConnection]):
     """Runs the consumers of one worker process."""
 
     role = "consumer"
@@ -119,8 +121,8 @@ class ConsumerWorker(Worker[ConsumerLink]):
         self._arrived_reported = -1
         self._draining = False
 
-    def makers(self) -> Sequence[Callable[[], ConsumerLink]]:
-        return [partial(ConsumerLink, self, number) for number in self._numbers]
+    def makers(self) -> Sequence[Callable[[], ConsumerConnection]]:
+        return [partial(ConsumerConnection, self, number) for number in self._numbers]
 
     def work(self, now_ns: int) -> int:
         """Do nothing, for a consumer has nothing due by itself."""
@@ -137,7 +139,7 @@ class ConsumerWorker(Worker[ConsumerLink]):
     def stop(self, now_ns: int) -> None:
         self._draining = True
 
-    def take_rows(self, link: ConsumerLink, everything: bool) -> None:
+    def take_rows(self, link: ConsumerConnection, everything: bool) -> None:
         link.consumer.take_rows(self.recorder, everything)
 
     def counts(self, end_ns: int) -> dict[str, int]:

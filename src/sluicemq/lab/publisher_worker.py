@@ -32,7 +32,7 @@ from sluicemq.amqp.methods import (
 )
 from sluicemq.amqp.properties import BasicProperties, header_frame
 from sluicemq.client.session import Opened, SessionEvent
-from sluicemq.lab.link import Link
+from sluicemq.lab.load_connection import LoadConnection
 from sluicemq.lab.messages import Settled, StepTotals, WorkerReport
 from sluicemq.lab.plan import NS, LoadStep, RunPlan
 from sluicemq.lab.publisher import Envelope, MeasuredPublisher
@@ -66,7 +66,7 @@ def make_envelope(channel: int, queue: str, body_bytes: int, frame_max: int) -> 
     return Envelope(head, frames[stamp_at + STAMP.size :])
 
 
-class PublisherLink(Link):
+class PublisherConnection(LoadConnection):
     """The connection of one publisher."""
 
     __slots__ = (
@@ -92,8 +92,10 @@ class PublisherLink(Link):
         self.number = number
         self.blocked_since_ns: int | None = None
         self.settled = False
-        routes = worker.routes
-        super().__init__(routes[number % len(routes)], worker.poller, f"lab publisher {number}")
+        addresses = worker.broker_addresses
+        super().__init__(
+            addresses[number % len(addresses)], worker.poller, f"lab publisher {number}"
+        )
 
     def on_opened(self, opened: Opened) -> None:
         plan = self._worker.plan
@@ -173,7 +175,7 @@ class PublisherLink(Link):
         return 0 if self.blocked_since_ns is None else now_ns - self.blocked_since_ns
 
 
-class PublisherWorker(Worker[PublisherLink]):
+class PublisherWorker(Worker[PublisherConnection]):
     """Runs the publishers of one worker process."""
 
     role = "publisher"
@@ -194,9 +196,9 @@ class PublisherWorker(Worker[PublisherLink]):
         self._step_totals: dict[int, StepTotals] = {}
         self._totals_before: dict[str, int] = {}
 
-    def makers(self) -> Sequence[Callable[[], PublisherLink]]:
+    def makers(self) -> Sequence[Callable[[], PublisherConnection]]:
         return [
-            partial(PublisherLink, self, position, number)
+            partial(PublisherConnection, self, position, number)
             for position, number in enumerate(self._numbers)
         ]
 
@@ -268,7 +270,7 @@ class PublisherWorker(Worker[PublisherLink]):
             promised = (link.publisher.promised(True).count(PROMISED) for link in self.links)
             self.pipe.send(Settled(sum(promised)))
 
-    def take_rows(self, link: PublisherLink, everything: bool) -> None:
+    def take_rows(self, link: PublisherConnection, everything: bool) -> None:
         link.publisher.take_rows(self.recorder, self.plan.sample_every, everything)
 
     def counts(self, end_ns: int) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from sluicemq.client.address import Address
 from sluicemq.client.blocking import BlockingClient, connect
-from sluicemq.client.route import Route
+from sluicemq.client.resolved_address import ResolvedAddress
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.lab.plan import NS, RunPlan
@@ -18,11 +18,11 @@ ADMIN_TIMEOUT_S: Final = 30.0
 """For an answer of an idle broker, with a margin for one that has to elect leaders first."""
 
 
-def route_to(url: str) -> Route:
-    """The way to one node, resolved once; `Refused` when its host has no address."""
+def resolve(url: str) -> ResolvedAddress:
+    """Return one address of a broker, resolved. Raises `Refused` when its host has none."""
     address = Address.parse(url)
     try:
-        return Route(address)
+        return ResolvedAddress(address)
     except OSError as error:
         raise Refused(f"cannot resolve {address.host!r}: {error}") from error
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sluicemq.client.poller import Poller
 from sluicemq.errors import SluiceError
-from sluicemq.lab.link import Link, open_all
+from sluicemq.lab.load_connection import LoadConnection, open_all
 from sluicemq.lab.measurements import STEP_OUTSIDE
 from sluicemq.lab.messages import (
     AskClock,
@@ -33,7 +33,7 @@ from sluicemq.lab.messages import (
 )
 from sluicemq.lab.plan import NS, LoadStep, RunPlan
 from sluicemq.lab.recorder import Recorder, RecorderError
-from sluicemq.lab.target import route_to
+from sluicemq.lab.target import resolve
 
 TICK_NS: Final = NS // 10
 """How often a worker does what is not urgent, a part of its links each time."""
@@ -45,10 +45,10 @@ CLOSING_NS: Final = 3 * NS
 """How long the broker may take to answer connection.close."""
 
 
-LinkType = TypeVar("LinkType", bound=Link)
+ConnectionType = TypeVar("ConnectionType", bound=LoadConnection)
 
 
-class Worker(Generic[LinkType]):
+class Worker(Generic[ConnectionType]):
     """Base of both kinds of workers. `now_ns` is the time since the start of the run."""
 
     role: ClassVar[str]
@@ -61,9 +61,9 @@ class Worker(Generic[LinkType]):
         self.pipe = pipe
         self.recorder = Recorder(plan.directory, self.table, f"{self.role}{index}")
         self.poller = Poller()
-        self.links: Sequence[LinkType] = ()
+        self.links: Sequence[ConnectionType] = ()
         self.steps: Sequence[LoadStep] = plan.steps
-        self.routes = [route_to(url) for url in plan.targets]
+        self.broker_addresses = [resolve(url) for url in plan.targets]
         self.hand_over: Callable[[], None] = nothing
         """What is to be done with the files when they are written."""
         self.origin_ns = 0
@@ -75,7 +75,7 @@ class Worker(Generic[LinkType]):
 
     # For subclasses
 
-    def makers(self) -> Sequence[Callable[[], LinkType]]:
+    def makers(self) -> Sequence[Callable[[], ConnectionType]]:
         """Return how to open each of this worker's links."""
         raise NotImplementedError
 
@@ -83,7 +83,7 @@ class Worker(Generic[LinkType]):
         """Do what is due; returns how many nanoseconds it takes until something is due again."""
         raise NotImplementedError
 
-    def take_rows(self, link: LinkType, everything: bool) -> None:
+    def take_rows(self, link: ConnectionType, everything: bool) -> None:
         """Hand a link's finished rows to the recorder."""
         raise NotImplementedError
 

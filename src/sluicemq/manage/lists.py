@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sluicemq.broker.broker import Broker
     from sluicemq.broker.vhost import VirtualHost
     from sluicemq.chain.channel.channel import Channel
-    from sluicemq.chain.channel.consuming import Subscription
+    from sluicemq.chain.channel.consuming import ChannelConsumer
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.storage.stream_log import StreamLog
@@ -42,7 +42,7 @@ class ListedConsumer(NamedTuple):
     """A consumer, with the channel it is on."""
 
     channel: Channel
-    subscription: Subscription
+    subscription: ChannelConsumer
 
 
 class ListedExchange(NamedTuple):

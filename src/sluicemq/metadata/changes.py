@@ -15,7 +15,7 @@ from sluicemq.model.definitions import (
     ExchangeDefinition,
     QueueDefinition,
 )
-from sluicemq.model.record import Key, Record
+from sluicemq.model.record import DefinitionRecord, Key
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 """One that fits into files, in which it has 64 bits."""
@@ -38,7 +38,7 @@ class PutRecord(Struct, frozen=True):
     whether it is new or replaces the one with the same key. Refused when it belongs to a user or a
     virtual host that there is not."""
 
-    record: Record
+    record: DefinitionRecord
 
 
 class DropRecord(Struct, frozen=True):

@@ -63,7 +63,7 @@ from sluicemq.model.nesting import CHANGE_DEPTH, read_kept
 from sluicemq.model.parameters import GlobalParameter, Parameter
 from sluicemq.model.permissions import Permission, TopicPermission
 from sluicemq.model.policies import OperatorPolicy, Policy
-from sluicemq.model.record import Key, Record
+from sluicemq.model.record import DefinitionRecord, Key
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 Fields = dict[str, Any]
 D = TypeVar("D", ExchangeDefinition, QueueDefinition, BindingDefinition)
 B = TypeVar("B", bound="BesideBinding")
-RECORDS: Final[tuple[type[Record], ...]] = (
+RECORDS: Final[tuple[type[DefinitionRecord], ...]] = (
     VhostDefinition,
     User,
     Permission,

@@ -9,7 +9,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from sluicemq.metadata.changes import Change, Life
     from sluicemq.model.definitions import ExchangeDefinition, QueueDefinition
-    from sluicemq.model.record import Record
+    from sluicemq.model.record import DefinitionRecord
 
 
 class DeclaredQueue(Struct):
@@ -42,13 +42,13 @@ class ExchangeRemoved(Struct, frozen=True):
 class RecordPut(Struct, frozen=True):
     """A record is new, or replaces the one with the same key."""
 
-    record: Record
+    record: DefinitionRecord
 
 
 class RecordDropped(Struct, frozen=True):
     """A record is gone, with those that belong to it."""
 
-    record: Record
+    record: DefinitionRecord
 
 
 class VhostClosed(Struct, frozen=True):

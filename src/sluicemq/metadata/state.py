@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sluicemq.model.definitions import ExchangeDefinition
-    from sluicemq.model.record import Record
+    from sluicemq.model.record import DefinitionRecord
 
 ADDS: Final = (PutRecord, DeclareExchange, DeclareQueue, Bind)
 """What may be made together: to take it back is to delete or to replace it again."""
@@ -174,7 +174,7 @@ class DeclaredState(RecordTables):
         record = change.record
         self._check_owners(record)
         table = self.records[record.KIND]
-        before: Record | None = table.get(record.key)
+        before: DefinitionRecord | None = table.get(record.key)
         table[record.key] = record
         if isinstance(record, VhostDefinition) and before is None:
             self.hosts[record.name] = VhostState(record.name)
@@ -184,7 +184,7 @@ class DeclaredState(RecordTables):
             self._undo.append(partial(self._put_back, record, before))
         return Applied([RecordPut(record)], [change], lasts=True)
 
-    def _check_owners(self, record: Record) -> None:
+    def _check_owners(self, record: DefinitionRecord) -> None:
         """Refuse what belongs to nobody."""
         vhost = getattr(record, "vhost", None)
         if vhost is not None and vhost not in self.vhosts:
@@ -203,7 +203,7 @@ class DeclaredState(RecordTables):
             self.problems.append(text)
         self._stale[policy.vhost] = None
 
-    def _put_back(self, record: Record, before: Record | None) -> None:
+    def _put_back(self, record: DefinitionRecord, before: DefinitionRecord | None) -> None:
         """Make the record what it was before; None: there was none."""
         table = self.records[record.KIND]
         if before is not None:
@@ -224,7 +224,7 @@ class DeclaredState(RecordTables):
         self._stale[policy.vhost] = None
 
     def drop_record_of(self, change: DropRecord) -> Applied:
-        record: Record | None = self.records[change.kind].get(change.key)
+        record: DefinitionRecord | None = self.records[change.kind].get(change.key)
         if record is None:
             return Applied(lasts=True)
         if isinstance(record, VhostDefinition):
@@ -246,7 +246,7 @@ class DeclaredState(RecordTables):
 
     # -- what was there before
 
-    def restore_record(self, record: Record) -> None:
+    def restore_record(self, record: DefinitionRecord) -> None:
         """A record that was there before, whatever it belongs to."""
         self.records[record.KIND][record.key] = record
         if isinstance(record, VhostDefinition):

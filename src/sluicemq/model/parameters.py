@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 
 IMPORTED: Final = "imported_definition_hash_value"
 """The global parameter that says which document came in last. It is not shown."""
 
 
-class Parameter(Record, frozen=True):
+class Parameter(DefinitionRecord, frozen=True):
     """A parameter of a component, such as a plugin, in a virtual host; `value` is any JSON."""
 
     KIND: ClassVar[str] = "parameter"
@@ -26,7 +26,7 @@ class Parameter(Record, frozen=True):
         return self.vhost, self.component, self.name
 
 
-class GlobalParameter(Record, frozen=True):
+class GlobalParameter(DefinitionRecord, frozen=True):
     """A parameter of the whole node; `value` is any JSON."""
 
     KIND: ClassVar[str] = "global_parameter"

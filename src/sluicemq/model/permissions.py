@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from sluicemq.model.patterns import NOTHING, Pattern, check_pattern, escaped
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 
 CONFIGURE: Final = "configure"
 WRITE: Final = "write"
@@ -20,7 +20,7 @@ CLIENT_ID: Final = "{client_id}"
 """Of MQTT clients; AMQP clients have none, and it stands for itself."""
 
 
-class Permission(Record, frozen=True):
+class Permission(DefinitionRecord, frozen=True):
     """What one user may do with the queues and exchanges of one virtual host: a pattern for the
     names that it may configure, write to and read from."""
 
@@ -52,7 +52,7 @@ class Permission(Record, frozen=True):
         }
 
 
-class TopicPermission(Record, frozen=True):
+class TopicPermission(DefinitionRecord, frozen=True):
     """Which routing keys one user may write to and read from at one topic exchange: a pattern for
     each."""
 

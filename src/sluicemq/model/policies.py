@@ -17,13 +17,13 @@ from sluicemq.model.patterns import Pattern
 from sluicemq.model.policy_keys import OPERATOR_KEYS, check_definition, check_values
 from sluicemq.model.policy_scopes import ALL, APPLY_TO, EXCHANGES, QUEUES
 from sluicemq.model.queue_types import TYPES
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 from sluicemq.model.terms import term
 
 PRIORITY_MAX: Final = (1 << 63) - 1
 
 
-class Policy(Record, frozen=True):
+class Policy(DefinitionRecord, frozen=True):
     """Settings (`definition`) for the queues and exchanges of a virtual host whose names match
     `pattern`, as far as `apply_to` includes them."""
 

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 Key = str | tuple[str, ...]
 
 
-class Record(Struct, frozen=True, forbid_unknown_fields=True):
+class DefinitionRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A durable definition. `KIND` names its class in the journal, `TABLE` names all of the class
     in checkpoints and definitions; two of a class with the same `key` are the same one."""
 

@@ -8,13 +8,13 @@ from typing import ClassVar, Final
 from msgspec import field
 
 from sluicemq.model.passwords import DEFAULT_ALGORITHM, NOBODY, is_right
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 
 IMPERSONATOR: Final = "impersonator"
 """The tag of who may set `user_id` to anybody's name."""
 
 
-class User(Record, frozen=True):
+class User(DefinitionRecord, frozen=True):
     """A user that may log in. With an empty `password_hash` nobody can log in with a password.
     `limits` has max-connections and max-channels; a negative one is no limit."""
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from msgspec import field
 
 from sluicemq.errors import Refused
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 
 NAME_BYTES_MAX: Final = 255
 """Of a virtual host or a user: what a short string of AMQP holds."""
@@ -21,7 +21,7 @@ MAX_CHANNELS: Final = "max-channels"
 USER_LIMITS: Final = (MAX_CONNECTIONS, MAX_CHANNELS)
 
 
-class VhostDefinition(Record, frozen=True):
+class VhostDefinition(DefinitionRecord, frozen=True):
     """A virtual host as it is kept, without what is in it. A `default_queue_type` of None means
     that it has none of its own. `limits` has max-connections and max-queues; a negative one is no
     limit."""

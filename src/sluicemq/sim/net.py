@@ -252,7 +252,7 @@ class Socket:
             self.client.hung_up()
 
 
-class Outgoing:
+class ClientEnd:
     """The client's end of a connection, when the client is an actor of another machine."""
 
     def __init__(self, net: SimNet, number: int, owner: SocketOwner, name: str) -> None:
@@ -311,7 +311,7 @@ class SimNet(Net):
         self.host = host
         self.sockets: dict[int, Socket] = {}
         """Those of clients that have connected to this machine."""
-        self.outgoing: dict[int, Outgoing] = {}
+        self.outgoing: dict[int, ClientEnd] = {}
         """Those that its actors have asked for."""
         self.opened = 0
         self.healed = False
@@ -325,7 +325,7 @@ class SimNet(Net):
         for key in [key for key, (net, _) in self.network.listeners.items() if net is self]:
             del self.network.listeners[key]
         for socket in self.sockets.values():
-            if isinstance(socket.client, Outgoing) and not socket.left:
+            if isinstance(socket.client, ClientEnd) and not socket.left:
                 self._cut(socket.client)
             socket.left = socket.gone = True
             socket.inbound.clear()
@@ -336,7 +336,7 @@ class SimNet(Net):
                 client.socket.leave(0)
         self.outgoing.clear()
 
-    def _cut(self, client: Outgoing) -> None:
+    def _cut(self, client: ClientEnd) -> None:
         """The other end of its connection has gone without a word."""
         reason = "connection reset by peer"
         self.timeline.after(self.delay_ns(), client.name, "reset", client.over, reason)
@@ -372,14 +372,14 @@ class SimNet(Net):
 
     def connect(self, owner: SocketOwner, host: str, port: int) -> int:
         self.opened += 1
-        client = Outgoing(self, self.opened, owner, f"{self.host}-{self.opened}")
+        client = ClientEnd(self, self.opened, owner, f"{self.host}-{self.opened}")
         self.outgoing[client.number] = client
         self.timeline.after(
             self.delay_ns(), client.name, "connects", self._reach, (client, host, port)
         )
         return client.number
 
-    def _reach(self, asked: tuple[Outgoing, str, int]) -> None:
+    def _reach(self, asked: tuple[ClientEnd, str, int]) -> None:
         """A connection that was asked for is made, or cannot be."""
         client, host, port = asked
         if self.outgoing.get(client.number) is not client:

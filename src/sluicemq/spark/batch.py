@@ -20,7 +20,7 @@ from sluicemq.client.blocking import counts_of
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError, ClosedByBrokerError
 from sluicemq.spark.agreement import check_batch
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
 from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.declared import ACK_ON_READ
@@ -137,10 +137,10 @@ class QueueBatchReader(DataSourceReader):
                 " (ackMode = onRead, failOnDataLoss = true)"
             )
 
-    def _chunks(self, subscription: Subscription, rows: int) -> Iterator[Chunk]:
+    def _chunks(self, subscription: Subscription, rows: int) -> Iterator[GatheredChunk]:
         queue = subscription.queue
         left = rows
-        chunk = Chunk(queue, 0)
+        chunk = GatheredChunk(queue, 0)
         poll_s = self._options.poll_timeout_ms / 1000
         heard = time.monotonic()
         is_empty = is_checked = is_asked = False
@@ -157,7 +157,7 @@ class QueueBatchReader(DataSourceReader):
                 chunk.add(event, 0, count)
                 if chunk.rows >= CHUNK_ROWS_MAX or chunk.bytes >= CHUNK_BYTES_MAX:
                     yield chunk
-                    chunk = Chunk(queue, 0)
+                    chunk = GatheredChunk(queue, 0)
             if left < before:
                 heard = time.monotonic()
                 is_empty = False
@@ -181,7 +181,7 @@ class QueueBatchReader(DataSourceReader):
             )
 
 
-def decode(decoder: Decoder, chunk: Chunk) -> pa.RecordBatch:
+def decode(decoder: Decoder, chunk: GatheredChunk) -> pa.RecordBatch:
     """Return the rows of a chunk that this process has gathered itself."""
     got = chunk.fetched(decoder.scratch)
     return decoder.decode(got.queue, got.runs, got.sizes, got.data)

@@ -1,5 +1,5 @@
 """How a process that gathers comes to be: started by the planner beside it, or on an executor by a
-task of the query, and connected with the planner (`links.py`).
+task of the query, and connected with the planner (`planner_link.py`).
 
 On an executor the first task starts one, and whichever comes later finds that there is one: it
 holds a lock on a file named after the session and the process that the executor's workers have for
@@ -23,9 +23,9 @@ from ipaddress import ip_address
 from typing import Final
 
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import LOCKS, lock_file, own_folder
+from sluicemq.spark.planner_link import LOST_S, PlannerLink
 from sluicemq.spark.transfer import Endpoint, reach
 
 CONNECT_S: Final = 10.0
@@ -54,7 +54,7 @@ class Call:
     lock: str = ""
 
 
-def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
+def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], PlannerLink]:
     """Start a process that gathers on this machine, and return it with the link to it. Raises
     `AmqpError` when the machine cannot start one."""
     try:
@@ -67,7 +67,7 @@ def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], Link]:
         except OSError as error:
             ours.close()
             raise cannot_start(error) from error
-    return child, Link(ours)
+    return child, PlannerLink(ours)
 
 
 def cannot_start(error: OSError) -> AmqpError:
@@ -124,13 +124,13 @@ def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
     return child
 
 
-def connect_to_planner(call: Call) -> tuple[Link, str, str]:
+def connect_to_planner(call: Call) -> tuple[PlannerLink, str, str]:
     """Connect the process that gathers with its planner. Returns the link, the host under which
     others reach the process's own server, and the address to listen at (empty: that host)."""
     if call.fd >= 0:
-        return Link(socket.socket(fileno=call.fd)), call.host, call.bind
+        return PlannerLink(socket.socket(fileno=call.fd)), call.host, call.bind
     peer = reach(call.planner, CONNECT_S)
-    return Link(peer), *own_place(call, peer.getsockname()[0])
+    return PlannerLink(peer), *own_place(call, peer.getsockname()[0])
 
 
 def own_place(call: Call, host: str) -> tuple[str, str]:

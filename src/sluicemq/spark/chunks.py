@@ -5,7 +5,7 @@ On the socket a chunk is a line of JSON and two blocks:
     {"queue": .., "rows": n, "ragged": k, "octets": m,
      "runs": [[exchange, key, redelivered, first tag, count, stride, skip]..]}          (one line)
     k sizes of the contents without a stride, 32 bits each, in the machine's order
-    m octets, the messages of all runs one after the other (`contents.Run`)
+    m octets, the messages of all runs one after the other (`raw_contents.ContentRun`)
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 
 from sluicemq.client.consuming import Deliveries
 from sluicemq.spark.ids import message_ids
-from sluicemq.spark.raw_contents import Numbers, Octets, RawContents, Run, bounds
+from sluicemq.spark.raw_contents import ContentRun, Numbers, Octets, RawContents, bounds
 
 SIZE_TYPE: Final = "I"
-Message = tuple[Run, bytes]
+Message = tuple[ContentRun, bytes]
 """A run of one, and its content."""
 
 LINE_MAX_BYTES: Final = 64 * 1024 * 1024
 
 
-class Chunk:
+class GatheredChunk:
     """Holds consecutive messages of one consumer, in the order they came.
 
     `generation` numbers the consumer's connections: a delivery tag is valid only on the connection
@@ -45,7 +45,7 @@ class Chunk:
         self.rows = 0
         self.bytes = 0
         """The sum of the contents."""
-        self.runs: list[Run] = []
+        self.runs: list[ContentRun] = []
         self.rejected: Sequence[int] = ()
         """Rows that become dead letters when the others are acknowledged."""
         self._sizes = array(SIZE_TYPE)
@@ -54,7 +54,9 @@ class Chunk:
     def add(self, event: Deliveries, low: int, high: int) -> None:
         """Append the messages of a run from index `low` up to, not including, `high`."""
         count = high - low
-        run = Run(event.exchange, event.routing_key, event.redelivered, event.tags[low], count)
+        run = ContentRun(
+            event.exchange, event.routing_key, event.redelivered, event.tags[low], count
+        )
         stride = event.stride
         if not stride:
             self._append(run, event.contents[low:high])
@@ -64,22 +66,22 @@ class Chunk:
         self.bytes += count * (stride - event.skip)
         self._extend(run)
 
-    def _append(self, run: Run, contents: list[bytes]) -> None:
+    def _append(self, run: ContentRun, contents: list[bytes]) -> None:
         sizes = array(SIZE_TYPE, map(len, contents))
         self._parts += contents
         self._sizes += sizes
         self.bytes += sum(sizes)
         self._extend(run)
 
-    def _extend(self, run: Run) -> None:
+    def _extend(self, run: ContentRun) -> None:
         self.rows += run.count
         if not (self.runs and self.runs[-1].extend(run)):
             self.runs.append(run)
 
-    def copy(self) -> Chunk:
+    def copy(self) -> GatheredChunk:
         """Return a chunk with the messages that are in this one now; later additions do not show in
         it."""
-        made = Chunk(self.queue, self.generation)
+        made = GatheredChunk(self.queue, self.generation)
         made.rows, made.bytes = self.rows, self.bytes
         made.runs = [replace(run) for run in self.runs]
         made._sizes = self._sizes[:]
@@ -87,7 +89,7 @@ class Chunk:
         return made
 
     @classmethod
-    def of(cls, queue: str, messages: Sequence[Message]) -> Chunk:
+    def of(cls, queue: str, messages: Sequence[Message]) -> GatheredChunk:
         """Return a chunk made of single messages, which may each have an exchange and routing key
         of their own."""
         made = cls(queue, 0)
@@ -121,7 +123,7 @@ class Chunk:
         a stride, then the messages."""
         return [memoryview(self._sizes).cast("B"), *self._parts]
 
-    def fetched(self, scratch: Scratch) -> Fetched:
+    def fetched(self, scratch: Scratch) -> FetchedChunk:
         """Return the chunk in the form an executor gets it in. Its data stand in `scratch`, and are
         good until that is used again."""
         sizes = np.frombuffer(self._sizes, np.uint32).astype(np.int64)
@@ -130,7 +132,7 @@ class Chunk:
         for part in self._parts:
             data[at : at + len(part)] = part
             at += len(part)
-        return Fetched(self.queue, self.runs, sizes, data)
+        return FetchedChunk(self.queue, self.runs, sizes, data)
 
 
 class Scratch:
@@ -149,13 +151,13 @@ class Scratch:
         return memoryview(self._buffer)[:size]
 
 
-class Fetched:
+class FetchedChunk:
     """A chunk in the form an executor decodes: `runs` describe the messages in `data`; `sizes`, in
     octets, are those of contents without a stride."""
 
     __slots__ = ("data", "queue", "runs", "sizes")
 
-    def __init__(self, queue: str, runs: list[Run], sizes: Numbers, data: Octets) -> None:
+    def __init__(self, queue: str, runs: list[ContentRun], sizes: Numbers, data: Octets) -> None:
         self.queue = queue
         self.runs = runs
         self.sizes = sizes
@@ -169,7 +171,7 @@ class Fetched:
         for run in self.runs:
             for tag in range(run.first, run.first + run.count):
                 start, end = next(contents)
-                one = Run(run.exchange, run.routing_key, run.redelivered, tag, 1)
+                one = ContentRun(run.exchange, run.routing_key, run.redelivered, tag, 1)
                 yield one, bytes(self.data[start:end])
 
 
@@ -180,18 +182,18 @@ class ChunkReader:
         self._stream = stream
         self._scratch = Scratch()
 
-    def read(self) -> Fetched:
+    def read(self) -> FetchedChunk:
         """Return the next chunk. Raises EOFError when the other side hung up, as it does when it no
         longer has the chunk."""
         line = self._stream.readline(LINE_MAX_BYTES)
         if not line.endswith(b"\n"):
             raise EOFError
         said: dict[str, Any] = json.loads(line)
-        runs = [Run(*run) for run in said["runs"]]
+        runs = [ContentRun(*run) for run in said["runs"]]
         ragged: int = said["ragged"]
         sizes = np.frombuffer(self._stream.read(4 * ragged), np.uint32).astype(np.int64)
         octets: int = said["octets"]
         data = self._scratch.room(octets)
         if len(sizes) < ragged or self._stream.readinto(data) < octets:
             raise EOFError
-        return Fetched(said["queue"], runs, sizes, data)
+        return FetchedChunk(said["queue"], runs, sizes, data)

@@ -40,7 +40,7 @@ Offset = dict[str, Any]
 
 LAST_WORD_S: Final = 20.0
 """How long a planner that is ended waits for the driver, which reports the end of a query at once
-unless something is wrong with it. It must be shorter than a lease (`links.py`)."""
+unless something is wrong with it. It must be shorter than a lease (`planner_link.py`)."""
 
 LOOK_S: Final = 0.25
 """Between two looks at the checkpoint, while something waits to be acknowledged."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sluicemq.spark.chunks import Chunk, Message, Scratch
+from sluicemq.spark.chunks import GatheredChunk, Message, Scratch
 from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
 from sluicemq.spark.transfer import ChunkServer, Endpoint
@@ -22,7 +22,7 @@ MessageKey = tuple[str, str | None]
 BYTES_UNLIMITED: Final = 2**62
 
 
-class Place(NamedTuple):
+class PlannedConsumer(NamedTuple):
     """A consumer to be opened: the queue it reads, and the name it will have."""
 
     queue: str
@@ -68,14 +68,12 @@ class ConsumerGroup:
         for they are in this process."""
         return time.monotonic()
 
-    def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """Open a consumer for each place. All consumers, also those there are, stop reading when
+    def open(self, planned: Iterable[PlannedConsumer], bytes_max: int) -> None:
+        """Open a consumer for each of them. All consumers, also those there are, stop reading when
         they hold `bytes_max` octets."""
         self.bound(bytes_max)
-        for place in places:
-            consumer = ConsumerThread(
-                self._options, place.queue, place.consumer, self._news, bytes_max
-            )
+        for one in planned:
+            consumer = ConsumerThread(self._options, one.queue, one.consumer, self._news, bytes_max)
             self.consumers.append(consumer)
 
     def take(
@@ -141,9 +139,9 @@ class ConsumerGroup:
         with `bytes_max`."""
         gone = [consumer for consumer in self.consumers if consumer.is_gone]
         self.consumers = [consumer for consumer in self.consumers if not consumer.is_gone]
-        places = [Place(consumer.queue, consumer.name) for consumer in self.consumers]
+        planned = [PlannedConsumer(consumer.queue, consumer.name) for consumer in self.consumers]
         self.stop()
-        self.open(places, bytes_max)
+        self.open(planned, bytes_max)
         self.consumers += gone
 
     def drop(self, names: Collection[str]) -> None:
@@ -170,13 +168,13 @@ class ConsumerGroup:
             consumer.abandon()
 
 
-def in_parts(found: Mapping[MessageKey, Message]) -> list[tuple[list[str | None], Chunk]]:
+def in_parts(found: Mapping[MessageKey, Message]) -> list[tuple[list[str | None], GatheredChunk]]:
     """Put messages into one chunk for each queue; returns each chunk with the ids of its messages,
     in the same order."""
     queues: dict[str, list[tuple[str | None, Message]]] = {}
     for (queue, name), message in found.items():
         queues.setdefault(queue, []).append((name, message))
     return [
-        ([name for name, _ in each], Chunk.of(queue, [message for _, message in each]))
+        ([name for name, _ in each], GatheredChunk.of(queue, [message for _, message in each]))
         for queue, each in queues.items()
     ]

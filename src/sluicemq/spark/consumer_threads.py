@@ -28,7 +28,7 @@ from sluicemq.client.consuming import Subscription
 from sluicemq.client.poller import NS, Poller, Waker
 from sluicemq.client.session import BrokerError
 from sluicemq.errors import SluiceError
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, Outage, connect, is_missing, is_overdue
 from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.option_values import MIB
@@ -87,7 +87,7 @@ class ConsumerThread:
         self._chunk_rows = min(CHUNK_ROWS_MAX, options.rows_per_batch)
         self._news = news
         self._generation = 0
-        self._waiting: deque[Chunk] = deque()
+        self._waiting: deque[GatheredChunk] = deque()
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._bytes_max = bytes_max
@@ -95,9 +95,9 @@ class ConsumerThread:
         """The thread does not read the socket."""
         self._taken_at = time.monotonic()
         """When something was handed out, or the connection opened."""
-        self._out: deque[tuple[int, Chunk]] = deque()
+        self._out: deque[tuple[int, GatheredChunk]] = deque()
         """Handed out and not acknowledged, with the position of its last message."""
-        self._done: deque[Chunk] = deque()
+        self._done: deque[GatheredChunk] = deque()
         """To be acknowledged by the thread."""
         self._unwritten = False
         """Something was added to `_done` that has not been written."""
@@ -125,10 +125,10 @@ class ConsumerThread:
         with self._news:
             return self._waiting[0].rows if self._waiting else 0
 
-    def take(self, rows_max: int, bytes_max: int) -> list[Chunk]:
+    def take(self, rows_max: int, bytes_max: int) -> list[GatheredChunk]:
         """Hand out the next chunks, whole ones, of at most `rows_max` messages in all. The one that
         reaches `bytes_max` octets is the last."""
-        taken: list[Chunk] = []
+        taken: list[GatheredChunk] = []
         with self._news:
             while self._waiting:
                 chunk = self._waiting[0]
@@ -162,15 +162,15 @@ class ConsumerThread:
             self._bytes_max = bytes_max
         self._waker.wake()
 
-    def peek(self) -> list[Chunk]:
+    def peek(self) -> list[GatheredChunk]:
         """Return copies of the chunks that wait, and leave them waiting."""
         with self._news:
             return [chunk.copy() for chunk in self._waiting]
 
-    def acknowledge(self, position: int) -> list[Chunk]:
+    def acknowledge(self, position: int) -> list[GatheredChunk]:
         """Have all messages up to `position`, inclusive, acknowledged by the thread. Returns the
         chunks that nobody needs any more."""
-        released: list[Chunk] = []
+        released: list[GatheredChunk] = []
         with self._news:
             while self._out and self._out[0][0] <= position:
                 self.acknowledged, chunk = self._out.popleft()
@@ -326,14 +326,14 @@ class ConsumerThread:
                 self._news.notify_all()
         return got_any
 
-    def _room(self, count: int) -> Chunk:
+    def _room(self, count: int) -> GatheredChunk:
         """The chunk that grows."""
         waiting = self._waiting
         if waiting:
             last = waiting[-1]
             if last.rows + count <= self._chunk_rows and last.bytes < CHUNK_BYTES_MAX:
                 return last
-        waiting.append(Chunk(self.queue, self._generation))
+        waiting.append(GatheredChunk(self.queue, self._generation))
         return waiting[-1]
 
     def _write_acks(self, subscription: Subscription) -> None:

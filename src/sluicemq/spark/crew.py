@@ -29,10 +29,10 @@ from typing import Any, Final
 
 from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.consumer_groups import ConsumerGroup, Place
+from sluicemq.spark.consumer_groups import ConsumerGroup, PlannedConsumer
 from sluicemq.spark.consumer_threads import ConsumerThread
-from sluicemq.spark.links import LOST_S, Link
 from sluicemq.spark.options import Options
+from sluicemq.spark.planner_link import LOST_S, PlannerLink
 from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
 from sluicemq.spark.transfer import ChunkServer, Endpoint, Peer
 
@@ -198,7 +198,7 @@ class Crew:
         """Serve a request that is not for chunks: a process that joins, or a task that asks whether
         processes are there or lost."""
         if "join" in asked:
-            self._welcome(Endpoint(*asked["join"]), Link(peer))
+            self._welcome(Endpoint(*asked["join"]), PlannerLink(peer))
             return
         if "is_lost" in asked:
             found = self._is_lost(asked["is_lost"])
@@ -206,7 +206,7 @@ class Crew:
             found = self._are_there(asked["are_there"], asked["within_s"])
         peer.sendall(json.dumps(found).encode() + b"\n")
 
-    def _welcome(self, endpoint: Endpoint, link: Link) -> None:
+    def _welcome(self, endpoint: Endpoint, link: PlannerLink) -> None:
         """A process on an executor; this thread listens to it as long as it lives."""
         group = RemoteGroup(link, endpoint, self._news)
         with self._news:
@@ -236,10 +236,10 @@ class Crew:
                     return False
         return True
 
-    def _slots(self) -> list[Place]:
+    def _slots(self) -> list[PlannedConsumer]:
         """The consumers there are at least."""
         return [
-            Place(queue, f"{queue}#{number + 1}" if number else queue)
+            PlannedConsumer(queue, f"{queue}#{number + 1}" if number else queue)
             for queue in self._queues
             for number in range(self._options.consumers_per_queue)
         ]
@@ -262,7 +262,7 @@ class Crew:
                 return
         raise AmqpError("a process that gathers ends as soon as it is started (see the log)")
 
-    def _start_one(self) -> Link:
+    def _start_one(self) -> PlannerLink:
         options = self._options
         host, bind, port = options.transfer_host, options.transfer_bind, options.transfer_port
         port = port and self._free_port(port)
@@ -275,7 +275,7 @@ class Crew:
         """The first after that one that no process of ours has."""
         return next(p for p in range(port + 1, 65_536) if p not in self._children)
 
-    def _joined(self, link: Link) -> RemoteGroup | None:
+    def _joined(self, link: PlannerLink) -> RemoteGroup | None:
         said = link.receive()
         if said is None:
             link.close()
@@ -296,7 +296,7 @@ class Crew:
             load[whom] += 1
             have[queue] += 1
 
-        slots = Counter(place.queue for place in self._slots())
+        slots = Counter(planned.queue for planned in self._slots())
         for queue in (slots - have).elements():
             give(load.index(min(load)), queue)
         share = -(-slots.total() // len(self.groups)) if self.is_on_executors else 0
@@ -307,7 +307,9 @@ class Crew:
             return
         self.consumer_bytes = -(-self._options.max_bytes_per_batch // sum(load))
         for group, queues in zip(self.groups, new, strict=True):
-            group.open([Place(queue, new_name(queue)) for queue in queues], self.consumer_bytes)
+            group.open(
+                [PlannedConsumer(queue, new_name(queue)) for queue in queues], self.consumer_bytes
+            )
 
 
 def new_name(queue: str) -> str:

@@ -28,7 +28,7 @@ from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.schema import check_schema, columns_of
 from sluicemq.spark.sink import AmqpBatchWriter, AmqpStreamWriter
 from sluicemq.spark.stream_batch import StreamBatchReader
-from sluicemq.spark.stream_reader import StreamReader
+from sluicemq.spark.stream_reader import StreamMicroBatchReader
 
 __all__ = ["AmqpDataSource", "named"]
 
@@ -60,7 +60,7 @@ class AmqpDataSource(DataSource):
         check_schema(schema)
         check_streaming(options)
         return (
-            StreamReader(options, schema)
+            StreamMicroBatchReader(options, schema)
             if options.is_stream
             else QueueStreamReader(options, schema)
         )

@@ -37,7 +37,7 @@ TOLD_MAX: Final = 20
 OWN: Final = "SluiceMQ"
 
 
-class Search:
+class QueueDiscovery:
     """Keeps the list of queues a streaming query reads. `queues` and the methods are for the
     planner's thread. The constructor raises `AmqpError` or `Refused` when the queues cannot be
     found."""

@@ -92,12 +92,12 @@ def serve_files(session: SparkSession) -> None:
     try:
         path = socket_of(jvm_process(java._jvm))
         if not answers(path):
-            LineServer(path, Files(java._jvm).answer)
+            LineServer(path, HadoopFiles(java._jvm).answer)
     except Exception as error:
         log.info("the driver cannot open files for format amqp: %s", error)
 
 
-class Files:
+class HadoopFiles:
     """Answers questions about files on the driver's side, through Py4J."""
 
     def __init__(self, jvm: Any) -> None:

@@ -66,9 +66,9 @@ Head: TypeAlias = "tuple[Any, ...]"
 properties."""
 
 
-class Place:
+class WriterTask:
     """Says which task writes a message: the query, the number of the batch and the partition. A
-    retry of the task has the same place; a batch that runs again may have its rows in other
+    retry of the task is the same one here; a batch that runs again may have its rows in other
     partitions."""
 
     __slots__ = ("batch", "partition", "query")
@@ -133,10 +133,12 @@ class Encoder:
     """Makes the frames for the rows of one task, which are numbered from 0 in the order they
     come."""
 
-    def __init__(self, options: Options, columns: Columns, place: Place, frame_max: int) -> None:
+    def __init__(
+        self, options: Options, columns: Columns, task: WriterTask, frame_max: int
+    ) -> None:
         self._options = options
         self._columns = columns
-        self._place = place
+        self._task = task
         self._frame_max = frame_max
         self._body_max = frame_max - OVERHEAD
         """The largest body in one frame."""
@@ -196,7 +198,7 @@ class Encoder:
             nulls = pc.indices_nonzero(batch.column(column).is_null())
             raise Refused(
                 f"deduplication = 'column': {column} is null in row {self.rows + nulls[0].as_py()}"
-                f" of partition {self._place.partition}"
+                f" of partition {self._task.partition}"
             )
 
     def _names(self, groups: Mapping[Head, Sequence[int]], bodies: pa.BinaryArray) -> Array:
@@ -299,18 +301,18 @@ class Encoder:
         return method + content(properties.encode(), body, self._frame_max)
 
     def _headers(self, row: int, deduplication_id: str, name: str) -> Table:
-        place, options = self._place, self._options
+        task, options = self._task, self._options
         headers: dict[str, FieldValue] = {}
         if options.deduplication == "content":
             # Equal rows may stand in several partitions, and are counted in each by itself.
-            whole = f"{place.query}/{place.batch}/{place.partition}/{name}"
+            whole = f"{task.query}/{task.batch}/{task.partition}/{name}"
             headers[DEDUPLICATION_HEADER] = whole
         elif options.deduplication == "column":
             headers[DEDUPLICATION_HEADER] = deduplication_id
         if options.place_headers:
-            headers[QUERY_HEADER] = place.query
-            headers[BATCH_HEADER] = place.batch
-            headers[PARTITION_HEADER] = place.partition
+            headers[QUERY_HEADER] = task.query
+            headers[BATCH_HEADER] = task.batch
+            headers[PARTITION_HEADER] = task.partition
         if self._has_sequence:
             headers[SEQUENCE_HEADER] = row
         return headers

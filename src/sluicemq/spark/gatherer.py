@@ -3,9 +3,8 @@
     python -m sluicemq.spark.gatherer < CALL
 
 On the driver the planner starts it, on an executor a task does (`callups.py`); CALL says where the
-planner is. What it is asked for is in `links.py` and below, a method each. It ends when its planner
-does, and on an executor with the process whose child the task was.
-"""
+planner is. What it is asked for is in `planner_link.py` and below, a method each. It ends when its
+planner does, and on an executor with the process whose child the task was."""
 
 from __future__ import annotations
 
@@ -21,10 +20,10 @@ import time
 from typing import Any, Final
 
 from sluicemq.spark.callups import Call, connect_to_planner
-from sluicemq.spark.chunks import Chunk
-from sluicemq.spark.consumer_groups import ConsumerGroup, Place, in_parts
+from sluicemq.spark.chunks import GatheredChunk
+from sluicemq.spark.consumer_groups import ConsumerGroup, PlannedConsumer, in_parts
 from sluicemq.spark.consumer_threads import ConsumerThread
-from sluicemq.spark.links import Words
+from sluicemq.spark.planner_link import Words
 from sluicemq.spark.transfer import ChunkServer
 
 log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Gatherer:
         server = ChunkServer(host, bind, call.port, has_tls=has_tls)
         self._server = server
         self._group = ConsumerGroup(call.options, self._news, server)
-        self._found: list[Chunk] = []
+        self._found: list[GatheredChunk] = []
         """Copies that the planner fetches, for a batch that runs again."""
         self._heard = 0
         """The number of what was asked last."""
@@ -88,9 +87,9 @@ class Gatherer:
         self._group.abandon()
 
     def on_open(self, words: Words) -> None:
-        """Open consumers at the places that the planner has chosen for them."""
-        places = [Place(*each) for each in words["places"]]
-        self._group.open(places, words["bytes"])
+        """Open the consumers that the planner has chosen."""
+        planned = [PlannedConsumer(*each) for each in words["planned"]]
+        self._group.open(planned, words["bytes"])
 
     def on_take(self, words: Words) -> list[Any]:
         """Hand out chunks of the named consumers, within the planner's limits of rows and

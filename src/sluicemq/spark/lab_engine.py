@@ -143,7 +143,7 @@ class SparkEngine(Engine):
     def _run_job(self, count: int) -> None:
         """Until the last worker has ended."""
         host, port = self._listener.address
-        task = Task(f"{host}:{port}", self._key.hex())
+        task = WorkerTask(f"{host}:{port}", self._key.hex())
         try:
             self._context.parallelize(range(count), count).barrier().mapPartitions(task).collect()
         except Exception as error:  # whatever Spark raises: said where somebody waits
@@ -162,7 +162,7 @@ class SparkEngine(Engine):
         )
 
 
-class Task:
+class WorkerTask:
     """The work of one Spark task, sent to the executors: it runs a worker that calls the conductor
     at `place` with `key`."""
 

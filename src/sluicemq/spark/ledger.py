@@ -37,7 +37,7 @@ from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_files import DriverFiles
 
 
-class Part(NamedTuple):
+class BatchPart(NamedTuple):
     """A chunk of a batch: its queue, how many messages it had, and the ids of those that had not
     come before, in order."""
 
@@ -68,7 +68,7 @@ BATCHES_KEPT_MIN: Final = 2
 """However many ids: the one Spark may replay, and the one before."""
 
 
-class Files(Protocol):
+class TextFiles(Protocol):
     """The text files of one folder. Methods raise `OSError`, or `ValueError` for contents that
     cannot be understood."""
 
@@ -113,7 +113,7 @@ class LocalFiles:
         (self._folder / name).unlink(missing_ok=True)
 
 
-def open_files(location: str) -> Files:
+def open_files(location: str) -> TextFiles:
     """Return the files at a path or URL. Paths and `file:` URLs are on this machine; all others are
     opened by Spark's driver. Raises `LookupError` when no driver answers."""
     scheme, colon, path = location.partition(":")
@@ -261,11 +261,11 @@ class Ledger:
                 batch.add(each)
         return found
 
-    def batch(self, serial: int) -> list[Part] | None:
+    def batch(self, serial: int) -> list[BatchPart] | None:
         """Return the parts that a batch was made of; None when it is not remembered."""
         return self._batches.get(serial)
 
-    def record(self, serial: int, parts: list[Part]) -> None:
+    def record(self, serial: int, parts: list[BatchPart]) -> None:
         """Remember a new batch, and return when it is on disk. Raises `AmqpError` when another
         session has taken the ledger, or it cannot be written."""
         with self._using():
@@ -276,7 +276,7 @@ class Ledger:
             self._learn(parts)
             self._trim()
 
-    def _learn(self, parts: Iterable[Part]) -> None:
+    def _learn(self, parts: Iterable[BatchPart]) -> None:
         for part in parts:
             self._known[part.queue].update(part.ids)
             self._count += len(part.ids)
@@ -291,11 +291,12 @@ class Ledger:
             self._count -= len(part.ids)
         self._files.remove(NAME.format(serial))
 
-    def _load(self, serial: int) -> list[Part]:
+    def _load(self, serial: int) -> list[BatchPart]:
         name = NAME.format(serial)
         try:
             return [
-                Part(queue, rows, ids) for queue, rows, ids in json.loads(self._files.read(name))
+                BatchPart(queue, rows, ids)
+                for queue, rows, ids in json.loads(self._files.read(name))
             ]
         except (ValueError, TypeError) as error:
             raise ValueError(f"{name} is damaged: {error}") from error

@@ -31,7 +31,7 @@ LISTENS: Final = "spark.sluicemq.listens"
 """In the configuration of a session that has a listener."""
 
 
-class Run(NamedTuple):
+class QueryRun(NamedTuple):
     """A run of a streaming query: the place of its checkpoint, and the offsets of the last batch
     that was planned before the run, a line each."""
 
@@ -49,7 +49,7 @@ class CommitListener(StreamingQueryListener):
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._ends = threading.Condition()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, QueryRun] = {}
         """Those whose end has not been told, by their id."""
 
     def last_word(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class CommitListener(StreamingQueryListener):
             before = lines_of(self._session, checkpoint, "offsets")
         except Exception:  # there is no such log before the first batch
             before = []
-        self._runs[str(event.runId)] = Run(checkpoint, before)
+        self._runs[str(event.runId)] = QueryRun(checkpoint, before)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         for source in event.progress.sources:
@@ -106,7 +106,7 @@ class CommitListener(StreamingQueryListener):
             return []
 
 
-def has_planned(session: SparkSession, run: Run, planner: str) -> bool:
+def has_planned(session: SparkSession, run: QueryRun, planner: str) -> bool:
     """Return whether the planner, named by its session, planned the last batch of this run. Also
     true when the checkpoint is gone: Spark deletes a temporary one when its query ends."""
     try:

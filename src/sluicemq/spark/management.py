@@ -84,7 +84,7 @@ class Listed(NamedTuple):
     is_exclusive: bool
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """The server's answer to a request: its HTTP status and its body."""
 
     status: int
@@ -212,7 +212,7 @@ def listed(item: dict[str, Any]) -> Listed:
     return Listed(str(item["name"]), str(kind), is_exclusive)
 
 
-def check_status(server: Server, answer: Answer, virtual_host: str) -> None:
+def check_status(server: Server, answer: Response, virtual_host: str) -> None:
     """Raise an error unless the answer has status 200: `BrokerError` when that may pass, else
     `Refused`."""
     status, reason = answer.status, reason_of(answer.body)
@@ -248,7 +248,7 @@ def reason_of(body: bytes) -> str:
     return ""
 
 
-def get(server: Server, target: str, timeout_s: float) -> Answer:
+def get(server: Server, target: str, timeout_s: float) -> Response:
     """Send one request and return its answer. Raises `BrokerError` or `Refused` when that fails, or
     takes more than `timeout_s` seconds in all."""
     deadline = time.monotonic() + timeout_s
@@ -267,7 +267,7 @@ def get(server: Server, target: str, timeout_s: float) -> Answer:
                     raise Refused(f"{server.shown}: a page of it is above {PAGE_BYTES_MAX} octets")
                 if response.length or time.monotonic() >= deadline:  # cut off, perhaps unseen
                     raise IncompleteRead(body, response.length)
-                return Answer(response.status, body)
+                return Response(response.status, body)
     except (OSError, HTTPException) as error:
         is_late = isinstance(error, TimeoutError) or time.monotonic() >= deadline
         raise (late(timeout_s) if is_late else failure(server, error)) from error

@@ -31,7 +31,7 @@ OFFSET_SIZE: Final = 8
 
 
 @dataclass(slots=True)
-class Run:
+class ContentRun:
     """Consecutive messages with the same exchange, routing key and redelivered flag. `first` is the
     delivery tag of the first one.
 
@@ -47,7 +47,7 @@ class Run:
     stride: int = 0
     skip: int = 0
 
-    def extend(self, after: Run) -> bool:
+    def extend(self, after: ContentRun) -> bool:
         """Take in the run that follows, and return True; False, with nothing changed, when it does
         not continue this one."""
         if (
@@ -67,7 +67,7 @@ class RawContents:
     """Takes apart the contents of the messages of `runs`, which stand in `data` one after the
     other. `sizes`, in octets, are those of contents without a stride."""
 
-    def __init__(self, runs: Sequence[Run], sizes: Numbers, data: Octets) -> None:
+    def __init__(self, runs: Sequence[ContentRun], sizes: Numbers, data: Octets) -> None:
         self.data = data
         self.starts, self._ends = bounds(runs, sizes)
         self.heads = self.starts + OVERHEAD + self._numbers(self.starts + SIZE_AT)
@@ -131,7 +131,7 @@ class RawContents:
         return found
 
 
-def bounds(runs: Sequence[Run], sizes: Numbers) -> tuple[Numbers, Numbers]:
+def bounds(runs: Sequence[ContentRun], sizes: Numbers) -> tuple[Numbers, Numbers]:
     """Return where each content begins and ends in the data of the runs. `sizes`, in octets, are
     those of contents without a stride."""
     starts: list[Numbers] = []

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from sluicemq.spark.chunks import Message
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.consumer_groups import MessageKey, Place, Taken
-from sluicemq.spark.links import BEAT_S, LEASE_S, Link, Words
+from sluicemq.spark.consumer_groups import MessageKey, PlannedConsumer, Taken
+from sluicemq.spark.planner_link import BEAT_S, LEASE_S, PlannerLink, Words
 from sluicemq.spark.transfer import Endpoint, fetch
 
 ANSWER_S: Final = 20.0
@@ -34,9 +34,9 @@ class ConsumerView:
     """A consumer in another process, as that has reported it last. It has the attributes and
     methods of `ConsumerThread` that a planner needs."""
 
-    def __init__(self, group: RemoteGroup, place: Place) -> None:
-        self.queue = place.queue
-        self.name = place.consumer
+    def __init__(self, group: RemoteGroup, one: PlannedConsumer) -> None:
+        self.queue = one.queue
+        self.name = one.consumer
         self.taken = 0
         self.failure: AmqpError | None = None
         self.is_gone = False
@@ -113,7 +113,7 @@ class RemoteGroup:
     and one of its own runs `listen`. Nobody holds the lock `news`, which all groups share, while a
     process is being written to, for that may stand still."""
 
-    def __init__(self, link: Link, endpoint: Endpoint, news: threading.Condition) -> None:
+    def __init__(self, link: PlannerLink, endpoint: Endpoint, news: threading.Condition) -> None:
         self.consumers: list[ConsumerView] = []
         self.endpoint = endpoint
         self.is_lost = False
@@ -140,13 +140,13 @@ class RemoteGroup:
         finally:
             self.lose()
 
-    def open(self, places: Iterable[Place], bytes_max: int) -> None:
-        """Have the process open a consumer for each place. All its consumers stop reading when they
-        hold `bytes_max` octets."""
-        places = list(places)
+    def open(self, planned: Iterable[PlannedConsumer], bytes_max: int) -> None:
+        """Have the process open a consumer for each of them. All its consumers stop reading when
+        they hold `bytes_max` octets."""
+        planned = list(planned)
         self.bound(bytes_max)
-        self.consumers += [ConsumerView(self, place) for place in places]
-        self.ask("open", places=places, bytes=bytes_max)
+        self.consumers += [ConsumerView(self, one) for one in planned]
+        self.ask("open", planned=planned, bytes=bytes_max)
 
     def take(
         self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False

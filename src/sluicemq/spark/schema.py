@@ -30,10 +30,10 @@ from sluicemq.errors import Refused
 from sluicemq.spark.chunks import Scratch
 from sluicemq.spark.raw_contents import (
     OFFSET_HEADER,
+    ContentRun,
     Numbers,
     Octets,
     RawContents,
-    Run,
 )
 
 ENVELOPE: Final = (
@@ -100,7 +100,7 @@ class Decoder:
         self._wants_properties = not (PROPERTY_NAMES | {"offset"}).isdisjoint(self._names)
 
     def decode(
-        self, queue: str, runs: Sequence[Run], sizes: Numbers, data: Octets
+        self, queue: str, runs: Sequence[ContentRun], sizes: Numbers, data: Octets
     ) -> pa.RecordBatch:
         """Return a row for each message of `runs`, which stand in `data` one after the other.
         `sizes`, in octets, are those of contents without a stride."""
@@ -174,7 +174,7 @@ def fill(values: pa.Array, indices: pa.Array | None, count: int) -> pa.Array:
     return pa.repeat(values[0], count) if values.null_count == 0 else pa.nulls(count, values.type)
 
 
-def spread(values: Sequence[Any], runs: Sequence[Run], kind: pa.DataType) -> pa.Array:
+def spread(values: Sequence[Any], runs: Sequence[ContentRun], kind: pa.DataType) -> pa.Array:
     """Return a column of type `kind`, in which each run's value stands once for each of its
     messages."""
     total = sum(run.count for run in runs)

@@ -30,7 +30,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.errors import Refused
 from sluicemq.spark.connecting import AmqpError, Outage, connect
 from sluicemq.spark.dead_letters import DeadLetters
-from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, Place
+from sluicemq.spark.encoding import SEQUENCE_HEADER, Columns, Encoder, WriterTask
 from sluicemq.spark.options import Options
 from sluicemq.spark.worker import spare_collections
 
@@ -42,7 +42,7 @@ PART_BYTES: Final = 1 << 20
 """Rows of about so many bytes are encoded before the first of them is written."""
 
 
-class Written(WriterCommitMessage):
+class RowsWritten(WriterCommitMessage):
     """Tells Spark that a task has written all of its `rows` rows."""
 
     def __init__(self, rows: int) -> None:
@@ -61,8 +61,8 @@ class AmqpBatchWriter(DataSourceArrowWriter):
         self._job = options.write_id or uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        place = Place(self._job, 0, task_context().partitionId())
-        return Written(write_rows(self._options, self._columns, place, iterator))
+        task = WriterTask(self._job, 0, task_context().partitionId())
+        return RowsWritten(write_rows(self._options, self._columns, task, iterator))
 
 
 class AmqpStreamWriter(DataSourceStreamArrowWriter):
@@ -76,8 +76,8 @@ class AmqpStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         spare_collections()
         context = task_context()
-        place = Place(*place_in_query(context), context.partitionId())
-        return Written(write_rows(self._options, self._columns, place, iterator))
+        task = WriterTask(*place_in_query(context), context.partitionId())
+        return RowsWritten(write_rows(self._options, self._columns, task, iterator))
 
 
 def place_in_query(context: TaskContext) -> tuple[str, int]:
@@ -96,7 +96,7 @@ def task_context() -> TaskContext:
 
 
 def write_rows(
-    options: Options, columns: Columns, place: Place, batches: Iterator[pa.RecordBatch]
+    options: Options, columns: Columns, task: WriterTask, batches: Iterator[pa.RecordBatch]
 ) -> int:
     """Publish all rows and wait until they are confirmed; returns how many rows there were. Raises
     `AmqpError` when the broker does not take a row, or stays away."""
@@ -104,7 +104,7 @@ def write_rows(
     try:
         for batch in batches:
             if batch.num_rows and line is None:
-                line = Line(options, columns, place)
+                line = Line(options, columns, task)
             part_rows = max(1, batch.num_rows * PART_BYTES // max(1, batch.nbytes))
             for at in range(0, batch.num_rows, part_rows):
                 assert line is not None
@@ -121,14 +121,14 @@ def write_rows(
 class Line:
     """Publishes messages over a connection, and over a new one when that is lost."""
 
-    def __init__(self, options: Options, columns: Columns, place: Place) -> None:
+    def __init__(self, options: Options, columns: Columns, task: WriterTask) -> None:
         self._options = options
-        self._place = place
+        self._task = task
         self._what = f"exchange {options.exchange!r}"
         self._outage = Outage(options, self._what)
         self._letters = DeadLetters(options) if options.has_dead_letters else None
         self._publisher = self._open()
-        self._encoder = Encoder(options, columns, place, self._publisher.wire.frame_max)
+        self._encoder = Encoder(options, columns, task, self._publisher.wire.frame_max)
 
     @property
     def rows(self) -> int:
@@ -201,8 +201,8 @@ class Line:
         """The row that was refused."""
         headers = BasicProperties.decode(properties_of(refused.content)).headers or {}
         row = headers.get(SEQUENCE_HEADER, "unknown (placeHeaders = false)")
-        return f"row {row} of partition {self._place.partition}, batch {self._place.batch}"
+        return f"row {row} of partition {self._task.partition}, batch {self._task.batch}"
 
     def _where(self) -> str:
         done = self.rows - len(self._publisher.waiting())
-        return f"partition {self._place.partition}, {done} of {self.rows} rows confirmed"
+        return f"partition {self._task.partition}, {done} of {self.rows} rows confirmed"

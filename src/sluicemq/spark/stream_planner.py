@@ -27,16 +27,16 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from sluicemq.spark.available import Available
 from sluicemq.spark.callups import Call
-from sluicemq.spark.chunks import Chunk, Message
+from sluicemq.spark.chunks import GatheredChunk, Message
 from sluicemq.spark.commits import LAST_WORD_S, Offset, Signs
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.consumer_groups import BYTES_UNLIMITED, ConsumerGroup, MessageKey, Taken
 from sluicemq.spark.crew import AnyConsumer, Crew, Group
 from sluicemq.spark.declared import DEAD_LETTER, FAIL
-from sluicemq.spark.discovery import Search, count_ready
+from sluicemq.spark.discovery import QueueDiscovery, count_ready
 from sluicemq.spark.figures import Figures
 from sluicemq.spark.kinds import refuse_stream
-from sluicemq.spark.ledger import Ledger, Part
+from sluicemq.spark.ledger import BatchPart, Ledger
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.transfer import ChunkServer, Endpoint
@@ -97,7 +97,7 @@ class StreamPlanner:
     def __init__(self, options: Options) -> None:
         self.id = uuid.uuid4().hex
         self._options = options
-        self._search = Search(options)
+        self._search = QueueDiscovery(options)
         self._ledger = (
             Ledger(options.ledger, options.dedup_window, self.id) if options.exactly_once else None
         )
@@ -111,7 +111,7 @@ class StreamPlanner:
         self._books = threading.RLock()
         """For what is planned and served."""
         self._planned: list[Planned] = []
-        self._replayed: list[Chunk] = []
+        self._replayed: list[GatheredChunk] = []
         self._serial = -1
         self._turn = 0
         self._pace = Pace(options, time.monotonic())
@@ -518,11 +518,11 @@ class StreamPlanner:
             self._ledger.align(serial, offset.get("ledger", ""))
             self._serial = serial
 
-    def _mark_known(self, planned: Iterable[Planned]) -> list[Part]:
+    def _mark_known(self, planned: Iterable[Planned]) -> list[BatchPart]:
         """Have executors skip what has come before; what the others are."""
         assert self._ledger is not None
         batch: defaultdict[str, set[str]] = defaultdict(set)
-        parts: list[Part] = []
+        parts: list[BatchPart] = []
         for each in planned:
             queue = each.taken.queue
             ids, rows = self._named(each)
@@ -530,7 +530,7 @@ class StreamPlanner:
             each.skip += [rows[place] for place in repeats]
             for place in reversed(repeats):
                 del ids[place]
-            parts.append(Part(queue, each.taken.rows, ids))
+            parts.append(BatchPart(queue, each.taken.rows, ids))
         return parts
 
     def _named(self, planned: Planned) -> tuple[list[str], Sequence[int]]:
@@ -582,7 +582,7 @@ class StreamPlanner:
         pieces: list[tuple[Piece, int]] = []
         for part in parts:
             keys = [(part.queue, name) for name in part.ids]
-            chunk = Chunk.of(part.queue, [found[key] for key in keys if key in found])
+            chunk = GatheredChunk.of(part.queue, [found[key] for key in keys if key in found])
             with self._books:
                 self._replayed.append(chunk)
                 number = self._server.offer(chunk)

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import InputPartition
 from sluicemq.client.consuming import PREFETCH_MAX, Deliveries, Subscription
 from sluicemq.client.messages import FieldValue, Timestamp
 from sluicemq.client.session import BrokerError
-from sluicemq.spark.chunks import Chunk
+from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
 from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
 from sluicemq.spark.declared import FIRST, LAST, NEXT
@@ -119,7 +119,7 @@ def split_ranges(ranges: dict[str, tuple[int, int]], parts: int) -> list[RangePa
     ]
 
 
-def read_range(options: Options, wanted: RangePartition) -> Iterator[Chunk]:
+def read_range(options: Options, wanted: RangePartition) -> Iterator[GatheredChunk]:
     """Yield the messages of a range in chunks, over a connection of its own. Raises `AmqpError`
     when the connection is lost, when messages do not come in time, or when they are gone by
     retention and failOnDataLoss is true."""
@@ -141,10 +141,10 @@ class _RangeReader:
         self._options = options
         self._wanted = wanted
         self._subscription = subscription
-        self._chunk = Chunk(wanted.queue, 0)
+        self._chunk = GatheredChunk(wanted.queue, 0)
         self.next = wanted.start
 
-    def chunks(self) -> Iterator[Chunk]:
+    def chunks(self) -> Iterator[GatheredChunk]:
         timeout_s = self._options.timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
         end = self._wanted.end
@@ -155,7 +155,7 @@ class _RangeReader:
                 self._subscription.acknowledge(event.tags[0], event.tags[-1])
                 if self._chunk.rows >= CHUNK_ROWS_MAX or self._chunk.bytes >= CHUNK_BYTES_MAX:
                     yield self._chunk
-                    self._chunk = Chunk(self._wanted.queue, 0)
+                    self._chunk = GatheredChunk(self._wanted.queue, 0)
                 if self.next >= end:
                     break
             if time.monotonic() > deadline:

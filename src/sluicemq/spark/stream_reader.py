@@ -41,7 +41,7 @@ SURE_QUIET_S: Final = 1.0
 """The silence after which an end that lies before what was read is believed."""
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamMicroBatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads streams in micro-batches. An offset is the next one to read of each stream, so any
     batch can be read again."""
 

@@ -19,7 +19,7 @@ from io import BufferedReader
 from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
-from sluicemq.spark.chunks import Chunk, ChunkReader, Fetched
+from sluicemq.spark.chunks import ChunkReader, FetchedChunk, GatheredChunk
 from sluicemq.spark.raw_contents import Octets
 from sluicemq.spark.transfer_tls import TlsSocket, ask_under_tls, make_identity
 
@@ -55,7 +55,7 @@ class ChunkServer:
         self._identity = make_identity() if has_tls else None
         self.answer: Callable[[dict[str, Any], Peer], None] | None = None
         """For requests that ask for no chunks."""
-        self._chunks: dict[int, Chunk] = {}
+        self._chunks: dict[int, GatheredChunk] = {}
         self._numbers: dict[int, int] = {}
         self._next = 0
         bind = bind or host
@@ -66,18 +66,18 @@ class ChunkServer:
         self.endpoint = Endpoint(host, port, secrets.token_hex(16), certificate)
         threading.Thread(target=self._accept, name="amqp chunks", daemon=True).start()
 
-    def offer(self, chunk: Chunk) -> int:
+    def offer(self, chunk: GatheredChunk) -> int:
         """Make the chunk available, and return the number by which it is fetched."""
         self._next += 1
         self._chunks[self._next] = chunk
         self._numbers[id(chunk)] = self._next
         return self._next
 
-    def chunk(self, number: int) -> Chunk:
+    def chunk(self, number: int) -> GatheredChunk:
         """Return the chunk with that number; raises KeyError when there is none."""
         return self._chunks[number]
 
-    def withdraw(self, chunks: Iterable[Chunk]) -> None:
+    def withdraw(self, chunks: Iterable[GatheredChunk]) -> None:
         """Forget these chunks, which can then no longer be fetched. Those that are not here are
         ignored."""
         for chunk in chunks:
@@ -150,7 +150,7 @@ def reach(endpoint: Endpoint, patience_s: float) -> Peer:
         raise
 
 
-def fetch(endpoint: Endpoint, chunks: list[int]) -> Iterator[Fetched]:
+def fetch(endpoint: Endpoint, chunks: list[int]) -> Iterator[FetchedChunk]:
     """Yield the chunks with these numbers, in order; each is good until the next is asked for.
     Raises OSError when the process cannot be reached, EOFError when it no longer has a chunk."""
     with reach(endpoint, PATIENCE_S) as peer:

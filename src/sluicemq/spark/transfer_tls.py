@@ -156,7 +156,7 @@ class TlsSocket:
     def makefile(self, mode: str, buffering: int = io.DEFAULT_BUFFER_SIZE) -> io.BufferedReader:
         """Return a buffered stream that reads from the socket; `mode` must be "rb"."""
         assert mode == "rb"
-        return io.BufferedReader(TlsStream(self), buffering)
+        return io.BufferedReader(TlsSocketStream(self), buffering)
 
     def settimeout(self, seconds: float | None) -> None:
         self._peer.settimeout(seconds)
@@ -206,7 +206,7 @@ class TlsSocket:
             self._incoming.write(data)
 
 
-class TlsStream(io.RawIOBase):
+class TlsSocketStream(io.RawIOBase):
     """A raw stream that reads from a `TlsSocket`, which stays open when the stream is closed."""
 
     def __init__(self, peer: TlsSocket) -> None:

@@ -16,7 +16,7 @@ from sluicemq.errors import DiskFailed
 from sluicemq.kernel.disk import DiskJob, Files
 from sluicemq.storage.message_file import Directory, MessageFile
 from sluicemq.storage.message_index import size_of
-from sluicemq.storage.message_reads import Span, spans_of
+from sluicemq.storage.message_reads import ReadSpan, spans_of
 from sluicemq.storage.records import FILE_HEADER_SIZE, MESSAGE, pieces_of_records
 
 GARBAGE_FRACTION: Final = 0.5
@@ -68,8 +68,8 @@ class Compaction(DiskJob):
         self.target = target
         self.sources = sources
         self.wanted = wanted
-        self.spans: list[Span] = []
-        self.damaged: Span | None = None
+        self.spans: list[ReadSpan] = []
+        self.damaged: ReadSpan | None = None
         self.is_complete = False
         self.begin()
 
@@ -88,7 +88,7 @@ class Compaction(DiskJob):
         else:
             self.complete(files)
 
-    def copy(self, files: Files, span: Span) -> None:
+    def copy(self, files: Files, span: ReadSpan) -> None:
         """Read and verify the records of a span, and write them anew, for the crc of a record holds
         for one place only. Damage is kept in `damaged`."""
         contents, _ = span.read(files)

@@ -33,9 +33,9 @@ from sluicemq.storage.message_index import (
     offset_of,
     size_of,
 )
-from sluicemq.storage.message_reads import ReadMessages, Span
+from sluicemq.storage.message_reads import ReadMessages, ReadSpan
 from sluicemq.storage.message_recovery import MessageRecovery, Recovered
-from sluicemq.storage.message_writes import MessageWrites, Part, parts_of
+from sluicemq.storage.message_writes import FilePart, MessageWrites, parts_of
 from sluicemq.storage.records import ALIGNMENT, RECORD_HEAD_SIZE
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class MessageFiles:
         self.writes += len(job.contents)
         assert 0 <= self.valid_bytes <= self.total_bytes, "more bytes are needed than there are"
 
-    def _written(self, part: Part) -> None:
+    def _written(self, part: FilePart) -> None:
         file = part.file
         assert part.start == file.size, "a part that is not at the end of its file"
         sizes = part.sizes()
@@ -372,7 +372,7 @@ class MessageFiles:
         self.compaction_job = None
         return None
 
-    def _give_up(self, job: Compaction, damage: Span) -> None:
+    def _give_up(self, job: Compaction, damage: ReadSpan) -> None:
         """There is damage: what can be read is still read from where it is."""
         self.problems.append(damage.problem)
         damage.file.damaged = True

@@ -22,7 +22,7 @@ SPAN_BYTES: Final = 1 << 20
 GAP_BYTES: Final = 16 * 1024
 
 
-class Span:
+class ReadSpan:
     """Records of `file` from the offset `start` to before `end`, ascending. `wanted` are (id,
     entry). `problem` says what went wrong when they were read, "" when nothing did; `failure` says
     the same when it was the disk that failed."""
@@ -59,11 +59,11 @@ class Span:
         return contents, missing
 
 
-def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -> list[Span]:
+def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -> list[ReadSpan]:
     """Return the spans that hold the records of `wanted`, which are (id, entry); `table` has the
     files by number."""
-    spans: list[Span] = []
-    span: Span | None = None
+    spans: list[ReadSpan] = []
+    span: ReadSpan | None = None
     for message_id, entry in sorted(wanted, key=place_of):
         offset = offset_of(entry)
         end = offset + size_of(entry)
@@ -73,7 +73,7 @@ def spans_of(wanted: Iterable[tuple[int, int]], table: dict[int, MessageFile]) -
             or offset - span.end > GAP_BYTES
             or end - span.start > SPAN_BYTES
         ):
-            span = Span(table[number_of(entry)], offset)
+            span = ReadSpan(table[number_of(entry)], offset)
             spans.append(span)
         span.wanted.append((message_id, entry))
         span.end = end
@@ -101,7 +101,7 @@ class ReadMessages(DiskJob):
         self.table = table
         self.missing = unknown
         self.contents: dict[int, bytes] = {}
-        self.damage: list[Span] = []
+        self.damage: list[ReadSpan] = []
         self.unread = ""
 
     def run(self, files: Files) -> None:

@@ -29,7 +29,7 @@ WRITE_BYTES: Final = 4 << 20
 ROUND_UP: Final = RECORD_HEAD_SIZE + ALIGNMENT - 1
 
 
-class Part:
+class FilePart:
     """What a job writes to one file: a record for each of `ids`, from the offset `start` to `end`.
     `offsets` has one more than there are ids, which is the end. A part that starts at 0 makes the
     file."""
@@ -82,7 +82,7 @@ class MessageWrites(DiskJob):
         directory: str,
         sync: bool,
         contents: dict[int, bytes],
-        parts: list[Part],
+        parts: list[FilePart],
         full: list[tuple[MessageFile, Directory]],
     ) -> None:
         self.directory = directory
@@ -111,13 +111,13 @@ def parts_of(
     current: MessageFile | None,
     file_size_limit: int,
     new_file: Callable[[], MessageFile],
-) -> list[Part]:
+) -> list[FilePart]:
     """Return parts with a place for each of the contents: in `current` until that has reached the
     limit, then in new files. The record that crosses the limit is still in the file."""
     ids = list(contents)
     bodies = list(contents.values())
     sizes = [len(body) + ROUND_UP & -ALIGNMENT for body in bodies]
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     begin = 0
     while begin < len(ids):
         if current is None or current.size >= file_size_limit:
@@ -127,7 +127,9 @@ def parts_of(
         # The record that crosses the limit still belongs here.
         count = min(len(offsets) - 1, bisect_left(offsets, file_size_limit))
         end = begin + count
-        part = Part(current, current.size, ids[begin:end], bodies[begin:end], offsets[: count + 1])
+        part = FilePart(
+            current, current.size, ids[begin:end], bodies[begin:end], offsets[: count + 1]
+        )
         parts.append(part)
         begin = end
         current = None

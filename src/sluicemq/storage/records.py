@@ -156,7 +156,7 @@ class Record(NamedTuple):
     payload: memoryview
 
 
-class Head(NamedTuple):
+class RecordHead(NamedTuple):
     """A record's head whose check is right; `size` is the bytes of the whole record."""
 
     crc: int
@@ -237,7 +237,7 @@ def pieces_of_records(
     return pieces
 
 
-def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:
+def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> RecordHead | None:
     """Return the head at data[at:], which lies at `offset` of its file; None when there is no valid
     one."""
     if len(data) - at < RECORD_HEAD_SIZE:
@@ -248,7 +248,7 @@ def read_head(data: bytes, at: int, file_id: bytes, offset: int) -> Head | None:
     length, kind, zero, check, sequence = HEAD.unpack_from(data, at + BEGINNING.size)
     if zero or check != check_of(seed_of(file_id, offset), length, kind, sequence):
         return None
-    return Head(crc, length, kind, sequence, size_of_record(length))
+    return RecordHead(crc, length, kind, sequence, size_of_record(length))
 
 
 def read_record(data: bytes, at: int, file_id: bytes, base_offset: int = 0) -> Record | None:

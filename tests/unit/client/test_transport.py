@@ -23,7 +23,7 @@ from sluicemq.amqp.methods import (
 from sluicemq.client import transport as module
 from sluicemq.client.address import Address
 from sluicemq.client.poller import NS, Poller
-from sluicemq.client.route import Route
+from sluicemq.client.resolved_address import ResolvedAddress
 from sluicemq.client.session import BrokerError, ClosedByBrokerError, Opened, SessionEvent
 from sluicemq.client.transport import Transport
 from unit.client.scripted import ScriptedBroker
@@ -77,7 +77,7 @@ def next_event(poller: Poller, client: Transport) -> SessionEvent:
 
 def connected(poller: Poller, broker: ScriptedBroker) -> Client:
     """A client whose connection is open."""
-    client = Client(Route(broker.address), poller)
+    client = Client(ResolvedAddress(broker.address), poller)
     turn(poller, lambda: not client.is_connecting)
     broker.accept()
     turn(poller, lambda: client.received_bytes > 0)
@@ -96,7 +96,7 @@ def test_the_next_address_is_tried_when_nobody_listens_at_the_first(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()
-    route = Route(broker.address)
+    route = ResolvedAddress(broker.address)
     route.socket_addresses.insert(0, (socket.AF_INET, nobody))
     client = Transport(route, poller)
     turn(poller, lambda: not client.is_connecting)
@@ -106,7 +106,7 @@ def test_the_next_address_is_tried_when_nobody_listens_at_the_first(
 def test_the_last_address_says_why_it_cannot_be_connected_to(poller: Poller) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
-    client = Transport(Route(Address("127.0.0.1", port)), poller)
+    client = Transport(ResolvedAddress(Address("127.0.0.1", port)), poller)
     with pytest.raises(BrokerError, match=r"cannot connect to amqp://guest@.*refused"):
         turn(poller, lambda: not client.is_connecting)
     assert not poller.has_members
@@ -115,7 +115,7 @@ def test_the_last_address_says_why_it_cannot_be_connected_to(poller: Poller) -> 
 def test_an_address_that_does_not_answer_is_given_up_for_the_next(
     poller: Poller, broker: ScriptedBroker
 ) -> None:
-    route = Route(broker.address)
+    route = ResolvedAddress(broker.address)
     client = Transport(route, poller)
     with pytest.raises(BrokerError, match=r"cannot connect to .*: timed out"):
         client.give_up_address(TimeoutError("timed out"))

@@ -29,7 +29,7 @@ from sluicemq.metadata.codec import encode, packed, unpacked
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.definitions import BindingDefinition, ExchangeDefinition, QueueDefinition
 from sluicemq.model.permissions import Permission, TopicPermission
-from sluicemq.model.record import Record
+from sluicemq.model.record import DefinitionRecord
 from sluicemq.model.users import User
 from sluicemq.model.vhosts import VhostDefinition
 from unit.amqp.strategies import raw_texts, tables
@@ -47,7 +47,7 @@ bindings = st.builds(
 )
 texts = st.text(max_size=5)
 limits = st.dictionaries(st.sampled_from(["max-connections", "max-queues"]), st.integers(-1, 3))
-records: st.SearchStrategy[Record] = st.one_of(
+records: st.SearchStrategy[DefinitionRecord] = st.one_of(
     st.builds(VhostDefinition, names, texts, st.lists(texts).map(tuple), st.none() | texts, limits),
     st.builds(User, names, texts, texts, st.lists(texts).map(tuple), limits),
     st.builds(Permission, names, names, texts, texts, texts),

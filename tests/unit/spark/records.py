@@ -13,7 +13,7 @@ from sluicemq.spark.pipeline.post_claims import CLAIMS
 from sluicemq.spark.pipeline.results import (
     Analysis,
     Balance,
-    Check,
+    CrossCheck,
     Imbalance,
     Latencies,
     Percentiles,
@@ -177,8 +177,8 @@ def make_run(steps: list[Step], label: str = "confirms", **info: Any) -> RunResu
         knee=None,
         no_knee_reason="",
         checks=[
-            Check(name="published", exact=60_000, from_rows=60_000, agrees=True),
-            Check(name="delivered", exact=60_000, from_rows=60_000, agrees=True),
+            CrossCheck(name="published", exact=60_000, from_rows=60_000, agrees=True),
+            CrossCheck(name="delivered", exact=60_000, from_rows=60_000, agrees=True),
         ],
         raw_rows=120_000,
     )

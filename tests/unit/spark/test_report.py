@@ -24,7 +24,7 @@ from sluicemq.spark.pipeline.report_answer import verification_words, verified_w
 from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
 from sluicemq.spark.pipeline.results import (
     Analysis,
-    Check,
+    CrossCheck,
     Latencies,
     Percentiles,
     StepClass,
@@ -160,7 +160,7 @@ def spoiled(text: str) -> Analysis:
         clocks=[{"host": text, "error_ns": 1, "drift_ns": None}],
         worker_costs=[{"role": text, "index": 0, "cpu_ns": 97, "wall_ns": 100}],
     )
-    checks = [Check(name=text, exact=100, from_rows=90, agrees=False)]
+    checks = [CrossCheck(name=text, exact=100, from_rows=90, agrees=False)]
     run = replace(run, directory=Path(text), checks=checks, no_knee_reason=text)
     knee = make_run([make_step(10)]).knee
     assert knee is not None
@@ -245,7 +245,7 @@ def test_what_nobody_can_tell_is_not_called_nothing_lost() -> None:
 
 def test_files_that_are_not_whole_are_said_first() -> None:
     run = make_run([make_step(10)])
-    check = Check(name="delivered", exact=100, from_rows=90, agrees=False)
+    check = CrossCheck(name="delivered", exact=100, from_rows=90, agrees=False)
     broken = replace(run, checks=[check])
     assert verified_words(run)[0]
     good, text = verified_words(broken)
@@ -270,7 +270,7 @@ def test_what_spoils_the_figures_is_said() -> None:
     )
     run = replace(
         run,
-        checks=[Check(name="delivered", exact=100, from_rows=90, agrees=False)],
+        checks=[CrossCheck(name="delivered", exact=100, from_rows=90, agrees=False)],
         latencies=Latencies(confirm_service=Percentiles(never=7, negative=2)),
     )
     text = "\n".join(warnings(run))

@@ -24,7 +24,7 @@ LOOK_MS_MIN: Final = 10
 LOOK_MS_MAX: Final = 60_000
 
 
-class Look:
+class ConsumerTimeoutsDue:
     """A timer's message that it is time to look at all channels."""
 
     __slots__ = ()
@@ -78,10 +78,10 @@ class ConsumerTimeouts(Actor):
 
     def wait(self) -> None:
         """Set the timer for the next look, `interval_ms` from now."""
-        self.clock.call_after(self.interval_ms, self, Look())
+        self.clock.call_after(self.interval_ms, self, ConsumerTimeoutsDue())
 
     def receive(self, message: object) -> None:
-        assert isinstance(message, Look)
+        assert isinstance(message, ConsumerTimeoutsDue)
         look = LookAtOldest(self.clock.now_ns(), self.timeout_ms)
         for channel in self.directory.all_channels():
             if channel.has_unacked:

@@ -37,7 +37,7 @@ TAG_WORK: Final = 2
 """Units of work of either."""
 
 
-class Subscription:
+class ChannelConsumer:
     """A consumer as its channel sees it, with the encoder of its frames and `inflow`, the channel's
     end of the delivery link from its queue."""
 
@@ -63,7 +63,7 @@ class Consuming:
 
     def __init__(self, channel: ChannelPort) -> None:
         self.channel = channel
-        self.subscriptions: dict[str, Subscription] = {}
+        self.subscriptions: dict[str, ChannelConsumer] = {}
         self.windows: dict[Queue, tuple[Outflow, Inflow]] = {}
         self.windows_max = REMEMBERED_MIN
         """When there are so many, those of queues that are gone are forgotten."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.method import Method
-from sluicemq.chain.channel.consuming import Subscription
+from sluicemq.chain.channel.consuming import ChannelConsumer
 from sluicemq.chain.channel.deliveries import DeliveryEncoder
 from sluicemq.chain.channel.port import ChannelPort
 from sluicemq.chain.channel.reply_to import ReplyConsumer, listener
@@ -465,7 +465,7 @@ def basic_consume(channel: WholeChannel, method: m.BasicConsume) -> None:
         source = consuming.source(queue, answer.link)
         reader = channel.reader
         encoder = DeliveryEncoder(channel.number, tag, reader.frame_max, reader.refits)
-        consuming.subscriptions[tag] = Subscription(consumer, queue, source, encoder, inflow)
+        consuming.subscriptions[tag] = ChannelConsumer(consumer, queue, source, encoder, inflow)
         if not method.nowait:
             channel.reply(m.BasicConsumeOk(consumer_tag=tag))
 

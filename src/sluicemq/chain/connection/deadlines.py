@@ -38,7 +38,7 @@ class Deadline:
         self.phase = phase
 
 
-class Due:
+class DeadlinesDue:
     """A timer's message that some timers may be due; only the last one that was set counts."""
 
     __slots__ = ()
@@ -55,7 +55,7 @@ class Deadlines(Actor):
         self.order: list[int] = []
         """The slots' numbers, a heap."""
         self.of: dict[Actor, int] = {}
-        self.due = Due()
+        self.due = DeadlinesDue()
         self.due_slot = 0
         """What `due` was sent for; 0: nothing is on its way."""
 
@@ -84,7 +84,7 @@ class Deadlines(Actor):
             self.due_slot = 0
             self.tell()
         else:
-            assert isinstance(message, Due)  # one that an earlier one has replaced
+            assert isinstance(message, DeadlinesDue)  # one that an earlier one has replaced
 
     def tell(self) -> None:
         """Post the messages of all timers that are due, and come back for the next ones."""
@@ -101,7 +101,7 @@ class Deadlines(Actor):
 
     def look_at(self, slot: int) -> None:
         """Have the clock call when the timers in this slot are due."""
-        self.due = Due()
+        self.due = DeadlinesDue()
         self.due_slot = slot
         self.clock.call_after(max(1, slot * GRAIN_MS - self.now_ms()), self, self.due)
 

@@ -62,7 +62,7 @@ Part = tuple[int, int, int]
 """As in Settle: run, start, end."""
 
 
-class Look:
+class DelayerDue:
     """Tells the delayer that something may be due; `at_ms` is the time it was asked for, in
     milliseconds since the epoch."""
 
@@ -145,7 +145,7 @@ def dated(batch: Batch, now_ms: int) -> Batch:
     )
 
 
-class Due(NamedTuple):
+class DueMessage(NamedTuple):
     """Holds a message whose time has come. Sorted, they are in order of time, then as they came
     from the queue."""
 
@@ -181,13 +181,13 @@ class Delayer(FlowActor):
         self.returning = 0
         """Messages given back to the queue, which it will deliver again."""
         self.gave_back_ms = 0
-        self.due: list[Due] = []
+        self.due: list[DueMessage] = []
         self.due_cost = 0
-        self.republishing: list[Due] = []
+        self.republishing: list[DueMessage] = []
         """What is being handed to the republisher."""
         self.serial = 0
         self.looks_at_ms = 0
-        """When the next Look comes; 0: there is none under way. Later ones count no more."""
+        """When the next DelayerDue comes; 0: there is none under way. Later ones count no more."""
         self.gone = False
         self.link: LinkId | None = None
         """What the queue delivers over; None: it has not heard of the consumer."""
@@ -198,7 +198,7 @@ class Delayer(FlowActor):
         """Take deliveries of the queue, calls of the clock, what is safe, and grants."""
         if isinstance(message, Deliver):
             self.take(message)
-        elif isinstance(message, Look):
+        elif isinstance(message, DelayerDue):
             if message.at_ms == self.looks_at_ms:
                 self.looks_at_ms = 0
         elif isinstance(message, Safe):
@@ -229,7 +229,7 @@ class Delayer(FlowActor):
             if due_ms <= now_ms:
                 part = (deliver.run, index, index + 1)
                 self.serial += 1
-                self.due.append(Due(due_ms, self.serial, part, cost_each, deliver, content))
+                self.due.append(DueMessage(due_ms, self.serial, part, cost_each, deliver, content))
                 kept_cost += cost_each
             else:
                 heappush(self.waiting, (due_ms, deliver.run, index))
@@ -272,7 +272,7 @@ class Delayer(FlowActor):
         due_ms = min(due_ms, now_ms + DELAY_LOOK_MS)
         if not self.looks_at_ms or due_ms < self.looks_at_ms:
             self.looks_at_ms = due_ms
-            self.clock.call_after(due_ms - now_ms, self, Look(due_ms))
+            self.clock.call_after(due_ms - now_ms, self, DelayerDue(due_ms))
 
     def republish(self) -> None:
         """Hand what is due to the republisher, in order of time. Those in a row that are of one
@@ -314,19 +314,19 @@ class Delayer(FlowActor):
         self.republisher.post(SourceGone())
 
 
-def kind_and_number(due: Due) -> tuple[bool, int | None, int]:
+def kind_and_number(due: DueMessage) -> tuple[bool, int | None, int]:
     """Return what messages must have in common to be republished together: persistence, time to
     live in milliseconds or None, and channel number."""
     kind = kind_of(properties_of(due.content[DUE.size :]), None)
     return kind.persistent, kind.ttl_ms, due.deliver.number
 
 
-def lettered(due: Due) -> object:
+def lettered(due: DueMessage) -> object:
     """Do all that is done with a message that is due, to find out whether that fails."""
     return kind_and_number(due), letter_of(due)
 
 
-def letter_of(due: Due) -> Letter:
+def letter_of(due: DueMessage) -> Letter:
     """Return a message as it goes to the exchange again: with its delay negative, which is none."""
     content = due.content[DUE.size :]
     raw = properties_of(content)

@@ -14,17 +14,17 @@ from sluicemq.spark.pipeline.results import ClaimResult, Outcome, RunResult
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Judgement:
     """A judge's result: the outcome, and the figures it rests on in words."""
 
     outcome: Outcome
     evidence: str
 
 
-Judge = Callable[[RunResult], Finding]
+Judge = Callable[[RunResult], Judgement]
 """From one run with at least one step."""
 
-Compare = Callable[[Sequence[RunResult]], Finding | None]
+Compare = Callable[[Sequence[RunResult]], Judgement | None]
 """From all runs of the scenarios; None when the ones needed are not among them."""
 
 
@@ -56,7 +56,7 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
     family = [run for run in runs if run.info["scenario"] in claim.scenarios and run.steps]
     same_mode = [run for run in family if claim.confirms in (None, run.info["confirms"])]
     fitting = [run for run in same_mode if claim.queue_type in (None, run.info["queue_type"])]
-    found: Finding | None = None
+    found: Judgement | None = None
     elsewhere = ""
     if claim.compare is not None:
         found = claim.compare(family)
@@ -70,21 +70,21 @@ def judge(claim: Claim, runs: Sequence[RunResult]) -> ClaimResult:
     return ClaimResult(claim.id, claim.text, found.outcome, found.evidence, "")
 
 
-def _judged(judge_run: Judge, run: RunResult, named: bool) -> Finding:
+def _judged(judge_run: Judge, run: RunResult, named: bool) -> Judgement:
     finding = judge_run(run)
-    return Finding(
+    return Judgement(
         finding.outcome, f"{run.label}: {finding.evidence}" if named else finding.evidence
     )
 
 
-def _worst(findings: Sequence[Finding]) -> Finding:
+def _worst(findings: Sequence[Judgement]) -> Judgement:
     """Of several fitting runs the least favourable counts; all give their evidence."""
     order = [Outcome.FAILS, Outcome.HOLDS, Outcome.BETTER]
     worst = min(findings, key=lambda finding: order.index(finding.outcome))
-    return Finding(worst.outcome, "; ".join(finding.evidence for finding in findings))
+    return Judgement(worst.outcome, "; ".join(finding.evidence for finding in findings))
 
 
-def _elsewhere(found: Finding, run: RunResult) -> str:
+def _elsewhere(found: Judgement, run: RunResult) -> str:
     would = {
         Outcome.FAILS: "would not hold",
         Outcome.HOLDS: "would hold",

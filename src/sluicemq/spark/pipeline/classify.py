@@ -81,7 +81,7 @@ class StepSeries:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StepVerdict:
     """The class of a step, its number on the post's scale, and the reason in words."""
 
     step_class: StepClass
@@ -89,7 +89,7 @@ class Verdict:
     reason: str
 
 
-def classify(series: StepSeries) -> Verdict:
+def classify(series: StepSeries) -> StepVerdict:
     """Return the class of a step, by the first rule that holds."""
     return (
         _collapsed(series)
@@ -100,7 +100,7 @@ def classify(series: StepSeries) -> Verdict:
     )
 
 
-def _collapsed(series: StepSeries) -> Verdict | None:
+def _collapsed(series: StepSeries) -> StepVerdict | None:
     for word, values in (("delivered", series.delivered), ("published", series.published)):
         if len(values) < THIRDS_MIN_SECONDS:
             continue
@@ -115,48 +115,48 @@ def _collapsed(series: StepSeries) -> Verdict | None:
         low = sum(value < COLLAPSE_THIRD * best for value in end)
         if last < COLLAPSE_THIRD * best and low > STALL_SECONDS:
             reason = f"{word} fell from {best:,.0f}/s to {last:,.0f}/s within the step"
-            return Verdict(StepClass.COLLAPSED, 1, reason)
+            return StepVerdict(StepClass.COLLAPSED, 1, reason)
     rate = mean(series.delivered)
     if rate == 0:
-        return Verdict(StepClass.COLLAPSED, 1, "nothing was delivered")
+        return StepVerdict(StepClass.COLLAPSED, 1, "nothing was delivered")
     if rate < COLLAPSE_VERSUS_BEST * series.best_before:
         reason = f"delivers {rate:,.0f}/s where an earlier step had {series.best_before:,.0f}/s"
-        return Verdict(StepClass.COLLAPSED, 1, reason)
+        return StepVerdict(StepClass.COLLAPSED, 1, reason)
     return None
 
 
-def _swinging_rate(series: StepSeries) -> Verdict | None:
+def _swinging_rate(series: StepSeries) -> StepVerdict | None:
     for word, values in (("delivered", series.delivered), ("published", series.published)):
         cv = variation(values)
         if cv is not None and cv > SWING_CV:
             span = f"{min(values):,.0f} to {max(values):,.0f}"
             reason = f"{word} per second goes from {span} (cv {cv:.2f})"
-            return Verdict(StepClass.SWINGING, 2, reason)
+            return StepVerdict(StepClass.SWINGING, 2, reason)
     return None
 
 
-def _backlog_growing(series: StepSeries) -> Verdict | None:
+def _backlog_growing(series: StepSeries) -> StepVerdict | None:
     rise, rate = slope(series.backlog), mean(series.published)
     total = rise * max(len(series.backlog) - 1, 0)
     if rise <= GROWTH_SHARE * rate or total <= GROWTH_SECONDS * rate or total <= 0:
         return None
     reason = f"backlog grows by {rise:,.0f} messages/s, {total:,.0f} over the step"
-    return Verdict(StepClass.BACKLOG_GROWING, 4, reason)
+    return StepVerdict(StepClass.BACKLOG_GROWING, 4, reason)
 
 
-def _swinging_latency(series: StepSeries) -> Verdict | None:
+def _swinging_latency(series: StepSeries) -> StepVerdict | None:
     known = [value for value in series.p95_ms if value is not None]
     if not known or max(known) < SLOW_MS or max(known) < SWING_LATENCY_RATIO * min(known):
         return None
     reason = f"p95 service latency goes from {duration(min(known))} to {duration(max(known))}"
-    return Verdict(StepClass.SWINGING, 2, reason)
+    return StepVerdict(StepClass.SWINGING, 2, reason)
 
 
-def _steady(series: StepSeries) -> Verdict:
+def _steady(series: StepSeries) -> StepVerdict:
     cv = variation(series.delivered)
     evenness = "" if cv is None else f" (cv {cv:.3f})"
     p95 = median([value for value in series.p95_ms if value is not None])
     if p95 >= SLOW_MS:
         reason = f"even throughput{evenness}, but messages wait: p95 {duration(p95)}"
-        return Verdict(StepClass.STEADY, 4, reason)
-    return Verdict(StepClass.STEADY, 3, f"even throughput{evenness}, p95 {duration(p95)}")
+        return StepVerdict(StepClass.STEADY, 4, reason)
+    return StepVerdict(StepClass.STEADY, 3, f"even throughput{evenness}, p95 {duration(p95)}")

@@ -14,7 +14,7 @@ from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.report_answer import verified_words
 from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
 from sluicemq.spark.pipeline.results import Analysis, RunResult
-from sluicemq.spark.pipeline.shown import Cell, Kind, Table, Tone
+from sluicemq.spark.pipeline.shown import Cell, ColumnKind, Table, Tone
 
 TONE_STYLES: Final = {
     Tone.GOOD: "green",
@@ -84,7 +84,7 @@ def drawn(title: str, table: Table[Any]) -> RichTable:
     for column in columns:
         drawing.add_column(
             column.terminal,
-            justify="right" if column.kind is Kind.NUMBER else "left",
+            justify="right" if column.kind is ColumnKind.NUMBER else "left",
             no_wrap=not column.ratio,
             ratio=column.ratio or None,
         )

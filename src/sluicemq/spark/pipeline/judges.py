@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sluicemq.spark.pipeline.claims import Compare, Finding, Judge
+from sluicemq.spark.pipeline.claims import Compare, Judge, Judgement
 from sluicemq.spark.pipeline.formats import SPACE, duration, limit, share
 from sluicemq.spark.pipeline.results import Outcome, RunResult, Step, StepClass
 
@@ -31,11 +31,11 @@ ACCEPTABLE: Final = (3, 4)
 """Of the post's scale."""
 
 
-def decide(holds: bool, better: bool, evidence: str) -> Finding:
+def decide(holds: bool, better: bool, evidence: str) -> Judgement:
     """Return a finding with this evidence: better when `better` is true, else holds or fails by
     `holds`."""
     outcome = Outcome.BETTER if better else Outcome.HOLDS if holds else Outcome.FAILS
-    return Finding(outcome, evidence)
+    return Judgement(outcome, evidence)
 
 
 def p95(step: Step) -> float:
@@ -92,7 +92,7 @@ def meets_target_under(limit_ms: float) -> Judge:
     """Make a judge of whether every step meets the target, is steady, and has a p99 below
     `limit_ms`; better means below a tenth of that."""
 
-    def judge(run: RunResult) -> Finding:
+    def judge(run: RunResult) -> Judgement:
         even = all(met(step) and step.step_class is StepClass.STEADY for step in run.steps)
         slowest = max(p99(step) for step in run.steps)
         return decide(even and slowest < limit_ms, even and slowest < limit_ms / 10, ends(run))
@@ -100,7 +100,7 @@ def meets_target_under(limit_ms: float) -> Judge:
     return judge
 
 
-def limits_alike(run: RunResult) -> Finding:
+def limits_alike(run: RunResult) -> Judgement:
     """Judge whether the rate does not depend on the limit, and all steps are acceptable."""
     rates = [step.sustained_per_s for step in run.steps]
     alike = min(rates) >= (1 - ALIKE) * max(rates)
@@ -111,7 +111,7 @@ def limits_alike(run: RunResult) -> Finding:
     )
 
 
-def rises_to_target(run: RunResult) -> Finding:
+def rises_to_target(run: RunResult) -> Judgement:
     """Judge whether the smallest limit is slightly under the target, the largest meets it, and p99
     rises but stays below 1 s. Better means that all limits meet it below 200 ms."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
@@ -121,7 +121,7 @@ def rises_to_target(run: RunResult) -> Finding:
     return decide(low and met(last) and under and p99(last) > p99(first), at_once, ends(run))
 
 
-def runs_away(run: RunResult) -> Finding:
+def runs_away(run: RunResult) -> Judgement:
     """Judge whether the rate stays under the target while more goes in than out, so that queues
     fill. Better means an acceptable step with a p99 below 1 s."""
     step = run.steps[0]
@@ -130,7 +130,7 @@ def runs_away(run: RunResult) -> Finding:
     return decide(holds, calm(step) and p99(step) < 1000, figures(step))
 
 
-def peak_at_once(run: RunResult) -> Finding:
+def peak_at_once(run: RunResult) -> Judgement:
     """Judge whether the smallest limit carries the peak and p95 shoots up with the limit. Better
     means that p95 does not."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
@@ -140,14 +140,14 @@ def peak_at_once(run: RunResult) -> Finding:
     return decide(at_once and shoots, at_once and not shoots and calm(last), evidence)
 
 
-def no_back_pressure(run: RunResult) -> Finding:
+def no_back_pressure(run: RunResult) -> Judgement:
     """Judge whether the target is met and no publisher was ever blocked."""
     step = run.steps[0]
     evidence = f"{figures(step)}, publishers blocked {share(step.blocked_share)} of the time"
     return decide(met(step) and step.blocked_share == 0, False, evidence)
 
 
-def full_limit_reaches_target(run: RunResult) -> Finding:
+def full_limit_reaches_target(run: RunResult) -> Judgement:
     """Judge whether the limit of 100 % of the rate is the smallest that meets the target. Better
     means that a smaller one does."""
     reaching = [step for step in by_limit(run) if met(step)]
@@ -155,7 +155,7 @@ def full_limit_reaches_target(run: RunResult) -> Finding:
     return decide(percent == FULL_LIMIT, 0 < percent < FULL_LIMIT, ends(run))
 
 
-def little_jitter(run: RunResult) -> Finding:
+def little_jitter(run: RunResult) -> Judgement:
     """Judge whether all steps meet the target, with no more jitter at the largest limit than at the
     smallest. Better means that there is next to none at the smallest, either."""
     first, last = by_limit(run)[0], by_limit(run)[-1]
@@ -167,14 +167,14 @@ def little_jitter(run: RunResult) -> Finding:
     )
 
 
-def wild(run: RunResult) -> Finding:
+def wild(run: RunResult) -> Judgement:
     """Judge whether throughput swings or collapses, or p99 is over a minute. Better means 3 on the
     post's scale."""
     step = run.steps[0]
     return decide(not calm(step) or p99(step) > 60_000, step.scale == 3, figures(step))
 
 
-def stable_at_low_limits(run: RunResult) -> Finding:
+def stable_at_low_limits(run: RunResult) -> Judgement:
     """Judge whether all steps are acceptable, consumers keep up, and the smallest limit is the
     recommended one."""
     steps = by_limit(run)
@@ -183,7 +183,7 @@ def stable_at_low_limits(run: RunResult) -> Finding:
     return decide(all(calm(step) for step in steps) and keeps_up and lowest, False, ends(run))
 
 
-def queues_fill(run: RunResult) -> Finding:
+def queues_fill(run: RunResult) -> Judgement:
     """Judge whether publishers reach the target and the backlog grows. Better means that consumers
     reach it, too."""
     step = run.steps[0]
@@ -196,7 +196,7 @@ def trouble_above(percent: int) -> Judge:
     """Make a judge of whether all steps are steady below the limit of `percent`, and some are not
     from there on. Better means that all are."""
 
-    def judge(run: RunResult) -> Finding:
+    def judge(run: RunResult) -> Judgement:
         steps = by_limit(run)
         above = [step for step in steps if (step.in_flight_percent or 0) >= percent]
         below = [step for step in steps if step not in above]
@@ -207,13 +207,13 @@ def trouble_above(percent: int) -> Judge:
     return judge
 
 
-def collapses(run: RunResult) -> Finding:
+def collapses(run: RunResult) -> Judgement:
     """Judge whether the step is not acceptable. Better means that it is."""
     step = run.steps[0]
     return decide(not calm(step), calm(step), f"{figures(step)}: {step.class_reason}")
 
 
-def gains_to_the_middle(run: RunResult) -> Finding:
+def gains_to_the_middle(run: RunResult) -> Judgement:
     """Judge whether throughput rises from the smallest to the middle limit, with trouble from 100 %
     on. Better means no trouble at all."""
     low, middle = by_limit(run)[0], by_limit(run)[len(by_limit(run)) // 2]
@@ -226,7 +226,7 @@ def gains_to_the_middle(run: RunResult) -> Finding:
     )
 
 
-def counts_follow_limit(run: RunResult) -> Finding:
+def counts_follow_limit(run: RunResult) -> Judgement:
     """Judge whether unconfirmed messages reach at least half of what the limit allows at every
     step, and never more than it. Better means fewer at the largest limit, in an acceptable step."""
     publishers = run.info["publishers"]
@@ -241,10 +241,10 @@ def counts_follow_limit(run: RunResult) -> Finding:
     return decide(follows, seen < 0.5 * most and calm(last), evidence)
 
 
-def best_limit_is_small(run: RunResult) -> Finding:
+def best_limit_is_small(run: RunResult) -> Judgement:
     """Judge whether the recommended limit lies between 1 % and 10 % of the rate, inclusive."""
     if run.knee is None or run.knee.in_flight_percent is None:
-        return Finding(Outcome.FAILS, f"no knee: {run.no_knee_reason}")
+        return Judgement(Outcome.FAILS, f"no knee: {run.no_knee_reason}")
     percent = run.knee.in_flight_percent
     evidence = (
         f"the knee is a limit of {limit(run.knee.in_flight_limit, percent)}: "
@@ -275,12 +275,12 @@ def pick(
     return None
 
 
-def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Finding]) -> Compare:
+def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Judgement]) -> Compare:
     """Make a comparison of a run with single acks against one that acknowledges by multiple, both
     with confirms on that queue type. `gains` decides; the result is None when one of them is
     missing."""
 
-    def compare(runs: Sequence[RunResult]) -> Finding | None:
+    def compare(runs: Sequence[RunResult]) -> Judgement | None:
         single = pick(runs, queue_type=queue_type, confirms=True, multiple=False)
         several = pick(runs, queue_type=queue_type, confirms=True, multiple=True)
         return gains(single, several) if single and several else None
@@ -288,7 +288,7 @@ def multiple_flag(queue_type: str, gains: Callable[[RunResult, RunResult], Findi
     return compare
 
 
-def gap_narrows(single: RunResult, several: RunResult) -> Finding:
+def gap_narrows(single: RunResult, several: RunResult) -> Judgement:
     """Judge whether the gap between publish and consume rate at the largest limit is smaller with
     multiple acks. Better means that there is next to none with either."""
     gaps = []
@@ -299,7 +299,7 @@ def gap_narrows(single: RunResult, several: RunResult) -> Finding:
     return decide(gaps[1] < gaps[0], max(gaps) < 0.01, evidence)
 
 
-def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Finding | None:
+def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Judgement | None:
     """Compare the best rates of quorum and mirrored queues, both with confirms; None when one of
     the runs is missing."""
     quorum = pick(runs, queue_type="quorum", confirms=True)
@@ -310,7 +310,7 @@ def quorum_beats_mirrored(runs: Sequence[RunResult]) -> Finding | None:
     return decide(peak(quorum) > peak(mirrored), False, evidence)
 
 
-def latency_creeps_up(runs: Sequence[RunResult]) -> Finding | None:
+def latency_creeps_up(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether, at the largest limit, mirrored queues pass 1 s at p99 and quorum queues stay
     below; None when one of the runs is missing. Better means that both stay below."""
     quorum = pick(runs, queue_type="quorum", confirms=True)
@@ -322,7 +322,7 @@ def latency_creeps_up(runs: Sequence[RunResult]) -> Finding | None:
     return decide(most["quorum"] < 1000 <= most["mirrored"], max(most.values()) < 1000, evidence)
 
 
-def few_need_no_confirms(runs: Sequence[RunResult]) -> Finding | None:
+def few_need_no_confirms(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether, without confirms, few publishers are fine and many are not, and confirms help
     the many; None when one of the runs is missing. Better means that many are fine without."""
     few = pick(runs, confirms=False, scenarios=(1, 2))
@@ -336,7 +336,7 @@ def few_need_no_confirms(runs: Sequence[RunResult]) -> Finding | None:
     return decide(calm_few and not calm_many and helped, calm_few and calm_many, evidence)
 
 
-def fewer_carry_more(runs: Sequence[RunResult]) -> Finding | None:
+def fewer_carry_more(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether the best rate of scenario 2 is above that of scenario 4 or 5 on the same queue
     type; None when one of the runs is missing."""
     few = pick(runs, scenarios=(2,))
@@ -350,7 +350,7 @@ def fewer_carry_more(runs: Sequence[RunResult]) -> Finding | None:
     return decide(peak(few) > peak(many), False, evidence)
 
 
-def memory_spikes(runs: Sequence[RunResult]) -> Finding | None:
+def memory_spikes(runs: Sequence[RunResult]) -> Judgement | None:
     """Judge whether quorum queues without x-max-in-memory-length need over 1.5 times the memory;
     None when one of the runs is missing. Better means at most 1.1 times."""
     quorum = [run for run in runs if run.info["queue_type"] == "quorum" and _rss(run)]

@@ -136,7 +136,7 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSection:
     """All that the page says of one run."""
 
     heading: str
@@ -148,8 +148,8 @@ class Run:
     balance: Table[Step]
 
 
-def _run(run: RunResult, named: bool) -> Run:
-    return Run(
+def _run(run: RunResult, named: bool) -> RunSection:
+    return RunSection(
         f"Run: {run.label}" if named else "The run",
         warnings(run),
         _pictures(run),

@@ -13,7 +13,7 @@ from sluicemq.spark.pipeline.shown import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class MethodSection:
     """The parts of the section on method that differ from report to report."""
 
     notes: list[str]
@@ -22,11 +22,11 @@ class Method:
     rules: Table[Rule]
 
 
-def method(results: Analysis) -> Method:
+def method(results: Analysis) -> MethodSection:
     """Return the parts of the section on method that these results fill."""
     clocks = [_clocks(run) for run in results.runs if run.info.get("clocks")]
     error = results.pipeline.percentile_error
-    return Method(
+    return MethodSection(
         [_recorded(run) for run in results.runs] + clocks,
         f"{error * 100:.1g}{formats.PERCENT}",
         rules_table(RULES),

@@ -16,7 +16,7 @@ from sluicemq.spark.pipeline.results import (
     Step,
     StepClass,
 )
-from sluicemq.spark.pipeline.shown import Cell, Chip, Column, Group, Kind, Table, Tone
+from sluicemq.spark.pipeline.shown import Cell, Chip, Column, ColumnKind, Group, Table, Tone
 
 CLASS_TONES: Final = {
     StepClass.STEADY: Tone.GOOD,
@@ -36,7 +36,7 @@ def _limit(step: Step) -> str:
     return formats.limit(step.in_flight_limit, step.in_flight_percent)
 
 
-LIMIT: Final = Column("in-flight limit", _limit, Kind.TEXT, "limit")
+LIMIT: Final = Column("in-flight limit", _limit, ColumnKind.TEXT, "limit")
 
 
 def _latency(kind: str, percentile: str) -> Callable[[Step], str]:
@@ -108,7 +108,9 @@ def _class_cell(step: Step) -> Cell:
 
 
 CLASS_TITLE: Final = "class, and the post's scale"
-CLASS: Final[Group[Step]] = Group("", (Column(CLASS_TITLE, _class_cell, Kind.CLASS, "class"),))
+CLASS: Final[Group[Step]] = Group(
+    "", (Column(CLASS_TITLE, _class_cell, ColumnKind.CLASS, "class"),)
+)
 
 
 def steps_tables(run: RunResult) -> list[Table[Step]]:
@@ -190,7 +192,7 @@ RUN: Final[Group[RunResult]] = Group(
             lambda run: formats.count(run.knee.in_flight_limit if run.knee else None),
         ),
         Column("lost", lambda run: formats.count(run.info["verification"]["lost"])),
-        Column("steps", _classes, Kind.TEXT),
+        Column("steps", _classes, ColumnKind.TEXT),
     ),
 )
 
@@ -211,16 +213,18 @@ def _sentence(words: str) -> str:
 CLAIM: Final[Group[ClaimResult]] = Group(
     "",
     (
-        Column("the post says", lambda claim: claim.text, Kind.TEXT, "the post says", 3),
-        Column("here", lambda claim: Cell(chips=[OUTCOMES[claim.outcome]]), Kind.TEXT, "here"),
-        Column("evidence", _evidence, Kind.TEXT, "evidence", 4),
+        Column("the post says", lambda claim: claim.text, ColumnKind.TEXT, "the post says", 3),
+        Column(
+            "here", lambda claim: Cell(chips=[OUTCOMES[claim.outcome]]), ColumnKind.TEXT, "here"
+        ),
+        Column("evidence", _evidence, ColumnKind.TEXT, "evidence", 4),
     ),
 )
 
 
 def claims_table(claims: Sequence[ClaimResult]) -> Table[ClaimResult]:
     """Return a table with a row for each claim."""
-    return Table(Column("id", lambda claim: claim.claim, Kind.TEXT, "id"), [CLAIM], claims)
+    return Table(Column("id", lambda claim: claim.claim, ColumnKind.TEXT, "id"), [CLAIM], claims)
 
 
 Rule = tuple[str, str, str]
@@ -228,11 +232,11 @@ Rule = tuple[str, str, str]
 RULE: Final[Group[Rule]] = Group(
     "",
     (
-        Column("the post's scale", lambda rule: rule[1], Kind.TEXT),
+        Column("the post's scale", lambda rule: rule[1], ColumnKind.TEXT),
         Column(
             "when, over its measured seconds; the first that applies",
             lambda rule: rule[2],
-            Kind.TEXT,
+            ColumnKind.TEXT,
         ),
     ),
 )

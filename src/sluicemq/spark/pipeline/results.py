@@ -171,7 +171,7 @@ class Knee:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class CrossCheck:
     """The same number, found in two independent ways."""
 
     name: str
@@ -198,7 +198,7 @@ class RunResult:
     """Over all steps, without warm-up."""
     knee: Knee | None
     no_knee_reason: str
-    checks: list[Check]
+    checks: list[CrossCheck]
     raw_rows: int
 
     @property

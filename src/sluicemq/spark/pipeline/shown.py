@@ -37,7 +37,7 @@ class Cell:
     """What only the page has room for. Its line breaks are kept."""
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What a column holds, which decides how it is set."""
 
     NUMBER = "number"
@@ -52,7 +52,7 @@ class Column(Generic[Row]):
 
     title: str
     make: Callable[[Row], str | Cell]
-    kind: Kind = Kind.NUMBER
+    kind: ColumnKind = ColumnKind.NUMBER
     terminal: str = ""
     """Its title on a terminal; empty: a terminal does not show it."""
     ratio: int = 0

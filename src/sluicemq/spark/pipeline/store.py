@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from sluicemq.lab.measurements import Verification
 from sluicemq.spark.pipeline.results import (
     Analysis,
-    Check,
     ClaimResult,
+    CrossCheck,
     Knee,
     Latencies,
     PipelineStatistics,
@@ -63,7 +63,7 @@ def result_tables(analysis: Analysis) -> dict[str, tuple[Columns, Rows]]:
             _rows((x.label, [x.knee]) for x in runs if x.knee is not None),
         ),
         "claims": (columns_of(ClaimResult), [asdict(claim) for claim in analysis.claims]),
-        "checks": (by_run | columns_of(Check), _rows((x.label, x.checks) for x in runs)),
+        "checks": (by_run | columns_of(CrossCheck), _rows((x.label, x.checks) for x in runs)),
         "pipeline": (columns_of(PipelineStatistics), [asdict(analysis.pipeline)]),
     }
 

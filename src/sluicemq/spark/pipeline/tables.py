@@ -22,7 +22,7 @@ from sluicemq.spark.pipeline.latency_histograms import KINDS, NS, build_histogra
 from sluicemq.spark.pipeline.percentiles import latencies_by_key
 from sluicemq.spark.pipeline.results import (
     Balance,
-    Check,
+    CrossCheck,
     Imbalance,
     Latencies,
     Second,
@@ -255,7 +255,7 @@ def _among(rows: list[Row], count: int) -> Imbalance:
     return imbalance([float(row["messages"]) for row in rows] + [0.0] * (count - len(rows)))
 
 
-def cross_check(info: RunInfo, tables: SmallTables) -> list[Check]:
+def cross_check(info: RunInfo, tables: SmallTables) -> list[CrossCheck]:
     """Compare the messages that the clients counted in the whole run, the drain too, with those
     that the recorded rows stand for."""
     found = info["verification"]
@@ -264,5 +264,5 @@ def cross_check(info: RunInfo, tables: SmallTables) -> list[Check]:
     for name, counted in exact.items():
         recorded = tables.recorded(name, "messages")
         agrees = abs(recorded - counted) <= CHECK_TOLERANCE * max(counted, 1)
-        checks.append(Check(name=name, exact=counted, from_rows=recorded, agrees=agrees))
+        checks.append(CrossCheck(name=name, exact=counted, from_rows=recorded, agrees=agrees))
     return checks

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from sluicemq.client.poller import Poller
-from sluicemq.client.route import Route
+from sluicemq.client.resolved_address import ResolvedAddress
 from sluicemq.client.session import BrokerError, CloseFinished, Opened, SessionEvent
 from sluicemq.client.transport import Transport
 from sluicemq.client.wire import CHANNEL
@@ -27,18 +27,18 @@ SETUP_TIMEOUT_NS: Final = 60 * NS
 """All connections of a worker must be open by then."""
 
 
-class Link(Transport):
+class LoadConnection(Transport):
     """One connection with one channel. Subclasses handle what comes in."""
 
     __slots__ = ("_closing", "is_ready")
 
     CHANNEL: Final = CHANNEL
 
-    def __init__(self, route: Route, poller: Poller, name: str) -> None:
+    def __init__(self, resolved: ResolvedAddress, poller: Poller, name: str) -> None:
         self.is_ready = False
         """The broker has answered all that is asked before the load begins."""
         self._closing = False
-        super().__init__(route, poller, name)
+        super().__init__(resolved, poller, name)
 
     # For subclasses
 
@@ -97,15 +97,17 @@ class Link(Transport):
         self.flush()
 
 
-LinkType = TypeVar("LinkType", bound=Link)
+ConnectionType = TypeVar("ConnectionType", bound=LoadConnection)
 
 
-def open_all(poller: Poller, makers: Sequence[Callable[[], LinkType]]) -> list[LinkType]:
+def open_all(
+    poller: Poller, makers: Sequence[Callable[[], ConnectionType]]
+) -> list[ConnectionType]:
     """Open all links, not too many at the same time; returns when every one is set up."""
     deadline_ns = time.monotonic_ns() + SETUP_TIMEOUT_NS
     waiting = list(reversed(makers))
-    links: list[LinkType] = []
-    opening: list[LinkType] = []
+    links: list[ConnectionType] = []
+    opening: list[ConnectionType] = []
     while waiting or opening:
         while waiting and len(opening) < CONNECTING_MAX:
             opening.append(waiting.pop()())

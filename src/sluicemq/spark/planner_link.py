@@ -34,7 +34,7 @@ LINE_MAX_BYTES: Final = 256 * 1024 * 1024
 Words = dict[str, Any]
 
 
-class Link:
+class PlannerLink:
     """Exchanges lines of JSON between a planner and a process that gathers. Any thread may call
     `send`, one thread `receive`."""
 

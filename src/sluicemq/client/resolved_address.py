@@ -1,4 +1,4 @@
-"""The way to a broker: its address resolved, and how to make sure that it is the one."""
+"""A broker's address, resolved, with the TLS that makes sure of who answers there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sluicemq.client.address import NO_FILES, Address
 from sluicemq.client.tls import TlsFiles, TlsStream
 
 
-class Route:
+class ResolvedAddress:
     """A broker's address, resolved once, for any number of connections.
 
     Raises OSError when the host's name cannot be resolved and `Refused` when a file of TLS cannot
