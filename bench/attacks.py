@@ -24,8 +24,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from history import keep
 from hostile.attack import Attack, load
 from hostile.trial import Row, trial
+
+OURS = f"{sys.executable} -m sluicemq"
+KEPT = ("p50_ms", "p99_ms", "worst_ms", "login_worst_s", "stop_s", "rss_mib")
+"""Of a row, in the history."""
 
 HEAD = (
     "| attack | p50 / p99 / worst ms | log-ins, slowest s | SIGTERM s"
@@ -122,6 +127,9 @@ def measure(attacks: list[Attack], options: argparse.Namespace, home: Path) -> l
     for attack in attacks:
         row = trial(shlex.split(options.program), home, attack, options.seconds)
         rows.append(row)
+        if options.program == OURS:
+            figures = {name: row[name] for name in KEPT if row.get(name) is not None}
+            keep("attacks", row["attack"], missed=len(row["missed"]), **figures)
         print(line(row, None), row.get("remark", ""), file=sys.stderr, flush=True)
         if options.json:
             with options.json.open("a") as kept:
@@ -134,9 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=".", help="a regular expression over the names")
     parser.add_argument("--seconds", type=float, default=8.0, help="an attack takes so long")
-    parser.add_argument(
-        "--program", default=f"{sys.executable} -m sluicemq", help="what stands before `serve`"
-    )
+    parser.add_argument("--program", default=OURS, help="what stands before `serve`")
     parser.add_argument("--json", type=Path, help="add the rows to this file, one a line")
     parser.add_argument("--before", type=Path, help="a file of --json, for the columns before")
     parser.add_argument("--print", action="store_true", help="only print the file of --json")

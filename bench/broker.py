@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from brokers import faults, free_port, median, rabbitmq, resident_megabytes, run, sluicemq
+from history import keep
 
 CASES = {
     "flat out, no confirms, no-ack": "-p 1 -c 1 -q 1 -s 1024 --no-ack",
@@ -40,9 +41,18 @@ CASES = {
 
 
 def row(case: str, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
-    """Medians and their ratio as a line of a Markdown table."""
+    """Medians and their ratio as a line of a Markdown table; the history keeps them."""
     our_cost = median(ours, "broker", "cpu_us_per_msg")
     their_cost = median(theirs, "broker", "cpu_us_per_msg")
+    keep(
+        "broker",
+        case,
+        us=our_cost,
+        ratio=their_cost / our_cost,
+        rate=median(ours, "cons_rate"),
+        p50_ms=median(ours, "latency_ms", "p50"),
+        p99_ms=median(ours, "latency_ms", "p99"),
+    )
     return (
         f"| {case} | {median(ours, 'cons_rate'):,.0f} | {our_cost:.2f} "
         f"| {median(ours, 'latency_ms', 'p50'):.2f} / {median(ours, 'latency_ms', 'p99'):.1f} "

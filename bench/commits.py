@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker import CASES
 from brokers import faults, free_port, run, sluicemq
+from history import keep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,10 +56,11 @@ def broker_of(sources: Path, home: Path) -> Iterator[tuple[int, int]]:
 
 
 def row(name: str, base: list[dict[str, Any]], here: list[dict[str, Any]]) -> str:
-    """A line of a Markdown table."""
+    """A line of a Markdown table; the history keeps its figures."""
     old = [each["broker"]["cpu_us_per_msg"] for each in base]
     new = [each["broker"]["cpu_us_per_msg"] for each in here]
     change = statistics.median(b / a for a, b in zip(old, new, strict=True)) - 1
+    keep("commits", name, us=statistics.median(new), change=1 + change)
     return (
         f"| {name} | {statistics.median(old):.2f} | {statistics.median(new):.2f} "
         f"| {change:+.1%} | {faults(base)} / {faults(here)} |"

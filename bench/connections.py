@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from brokers import free_port, wait_for
+from history import keep
 
 from sluicemq.amqp.connection import CLIENT, AmqpConnection, MethodFrame
 from sluicemq.amqp.methods import (
@@ -253,6 +254,9 @@ async def idle(broker: Broker, options: argparse.Namespace) -> None:
         f" after {options.seconds} s: {(after - before) / options.count / 1000:.1f} kB each;"
         f" {share:.1f} % of a core for heartbeats"
     )
+    how = "TLS" if options.tls else "plain"
+    each_kb = (after - before) / options.count / 1000
+    keep("connections", f"idle, {how}", kb=each_kb, opening_us=opening, percent_of_core=share)
     lost = sum(client.closed.done() for client in clients)
     print(f"closed by the broker: {lost}")
     for client in clients:
@@ -299,6 +303,8 @@ async def churn(broker: Broker, options: argparse.Namespace) -> None:
         f" ({options.resets:.0%} reset, {failed} failed), {cost:.0f} us of the broker's CPU each"
     )
     print(f"RSS {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB after")
+    how = "TLS" if options.tls else "plain"
+    keep("connections", f"churn, {how}", opening_us=cost, rate=made / took)
     more = (broker.objects() - objects).most_common(TOLD)
     print("more objects than before: " + (", ".join(f"{n} {kind}" for kind, n in more) or "none"))
 

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import brokers
+from history import keep
 from pyspark.sql import SparkSession
 
 from sluicemq.client.address import Address
@@ -159,6 +160,8 @@ def read_spark(spark: SparkSession, url: str, queues: int, rows: int, options: A
 def line(name: str, queues: int, rows: int, seconds: float, cpu: dict[str, float]) -> None:
     roles = ("client", "planner", "gatherers", "tasks", "JVM", "broker")
     costs = " | ".join(f"{cpu.get(role, 0.0) / rows * 1e6:.2f}" for role in roles)
+    us = {f"{role.lower()}_us": spent / rows * 1e6 for role, spent in cpu.items()}
+    keep("gathering", f"{name}, {queues} queues", rate=rows / seconds, **us)
     print(f"| {name} | {queues} | {rows / seconds:,.0f} | {costs} |", flush=True)
 
 

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from history import keep
+
 from sluicemq.amqp.connection import CLIENT, AmqpConnection
 from sluicemq.amqp.events import Acks, Deliveries, MethodFrame
 from sluicemq.amqp.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionUnblocked
@@ -125,6 +127,7 @@ def main() -> None:
         acks, reads = joined(confirms, batch), joined(delivered, batch)
         publishing = microseconds(partial(publish_all, confirms=acks, batch=batch), "published")
         consuming = microseconds(partial(consume_all, reads=reads, batch=batch), "delivered")
+        keep("lab_client", f"{batch} at a time", publishing_us=publishing, consuming_us=consuming)
         print(f"{batch:>9}  {publishing:>19.2f}  {consuming:>27.2f}")
 
 

@@ -31,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from brokers import free_port, rabbitmq, sluicemq
+from history import keep
 
 NS: Final = 1_000_000_000
 OUT_OF_IN_MIN: Final = 0.95
@@ -167,6 +168,9 @@ def judge(report: Path) -> int:
                 faults.append(f"RSS {rss / 1e6:.0f} MB")
             wanted = directory.parent.name.startswith(OURS)
             missed += len(faults) * wanted
+            if wanted:
+                case = f"{run}, in flight {step.name}"
+                keep("overload", case, rate=step.out, p99_ms=step.p99_ms, step_class=scale)
             print(
                 f"| {run} | {step.name} | {step.into:,.0f} | {step.out:,.0f} "
                 f"| {step.least_ratio:.2f} | {step.worst:.2f} | {step.p99_ms:,.0f} "

@@ -40,6 +40,7 @@ from brokers import (
     sluicemq,
     start_sluicemq,
 )
+from history import keep
 
 from sluicemq.client.blocking import connect
 from sluicemq.client.session import BrokerError
@@ -141,6 +142,8 @@ class Bench:
             )
         cost = median(theirs, "broker", "cpu_us_per_msg") / median(ours, "broker", "cpu_us_per_msg")
         rate = median(ours, "cons_rate") / median(theirs, "cons_rate")
+        us = median(ours, "broker", "cpu_us_per_msg")
+        keep("persistence", "confirms 1000", us=us, ratio=cost, rate=median(ours, "cons_rate"))
         self.verdicts.tell(cost >= 5, f"messages a CPU-second, {cost:.1f} of 5 times RabbitMQ's")
         self.verdicts.tell(rate >= 2, f"throughput, {rate:.1f} of 2 times RabbitMQ's")
         self.verdicts.tell(faults(ours) == 0, "nothing lost, doubled or out of order")
@@ -178,6 +181,11 @@ class Bench:
         drain = ours["drain"] / theirs["drain"]
         tell(drain >= 3, f"drain rate, {drain:.1f} of 3 times RabbitMQ's")
         tell(ours["lost"] == 0, "nothing lost")
+        for case, mine, theirs_us in (
+            ("flood", ours["cost"], theirs["cost"]),
+            ("drain", ours["drain_cost"], theirs["drain_cost"]),
+        ):
+            keep("persistence", case, us=mine, ratio=theirs_us / mine)
 
     def flood_and_drain(self, name: str, port: int, pid: int) -> dict[str, float]:
         """The figures of one broker, and its line of the table."""

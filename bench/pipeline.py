@@ -28,6 +28,7 @@ from statistics import linear_regression
 from typing import Any
 
 from duckdb_tables import differences, tables
+from history import keep
 from pyspark import SparkContext
 
 from sluicemq.spark.pipeline.build import build_report
@@ -68,6 +69,7 @@ def main() -> int:
     for size in options.rows.split(","):
         found.append(measure_size(round(float(size)), options.master, options.memory))
         print(row(found[-1]), flush=True)
+        keep("pipeline", f"{found[-1]['raw_rows']:,} rows", rate=found[-1]["rows_per_s"])
     if len(found) > 1:
         for title, name in FITTED.items():
             millions = [figures["raw_rows"] / 1e6 for figures in found]

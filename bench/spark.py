@@ -32,6 +32,7 @@ from typing import Any, Final
 import brokers
 import pika
 import pyarrow as pa
+from history import keep
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -412,6 +413,8 @@ def table(title: str, rows: dict[str, tuple[float, dict[str, float]]], raw: str)
     print(f"\n| {title} | rows/s | of our client | us/row: this process | Spark's Python | JVM |")
     print("|---|---|---|---|---|---|")
     for name, (rate, cpu) in rows.items():
+        us = {f"{kind}_us": spent for kind, spent in cpu.items()}
+        keep("spark", f"{title}: {name}", rate=rate, of_client=rate / rows[raw][0], **us)
         spent = f"{cpu['here']:.2f} | {cpu['python']:.2f} | {cpu['java']:.2f}"
         print(f"| {name} | {rate:,.0f} | {rate / rows[raw][0]:.2f} | {spent} |")
 

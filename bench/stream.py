@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from brokers import free_port, rabbitmq, sluicemq
+from history import keep
 
 from sluicemq.amqp.events import Acks, MethodFrame
 from sluicemq.amqp.frames import content_frames
@@ -150,11 +151,13 @@ def fresh(port: int, count: int) -> None:
 
 
 def row(case: str, ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> str:
-    """Medians as a line of a Markdown table."""
+    """Medians as a line of a Markdown table; the history keeps them."""
 
     def middle(results: list[dict[str, float]], key: str) -> float:
         return statistics.median(result[key] for result in results)
 
+    us = middle(ours, "us")
+    keep("stream", case, us=us, ratio=middle(theirs, "us") / us, rate=middle(ours, "rate"))
     return (
         f"| {case} | {middle(ours, 'rate'):,.0f} | {middle(ours, 'us'):.2f} "
         f"| {middle(theirs, 'rate'):,.0f} | {middle(theirs, 'us'):.2f} "

@@ -23,6 +23,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from brokers import free_port, rabbitmq, sluicemq
+from history import keep
 
 from sluicemq.amqp import methods as m
 from sluicemq.amqp.events import Deliveries, MethodFrame
@@ -186,6 +187,7 @@ def main() -> None:
     print("| keys | us/msg | RabbitMQ us/msg | messages per CPU-second, ratio |")
     print("|---|---|---|---|")
     for case, cost in ours.items():
+        keep("topic", case, us=cost, ratio=theirs[case] / cost)
         print(f"| {case} | {cost:.2f} | {theirs[case]:.2f} | {theirs[case] / cost:.1f} |")
     if options.json:
         options.json.write_text(json.dumps({"ours": ours, "theirs": theirs}, indent=1) + "\n")

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
+from history import keep  # noqa: E402
+
 from sluicemq.amqp import methods as m  # noqa: E402
 from sluicemq.amqp.frames import content_frames  # noqa: E402
 from sluicemq.amqp.properties import BasicProperties  # noqa: E402
@@ -575,6 +577,7 @@ def main() -> None:
         case(bench)
         took = perf_counter() - begin
         gc.enable()
+        keep("turns", name, longest_ms=LONGEST.milliseconds, seconds=took)
         what = " ".join((case.__doc__ or name).split())
         print(
             f"| {name}: {what} | {LONGEST.milliseconds:.1f} | {LONGEST.who} | {took:.1f} |",
