@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from sluicemq.errors import ChannelViolation, ConnectionViolation, Refused
 from sluicemq.limits import RIGHTS_MAX
-from sluicemq.metadata.changes import PutRecord
+from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.model.definitions import EXCHANGE, QUEUE
 from sluicemq.model.patterns import NEVER, Pattern
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission, TopicPermission
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sluicemq.access.session import Host, Session
     from sluicemq.config import AuthConfig
     from sluicemq.kernel.world import Log
-    from sluicemq.metadata.events import RecordDropped, RecordPut
+    from sluicemq.metadata.events import RecordDeleted, RecordUpserted
     from sluicemq.metadata.record_tables import RecordTables
     from sluicemq.metadata.tables import DurableTables
     from sluicemq.model.definitions import (
@@ -59,7 +59,7 @@ class Access:
         self.sessions: dict[str, dict[Session, None]] = {}
         self._patterns: dict[tuple[str, ...], dict[str, Pattern]] = {}
 
-    def record_put(self, event: RecordPut) -> None:
+    def record_upserted(self, event: RecordUpserted) -> None:
         """Make earlier answers stale when the record that was put is a user or a permission."""
         record = event.record
         if isinstance(record, User):
@@ -67,7 +67,7 @@ class Access:
         elif isinstance(record, Permission | TopicPermission):
             self.changed(record.vhost)
 
-    def record_dropped(self, event: RecordDropped) -> None:
+    def record_deleted(self, event: RecordDeleted) -> None:
         """Make earlier answers stale when what was dropped is a permission, or a user or a virtual
         host, with which permissions go."""
         if isinstance(event.record, User | VhostDefinition | Permission | TopicPermission):
@@ -344,4 +344,4 @@ def bootstrap(definitions: DurableTables, auth: AuthConfig, hashed: Callable[[st
     )
     default_user = User(user, hashed(auth.default_pass), tags=auth.default_user_tags)
     for record in (VhostDefinition(vhost, "Default virtual host"), default_user, rights):
-        definitions.take(PutRecord(record))
+        definitions.take(UpsertRecord(record))

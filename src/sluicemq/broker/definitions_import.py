@@ -21,8 +21,8 @@ from sluicemq.metadata.changes import (
     Change,
     DeclareExchange,
     DeclareQueue,
-    PutRecord,
     Together,
+    UpsertRecord,
 )
 from sluicemq.model.definitions import check_equivalent_queue, validate_queue
 from sluicemq.model.document import DefinitionsRefused
@@ -266,15 +266,15 @@ def last_of(records: Iterable[R]) -> Iterable[R]:
 def change_of(plan: Plan, dice: Dice) -> Together:
     """Return one change that does all that is planned. Nothing in it can be refused as long as what
     is declared is as the planner has found it. `dice` gives the salts of passwords."""
-    changes: list[Change] = [PutRecord(each) for each in plan.vhosts]
+    changes: list[Change] = [UpsertRecord(each) for each in plan.vhosts]
     for record in plan.accounts:
         if isinstance(record, User) and record.name in plan.passwords:
             salt = dice.token(SALT_BYTES)
             hashed = hash_password(plan.passwords[record.name], salt, record.hashing_algorithm)
             record = replace(record, password_hash=hashed)
-        changes.append(PutRecord(record))
-    changes += map(PutRecord, plan.parameters)
-    changes += map(PutRecord, plan.policies)
+        changes.append(UpsertRecord(record))
+    changes += map(UpsertRecord, plan.parameters)
+    changes += map(UpsertRecord, plan.policies)
     changes += map(DeclareExchange, plan.exchanges)
     changes += [DeclareQueue(each, is_free=True) for each in plan.queues]
     changes += map(Bind, plan.bindings)

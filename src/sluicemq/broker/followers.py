@@ -15,8 +15,8 @@ from sluicemq.metadata.events import (
     ExchangeRemoved,
     QueueAdded,
     QueueRemoved,
-    RecordDropped,
-    RecordPut,
+    RecordDeleted,
+    RecordUpserted,
     VhostClosed,
 )
 from sluicemq.metadata.state import close_reason
@@ -54,18 +54,18 @@ class Followers:
         """Register access, the rounds of policies and the methods of this class for the events of
         `agreement` from now on."""
         access = self.broker.access
-        agreement.follow(RecordPut, self.record_put)
-        agreement.follow(RecordPut, access.record_put)
-        agreement.follow(RecordPut, policy_rounds.record_put)
-        agreement.follow(RecordDropped, self.record_dropped)
-        agreement.follow(RecordDropped, access.record_dropped)
-        agreement.follow(RecordDropped, policy_rounds.record_dropped)
+        agreement.follow(RecordUpserted, self.record_upserted)
+        agreement.follow(RecordUpserted, access.record_upserted)
+        agreement.follow(RecordUpserted, policy_rounds.record_upserted)
+        agreement.follow(RecordDeleted, self.record_deleted)
+        agreement.follow(RecordDeleted, access.record_deleted)
+        agreement.follow(RecordDeleted, policy_rounds.record_deleted)
         agreement.follow(VhostClosed, self.vhost_closed)
         agreement.follow(ExchangeRemoved, self.exchange_removed)
         agreement.follow(QueueAdded, self.queue_added)
         agreement.follow(QueueRemoved, self.queue_removed)
 
-    def record_put(self, event: RecordPut) -> None:
+    def record_upserted(self, event: RecordUpserted) -> None:
         """Make a virtual host that is new, and log which policies cannot hold."""
         self.say_problems()
         record = event.record
@@ -79,7 +79,7 @@ class Followers:
             self.broker.world.log.write("error", problem)
         problems.clear()
 
-    def record_dropped(self, event: RecordDropped) -> None:
+    def record_deleted(self, event: RecordDeleted) -> None:
         """Close the connections of a user that was deleted, or forget a virtual host that was. The
         queues of a virtual host have gone before it, in the journal too, so a crash in between
         leaves a virtual host with fewer queues."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.queue.namespace import Namespace
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.services import Services
-    from sluicemq.metadata.events import RecordDropped, RecordPut
+    from sluicemq.metadata.events import RecordDeleted, RecordUpserted
 
 
 class Round:
@@ -46,12 +46,12 @@ class PolicyRounds(Actor):
         self.waiting: dict[str, Round] = {}
         """Rounds that have not begun, by virtual host."""
 
-    def record_put(self, event: RecordPut) -> None:
+    def record_upserted(self, event: RecordUpserted) -> None:
         """Begin a round in the virtual host when the record that was put is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)
 
-    def record_dropped(self, event: RecordDropped) -> None:
+    def record_deleted(self, event: RecordDeleted) -> None:
         """Begin a round in the virtual host when the record that was dropped is a policy."""
         if isinstance(event.record, Policy):
             self.look_at(event.record.vhost)

@@ -10,7 +10,7 @@ To add one: a `Command` in `commands/<noun>.py`, in its `COMMANDS`; a function i
         name = given.text("name")
         if name in things:
             raise CommandRefused(f"there is a thing {name}", UNAVAILABLE)
-        task.propose(PutRecord(Thing(name)))      # answered when that is durable
+        task.propose(UpsertRecord(Thing(name)))      # answered when that is durable
 
 or `task.finish(rows)` when there is nothing to wait for, or `task.on_message(function)` to go on
 with whatever an actor posts to the task. Files with both tables are named in

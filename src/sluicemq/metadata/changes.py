@@ -33,7 +33,7 @@ ONLY_LIFE: Final = Life(0, 0)
 """That of a node that is alone: a restart leaves nothing of what would have to be dropped."""
 
 
-class PutRecord(Struct, frozen=True):
+class UpsertRecord(Struct, frozen=True):
     """Have a user, a permission, a virtual host, a policy or a parameter as this record says,
     whether it is new or replaces the one with the same key. Refused when it belongs to a user or a
     virtual host that there is not."""
@@ -41,7 +41,7 @@ class PutRecord(Struct, frozen=True):
     record: DefinitionRecord
 
 
-class DropRecord(Struct, frozen=True):
+class DeleteRecord(Struct, frozen=True):
     """Delete the record of this kind with this key, and what hangs on it; that there is none is
     fine. Refused for a virtual host that still has queues."""
 
@@ -143,8 +143,8 @@ class Together(Struct, frozen=True):
 
 
 Change: TypeAlias = (
-    PutRecord
-    | DropRecord
+    UpsertRecord
+    | DeleteRecord
     | CloseVhost
     | DeclareExchange
     | DeleteExchange

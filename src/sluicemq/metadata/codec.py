@@ -42,15 +42,15 @@ from sluicemq.metadata.changes import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
-    DropRecord,
+    DeleteRecord,
     Life,
     NodeStarted,
     Number,
-    PutRecord,
     RenumberQueue,
     Together,
     Unbind,
     UnbindSome,
+    UpsertRecord,
 )
 from sluicemq.model.definitions import (
     DEFAULT_VHOST,
@@ -142,10 +142,10 @@ def change_of(kind: str, value: Any) -> Change:
     if decoder is not None:
         return decoder(value)
     if kind in RECORD_OF:
-        return PutRecord(RECORD_OF[kind].of(value))
+        return UpsertRecord(RECORD_OF[kind].of(value))
     gone = kind.removesuffix(DELETED)
     if gone in RECORD_OF:
-        return DropRecord(gone, convert(value, KEY))
+        return DeleteRecord(gone, convert(value, KEY))
     raise ValueError(f"unknown kind {kind}")
 
 
@@ -249,8 +249,8 @@ def deleted_exchange_json(change: DeleteExchange) -> dict[str, Any]:
 
 
 ENCODERS: Final[dict[type, Callable[[Any], dict[str, Any]]]] = {
-    PutRecord: lambda c: {c.record.KIND: c.record.as_json()},
-    DropRecord: lambda c: {f"{c.kind}{DELETED}": c.key},
+    UpsertRecord: lambda c: {c.record.KIND: c.record.as_json()},
+    DeleteRecord: lambda c: {f"{c.kind}{DELETED}": c.key},
     CloseVhost: lambda c: {"vhost_closed": c.name},
     DeclareExchange: lambda c: {"exchange": with_life(fields_of(c.definition), c.life)},
     DeleteExchange: deleted_exchange_json,

@@ -39,13 +39,13 @@ class ExchangeRemoved(Struct, frozen=True):
     exchange: ExchangeDefinition
 
 
-class RecordPut(Struct, frozen=True):
+class RecordUpserted(Struct, frozen=True):
     """A record is new, or replaces the one with the same key."""
 
     record: DefinitionRecord
 
 
-class RecordDropped(Struct, frozen=True):
+class RecordDeleted(Struct, frozen=True):
     """A record is gone, with those that belong to it."""
 
     record: DefinitionRecord
@@ -58,7 +58,7 @@ class VhostClosed(Struct, frozen=True):
 
 
 Event: TypeAlias = (
-    QueueAdded | QueueRemoved | ExchangeRemoved | RecordPut | RecordDropped | VhostClosed
+    QueueAdded | QueueRemoved | ExchangeRemoved | RecordUpserted | RecordDeleted | VhostClosed
 )
 
 

@@ -35,7 +35,7 @@ class RecordTables:
         }
         """All above by their KIND."""
 
-    def drop_record(self, kind: str, key: Key) -> bool:
+    def remove_record(self, kind: str, key: Key) -> bool:
         """Delete a record, and those that belong to it even if it is not there itself. Returns
         whether it was."""
         was_there = self.records[kind].pop(key, None) is not None

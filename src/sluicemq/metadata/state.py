@@ -35,14 +35,14 @@ from sluicemq.metadata.changes import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
-    DropRecord,
+    DeleteRecord,
     Life,
     NodeStarted,
-    PutRecord,
     RenumberQueue,
     Together,
     Unbind,
     UnbindSome,
+    UpsertRecord,
 )
 from sluicemq.metadata.events import (
     Applied,
@@ -50,8 +50,8 @@ from sluicemq.metadata.events import (
     ExchangeRemoved,
     QueueAdded,
     QueueRemoved,
-    RecordDropped,
-    RecordPut,
+    RecordDeleted,
+    RecordUpserted,
     VhostClosed,
 )
 from sluicemq.metadata.hosts import VhostState, find_queue
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from sluicemq.model.definitions import ExchangeDefinition
     from sluicemq.model.record import DefinitionRecord
 
-ADDS: Final = (PutRecord, DeclareExchange, DeclareQueue, Bind)
+ADDS: Final = (UpsertRecord, DeclareExchange, DeclareQueue, Bind)
 """What may be made together: to take it back is to delete or to replace it again."""
 
 
@@ -170,7 +170,7 @@ class DeclaredState(RecordTables):
 
     # -- records
 
-    def put_record(self, change: PutRecord) -> Applied:
+    def upsert_record(self, change: UpsertRecord) -> Applied:
         record = change.record
         self._check_owners(record)
         table = self.records[record.KIND]
@@ -182,7 +182,7 @@ class DeclaredState(RecordTables):
             self._hold(record)
         if self._undo is not None:
             self._undo.append(partial(self._put_back, record, before))
-        return Applied([RecordPut(record)], [change], lasts=True)
+        return Applied([RecordUpserted(record)], [change], lasts=True)
 
     def _check_owners(self, record: DefinitionRecord) -> None:
         """Refuse what belongs to nobody."""
@@ -196,9 +196,9 @@ class DeclaredState(RecordTables):
         """Have it hold from now on, unless its pattern or its values are none here: another version
         may have taken them."""
         try:
-            self.hosts[policy.vhost].topology.policies.put(policy)
+            self.hosts[policy.vhost].topology.policies.upsert(policy)
         except Refused as refused:
-            self.hosts[policy.vhost].topology.policies.drop(policy.KIND, policy.name)
+            self.hosts[policy.vhost].topology.policies.delete(policy.KIND, policy.name)
             text = f"policy '{policy.name}' in vhost '{policy.vhost}' is not applied: {refused}"
             self.problems.append(text)
         self._stale[policy.vhost] = None
@@ -220,10 +220,10 @@ class DeclaredState(RecordTables):
 
     def _let_go(self, policy: Policy) -> None:
         """Have the policy hold no more."""
-        self.hosts[policy.vhost].topology.policies.drop(policy.KIND, policy.name)
+        self.hosts[policy.vhost].topology.policies.delete(policy.KIND, policy.name)
         self._stale[policy.vhost] = None
 
-    def drop_record_of(self, change: DropRecord) -> Applied:
+    def delete_record(self, change: DeleteRecord) -> Applied:
         record: DefinitionRecord | None = self.records[change.kind].get(change.key)
         if record is None:
             return Applied(lasts=True)
@@ -232,10 +232,10 @@ class DeclaredState(RecordTables):
             if host.queues or host.holding:
                 raise Refused(f"virtual host '{record.name}' still has queues")
             del self.hosts[record.name]
-        self.drop_record(change.kind, change.key)
+        self.remove_record(change.kind, change.key)
         if isinstance(record, Policy):
             self._let_go(record)
-        return Applied([RecordDropped(record)], [change], lasts=True)
+        return Applied([RecordDeleted(record)], [change], lasts=True)
 
     def close_vhost(self, change: CloseVhost) -> Applied:
         host = self.hosts.get(change.name)
@@ -467,8 +467,8 @@ def merge(outcome: Applied, more: Applied) -> None:
 
 
 APPLIED: Final[dict[type, Callable[[DeclaredState, Any], Applied]]] = {
-    PutRecord: DeclaredState.put_record,
-    DropRecord: DeclaredState.drop_record_of,
+    UpsertRecord: DeclaredState.upsert_record,
+    DeleteRecord: DeclaredState.delete_record,
     CloseVhost: DeclaredState.close_vhost,
     DeclareExchange: DeclaredState.declare_exchange,
     DeleteExchange: DeclaredState.delete_exchange,

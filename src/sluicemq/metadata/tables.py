@@ -24,10 +24,10 @@ from sluicemq.metadata.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
-    DropRecord,
-    PutRecord,
+    DeleteRecord,
     Together,
     Unbind,
+    UpsertRecord,
 )
 from sluicemq.metadata.codec import (
     BROKEN,
@@ -81,7 +81,7 @@ class DurableTables(RecordTables):
             self.cut_off += is_cut
             for record in RECORDS:
                 for each in all_of_them.get(record.TABLE, ()):
-                    self.take(PutRecord(record.of(each)))
+                    self.take(UpsertRecord(record.of(each)))
             for table, kind in TABLES.items():
                 for each in all_of_them[table]:
                     self.take(change_of(kind, each))
@@ -110,10 +110,10 @@ class DurableTables(RecordTables):
 
     def take(self, change: Change) -> None:
         """One change, whatever there is. ValueError for one that no journal has."""
-        if isinstance(change, PutRecord):
+        if isinstance(change, UpsertRecord):
             record = change.record
             self.records[record.KIND][record.key] = record
-        elif isinstance(change, DropRecord):
+        elif isinstance(change, DeleteRecord):
             self._drop(change.kind, change.key)
         elif isinstance(change, DeclareExchange):
             exchange = change.definition
@@ -134,7 +134,7 @@ class DurableTables(RecordTables):
 
     def _drop(self, kind: str, key: Key) -> None:
         """With what hangs on it. Queues have been deleted before their virtual host."""
-        self.drop_record(kind, key)
+        self.remove_record(kind, key)
         if kind == VhostDefinition.KIND:
             for identity in [each for each in self.bindings if each[0] == key]:
                 self._unbind(identity)

@@ -93,7 +93,7 @@ class Policies:
     def __len__(self) -> int:
         return sum(map(len, self._of_kind.values()))
 
-    def put(self, policy: Policy) -> None:
+    def upsert(self, policy: Policy) -> None:
         """Have a policy hold that is new or has changed. Raises Refused when its pattern or its
         values cannot be used here, and then nothing has changed."""
         check_values(policy.definition)
@@ -103,8 +103,8 @@ class Policies:
         self._of_kind[policy.KIND] = {each.policy.name: each for each in by_rank}
         self._merged = {}
 
-    def drop(self, kind: str, name: str) -> None:
-        """Forget a policy of that kind (`KIND` of its class), if there is one of that name."""
+    def delete(self, kind: str, name: str) -> None:
+        """Delete a policy of that kind (`KIND` of its class), if there is one of that name."""
         self._of_kind[kind].pop(name, None)
         self._merged = {}
 

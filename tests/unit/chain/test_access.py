@@ -20,7 +20,7 @@ from sluicemq.chain.channel.methods import METHODS
 from sluicemq.config import AuthConfig, Config
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.limits import PATTERN_STRIKES_MAX, RIGHTS_MAX
-from sluicemq.metadata.changes import PutRecord
+from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.metadata.codec import RECORDS
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.model.permissions import CONFIGURE, READ, WRITE, Permission
@@ -157,7 +157,7 @@ def test_a_catastrophic_pattern_holds_nobody_up() -> None:
 def test_a_pattern_that_is_none_any_more_allows_nothing() -> None:
     """After an upgrade: what the journal holds was valid once."""
     bench = Bench()
-    bench.node.broker.agreement.propose(PutRecord(Permission("u", "v", "(", ".*", ".*")))
+    bench.node.broker.agreement.propose(UpsertRecord(Permission("u", "v", "(", ".*", ".*")))
     assert "access to queue 'q'" in bench.closed(bench.say(m.QueueDeclare(queue="q")))
     assert "access to exchange 'amq.default'" in bench.closed(bench.publish())
     bench.allow()
@@ -367,13 +367,13 @@ grants = st.tuples(pattern, pattern, pattern)
 @given(st.lists(st.one_of(checks, grants), max_size=30))
 def test_remembered_rights_are_those_there_are(steps: list[tuple[str, ...]]) -> None:
     broker = Broker().node.broker
-    broker.agreement.propose(PutRecord(User("u")))
+    broker.agreement.propose(UpsertRecord(User("u")))
     rights = Rights(broker.access, "u", "/")
     current: Permission | None = None
     for step in steps:
         if len(step) == 3:
             current = Permission("u", "/", *step)
-            broker.agreement.propose(PutRecord(current))
+            broker.agreement.propose(UpsertRecord(current))
             continue
         permission, name = step
         try:

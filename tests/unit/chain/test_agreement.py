@@ -12,8 +12,8 @@ from sluicemq.amqp import methods as m
 from sluicemq.amqp.connection import MethodFrame
 from sluicemq.amqp.method import Method
 from sluicemq.metadata.agreement import Agreed, Agreement, NoAgreement
-from sluicemq.metadata.changes import DeclareQueue, DropRecord, PutRecord
-from sluicemq.metadata.events import QueueAdded, RecordPut
+from sluicemq.metadata.changes import DeclareQueue, DeleteRecord, UpsertRecord
+from sluicemq.metadata.events import QueueAdded, RecordUpserted
 from sluicemq.model.definitions import QueueDefinition
 from sluicemq.model.users import User
 from support.fakes import bystander, drain
@@ -124,19 +124,19 @@ def test_those_who_follow_hear_before_who_has_asked() -> None:
     agreement = bench.node.agreement
     heard: list[object] = []
     agreement.follow(QueueAdded, heard.append)
-    agreement.follow(RecordPut, heard.append)
+    agreement.follow(RecordUpserted, heard.append)
     proposer = bystander()
     change = DeclareQueue(QueueDefinition("q", durable=True))
     assert not agreement.propose(change, proposer)
     assert [type(each) for each in heard] == [QueueAdded]
-    assert not agreement.propose(PutRecord(User("u")), proposer)
+    assert not agreement.propose(UpsertRecord(User("u")), proposer)
     assert drain(proposer) == []
     bench.broker.wait()
     assert [each.refusal for each in drain(proposer) if isinstance(each, Agreed)] == [None, None]
     assert agreement.propose(change, proposer), "there is nothing to wait for"
-    assert agreement.propose(DropRecord("user", "nobody"), proposer)
+    assert agreement.propose(DeleteRecord("user", "nobody"), proposer)
     assert drain(proposer) == []
     bench.node.store.fail_storage("EIO")
     with pytest.raises(NoAgreement, match="EIO"):
-        agreement.propose(PutRecord(User("v")), proposer)
+        agreement.propose(UpsertRecord(User("v")), proposer)
     assert isinstance(agreement, Agreement)

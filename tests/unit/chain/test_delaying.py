@@ -13,7 +13,7 @@ from sluicemq.amqp.frames import content_body, content_frames, content_header
 from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import FieldValue, Table
 from sluicemq.broker.vhost import VhostEmpty
-from sluicemq.metadata.changes import CloseVhost, DropRecord
+from sluicemq.metadata.changes import CloseVhost, DeleteRecord
 from support.fakes import bystander, drain
 
 from .client import Broker, Client
@@ -386,7 +386,7 @@ def test_a_deleted_virtual_host_waits_for_them_to_go() -> None:
     assert not vhost.queues.holding
     assert not node.store.durable_queues
     assert node.accounted_bytes == 0
-    node.agreement.propose(DropRecord("vhost", "/"))
+    node.agreement.propose(DeleteRecord("vhost", "/"))
     assert not node.vhosts
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sluicemq.amqp.methods import ExchangeDeclare, QueueDeclare
 from sluicemq.limits import POLICY_QUEUES
 from sluicemq.manage.command import UNAVAILABLE
-from sluicemq.metadata.changes import PutRecord
+from sluicemq.metadata.changes import UpsertRecord
 from sluicemq.metadata.tables import DurableTables
 from sluicemq.queues.settings import NO_SETTINGS
 
@@ -156,7 +156,7 @@ def test_what_is_set_and_cleared_is_in_the_journal(bench: Bench) -> None:
     bench.do("clear_policy", name="q")
     again = DurableTables(before)
     for policy in definitions.policies.values():
-        again.take(PutRecord(policy))
+        again.take(UpsertRecord(policy))
     assert again.encode() == definitions.encode()
     restarted = Bench(bench)
     assert restarted.node.broker.definitions.encode() == definitions.encode()
@@ -185,7 +185,7 @@ def test_a_policy_that_cannot_hold_any_more_does_not_keep_the_broker_from_starti
     bench.do("set_policy", name="p", pattern="^q", definition='{"max-length": 5}')
     definitions = bench.node.broker.definitions
     broken = replace(definitions.policies["/", "p"], pattern="(")
-    bench.node.broker.agreement.propose(PutRecord(broken))
+    bench.node.broker.agreement.propose(UpsertRecord(broken))
     bench.do("set_global_parameter", name="g", value="1")
     restarted = Bench(bench)
     assert held(restarted)["orders"] == ("", "", {})

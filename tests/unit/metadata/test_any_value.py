@@ -25,13 +25,13 @@ from sluicemq.metadata.changes import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
-    DropRecord,
+    DeleteRecord,
     Life,
     NodeStarted,
-    PutRecord,
     RenumberQueue,
     Unbind,
     UnbindSome,
+    UpsertRecord,
 )
 from sluicemq.metadata.codec import as_json, decode, encode
 from sluicemq.metadata.restoring import restored, restored_from_snapshot
@@ -70,7 +70,7 @@ OTHERS: Final[tuple[Change, ...]] = (
     Unbind(BindingDefinition("x", "q", "queue", "k", vhost="v")),
     DeleteExchange("v", "x"),
     DeleteExchange("v", "x", if_unused=True),
-    *(DropRecord(each.KIND, each.key) for each in RECORD),
+    *(DeleteRecord(each.KIND, each.key) for each in RECORD),
     CloseVhost("v"),
     UnbindSome("v", SOURCE, "x", 3),
     DeleteQueue("v", "q", 1),
@@ -79,7 +79,7 @@ OTHERS: Final[tuple[Change, ...]] = (
 )
 QUEUE: Final = {"id": 1, "name": "q", "vhost": "v", "auto_delete": False, "arguments": "AAAAAA=="}
 U64: Final = Struct("<Q")
-WHOLE: Final = (*map(PutRecord, RECORD), *DECLARED)
+WHOLE: Final = (*map(UpsertRecord, RECORD), *DECLARED)
 VALUES: Final = st.recursive(
     st.none()
     | st.booleans()
@@ -234,9 +234,9 @@ def test_a_hash_that_is_none_lets_nobody_in() -> None:
 def test_a_policy_that_says_nonsense_does_not_hold_and_is_told() -> None:
     """It is kept, for another version may make sense of it."""
     tables = tables_of(
-        PutRecord(VhostDefinition("v")),
-        PutRecord(Policy("v", "p", "", definition={"max-length": "x", "other": 1})),
-        PutRecord(OperatorPolicy("v", "p", "", definition={"max-length": 5, "other": "x"})),
+        UpsertRecord(VhostDefinition("v")),
+        UpsertRecord(Policy("v", "p", "", definition={"max-length": "x", "other": 1})),
+        UpsertRecord(OperatorPolicy("v", "p", "", definition={"max-length": 5, "other": "x"})),
     )
     state = restored(tables, 1)
     assert [*state.policies] == [("v", "p")]
@@ -257,4 +257,4 @@ def test_two_queues_of_one_name_are_corrupt() -> None:
         DeclareQueue(QueueDefinition("q", durable=True, vhost="v"), queue_id=n) for n in (1, 2)
     ]
     with pytest.raises(Corrupt, match="two queues 'q'"):
-        restored(tables_of(PutRecord(VhostDefinition("v")), *queues), 1)
+        restored(tables_of(UpsertRecord(VhostDefinition("v")), *queues), 1)

@@ -23,14 +23,14 @@ from sluicemq.metadata.changes import (
     DeclareQueue,
     DeleteExchange,
     DeleteQueue,
-    DropRecord,
+    DeleteRecord,
     Life,
     NodeStarted,
-    PutRecord,
     RenumberQueue,
     Together,
     Unbind,
     UnbindSome,
+    UpsertRecord,
 )
 from sluicemq.metadata.codec import decode, encode
 from sluicemq.metadata.events import Applied, QueueAdded, QueueRemoved
@@ -100,7 +100,7 @@ records = st.one_of(
     st.builds(Parameter, vhosts, names, names, st.integers(0, 2)),
 )
 additions = st.one_of(
-    records.map(PutRecord),
+    records.map(UpsertRecord),
     st.builds(DeclareExchange, exchanges, lives),
     st.builds(DeclareQueue, queues, st.booleans(), life=lives),
     st.builds(DeclareQueue, queues, st.booleans(), life=lives),
@@ -111,7 +111,7 @@ changes: st.SearchStrategy[Change] = st.one_of(
     additions,
     additions,
     additions,
-    records.map(lambda each: DropRecord(each.KIND, each.key)),
+    records.map(lambda each: DeleteRecord(each.KIND, each.key)),
     vhosts.map(CloseVhost),
     st.builds(DeleteExchange, vhosts, names, st.booleans()),
     bindings.map(Unbind),
@@ -123,7 +123,11 @@ changes: st.SearchStrategy[Change] = st.one_of(
     lives.map(NodeStarted),
     st.lists(additions, max_size=6).map(lambda some: Together(tuple(some))),
 )
-BEGINNING = (PutRecord(VhostDefinition("v")), PutRecord(VhostDefinition("w")), PutRecord(User("a")))
+BEGINNING = (
+    UpsertRecord(VhostDefinition("v")),
+    UpsertRecord(VhostDefinition("w")),
+    UpsertRecord(User("a")),
+)
 
 
 def verdict(state: DeclaredState, change: Change) -> tuple[str, Applied]:
@@ -245,9 +249,9 @@ def test_one_refusal_takes_all_back_that_was_to_be_made_together() -> None:
     before, revision = state.snapshot(), state.revision
     binding = BindingDefinition("x", "q", vhost="v")
     new = (
-        PutRecord(VhostDefinition("n")),
-        PutRecord(Policy("n", "p", "a")),
-        PutRecord(VhostDefinition("v", "described")),
+        UpsertRecord(VhostDefinition("n")),
+        UpsertRecord(Policy("n", "p", "a")),
+        UpsertRecord(VhostDefinition("v", "described")),
         queue("r", durable=True),
         Bind(binding),
         Bind(BindingDefinition("x", "missing", vhost="v")),
@@ -261,8 +265,8 @@ def test_one_refusal_takes_all_back_that_was_to_be_made_together() -> None:
 
 
 def test_only_what_adds_something_can_be_made_together() -> None:
-    with pytest.raises(Refused, match="DropRecord cannot be made together"):
-        state_with().apply(Together((DropRecord("user", "a"),)))
+    with pytest.raises(Refused, match="DeleteRecord cannot be made together"):
+        state_with().apply(Together((DeleteRecord("user", "a"),)))
 
 
 def test_a_node_that_starts_loses_what_its_earlier_life_had() -> None:
@@ -296,9 +300,9 @@ def test_refusals_have_rabbitmqs_words() -> None:
         (queue("own"), ChannelViolation, "405 RESOURCE_LOCKED"),
         (queue("amq.q"), ChannelViolation, "403 .* reserved prefix"),
         (DeleteExchange("v", "amq.topic"), ChannelViolation, "403"),
-        (PutRecord(Permission("z", "v", "", "", "")), Refused, "user 'z' does not exist"),
-        (PutRecord(Policy("z", "p", "")), Refused, "virtual host 'z' does not exist"),
-        (DropRecord("vhost", "v"), Refused, "still has queues"),
+        (UpsertRecord(Permission("z", "v", "", "", "")), Refused, "user 'z' does not exist"),
+        (UpsertRecord(Policy("z", "p", "")), Refused, "virtual host 'z' does not exist"),
+        (DeleteRecord("vhost", "v"), Refused, "still has queues"),
     ]
     for change, kind, text in wrong:
         with pytest.raises(kind, match=text):
@@ -309,7 +313,7 @@ def test_refusals_have_rabbitmqs_words() -> None:
 
 
 def test_a_queue_has_room_or_not() -> None:
-    state = state_with(PutRecord(VhostDefinition("v", limits={MAX_QUEUES: 1})), queue("q"))
+    state = state_with(UpsertRecord(VhostDefinition("v", limits={MAX_QUEUES: 1})), queue("q"))
     with pytest.raises(ChannelViolation, match=r"queue limit in vhost 'v' \(1\) is reached"):
         state.apply(queue("r"))
     assert not state.apply(queue("q")).events, "it is there already"

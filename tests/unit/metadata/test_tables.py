@@ -20,10 +20,10 @@ from sluicemq.metadata.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
-    DropRecord,
-    PutRecord,
+    DeleteRecord,
     Together,
     Unbind,
+    UpsertRecord,
 )
 from sluicemq.metadata.codec import encode, packed, unpacked
 from sluicemq.metadata.tables import DurableTables
@@ -54,8 +54,8 @@ records: st.SearchStrategy[DefinitionRecord] = st.one_of(
     st.builds(TopicPermission, names, names, names, texts, texts),
 )
 changes: st.SearchStrategy[Change] = st.one_of(
-    records.map(PutRecord),
-    records.map(lambda each: DropRecord(each.KIND, each.key)),
+    records.map(UpsertRecord),
+    records.map(lambda each: DeleteRecord(each.KIND, each.key)),
     exchanges.map(DeclareExchange),
     names.map(lambda each: DeleteExchange("/", each)),
     st.builds(DeclareQueue, queues, queue_id=st.integers(1, 4)),
@@ -104,14 +104,14 @@ def test_with_a_vhost_all_goes_that_is_in_it_and_with_a_user_what_it_may_do() ->
     """Queues are deleted one by one before."""
     there = DurableTables()
     for vhost in "ab":
-        there.take(PutRecord(VhostDefinition(vhost)))
-        there.take(PutRecord(User(vhost)))
+        there.take(UpsertRecord(VhostDefinition(vhost)))
+        there.take(UpsertRecord(User(vhost)))
         for user in "ab":
-            there.take(PutRecord(Permission(user, vhost, "", "", "")))
-            there.take(PutRecord(TopicPermission(user, vhost, "x", "", "")))
+            there.take(UpsertRecord(Permission(user, vhost, "", "", "")))
+            there.take(UpsertRecord(TopicPermission(user, vhost, "x", "", "")))
         there.take(DeclareExchange(ExchangeDefinition("x", durable=True, vhost=vhost)))
         there.take(Bind(BindingDefinition("x", "y", "exchange", vhost=vhost)))
-    for change in (DropRecord("vhost", "a"), DropRecord("user", "b")):
+    for change in (DeleteRecord("vhost", "a"), DeleteRecord("user", "b")):
         there.take(change)
     assert [*there.permissions] == [("a", "b")]
     assert [*there.topic_permissions] == [("a", "b", "x")]
@@ -122,8 +122,8 @@ def test_with_a_vhost_all_goes_that_is_in_it_and_with_a_user_what_it_may_do() ->
 
 def test_what_belongs_to_a_vhost_goes_though_the_vhost_has_gone_before() -> None:
     """A checkpoint may know that already, and the journal over it say all of it once more."""
-    permission = PutRecord(Permission("u", "v", "", "", ""))
-    assert of(permission, DropRecord("vhost", "v")).permissions == {}
+    permission = UpsertRecord(Permission("u", "v", "", "", ""))
+    assert of(permission, DeleteRecord("vhost", "v")).permissions == {}
 
 
 def test_older_versions_have_written_several_records_into_one_object() -> None:
@@ -131,7 +131,7 @@ def test_older_versions_have_written_several_records_into_one_object() -> None:
     there = DurableTables()
     records = (VhostDefinition("v"), User("u"), Permission("u", "v", "", "", ""))
     there.apply(json.dumps({each.KIND: each.as_json() for each in records}).encode())
-    assert contents(there) == contents(of(*map(PutRecord, records)))
+    assert contents(there) == contents(of(*map(UpsertRecord, records)))
 
 
 @given(tables)

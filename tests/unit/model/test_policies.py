@@ -149,7 +149,7 @@ def test_one_policy_and_one_operator_policy_hold(
     policies = Policies()
     last: dict[tuple[str, str], Policy] = {}
     for each in given_policies:
-        policies.put(each)
+        policies.upsert(each)
         last[each.KIND, each.name] = each
     scopes = (ALL, QUEUES, {"classic": "classic_queues", "stream": "streams"}.get(kind, QUEUES))
     ordinary = [each for each in last.values() if type(each) is Policy]
@@ -173,9 +173,9 @@ def test_of_two_limits_the_smaller_one_holds(mine: dict[str, int], theirs: dict[
 
 def test_a_policy_without_meaning_for_a_type_leaves_the_place_to_the_next() -> None:
     policies = Policies()
-    policies.put(Policy("/", "ages", "", ALL, {"max-age": "1D", "max-length-bytes": 1}, 2))
-    policies.put(Policy("/", "lazy", "", ALL, {"queue-mode": "lazy"}, 1))
-    policies.put(Policy("/", "short", "", ALL, {"max-length": 5}, 0))
+    policies.upsert(Policy("/", "ages", "", ALL, {"max-age": "1D", "max-length-bytes": 1}, 2))
+    policies.upsert(Policy("/", "lazy", "", ALL, {"queue-mode": "lazy"}, 1))
+    policies.upsert(Policy("/", "short", "", ALL, {"max-length": 5}, 0))
     held = {kind: policies.for_queue("q", kind) for kind in KINDS}
     names = {kind: found.name for kind, found in held.items() if found is not None}
     assert names == {"classic": "lazy", "quorum": "short", "stream": "ages"}
@@ -183,15 +183,15 @@ def test_a_policy_without_meaning_for_a_type_leaves_the_place_to_the_next() -> N
 
 def test_what_is_dropped_or_replaced_holds_no_more() -> None:
     policies = Policies()
-    policies.put(Policy("/", "a", "", ALL, {"max-length": 5}, 1))
-    policies.put(Policy("/", "b", "", ALL, {"max-length": 6}))
-    policies.put(Policy("/", "a", "", ALL, {"max-length": 7}, -1))
+    policies.upsert(Policy("/", "a", "", ALL, {"max-length": 5}, 1))
+    policies.upsert(Policy("/", "b", "", ALL, {"max-length": 6}))
+    policies.upsert(Policy("/", "a", "", ALL, {"max-length": 7}, -1))
     found = policies.for_queue("q", "classic")
     assert found is not None
     assert (found.name, found.definition) == ("b", {"max-length": 6})
-    policies.drop(Policy.KIND, "b")
+    policies.delete(Policy.KIND, "b")
     found = policies.for_queue("q", "classic")
     assert found is not None
     assert (found.name, found.definition) == ("a", {"max-length": 7})
-    policies.drop(Policy.KIND, "a")
+    policies.delete(Policy.KIND, "a")
     assert policies.for_queue("q", "classic") is None

@@ -25,10 +25,10 @@ from sluicemq.metadata.changes import (
     DeclareExchange,
     DeclareQueue,
     DeleteExchange,
-    DropRecord,
-    PutRecord,
+    DeleteRecord,
     Together,
     Unbind,
+    UpsertRecord,
 )
 from sluicemq.metadata.codec import encode
 
@@ -111,4 +111,4 @@ def is_to_last(state: DeclaredState, change: Change) -> bool:
         host = state.hosts.get(change.vhost)
         exchange = None if host is None else host.topology.exchanges.get(change.name)
         return exchange is not None and exchange.definition.durable
-    return isinstance(change, PutRecord | DropRecord)
+    return isinstance(change, UpsertRecord | DeleteRecord)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from sluicemq.errors import Refused
 from sluicemq.manage.actions.users import user_of
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
-from sluicemq.metadata.changes import DropRecord, PutRecord
+from sluicemq.metadata.changes import DeleteRecord, UpsertRecord
 from sluicemq.model.permissions import Permission, TopicPermission
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def grant(task: Task, permission: Permission | TopicPermission) -> None:
         permission.check()
     except Refused as refused:
         raise CommandRefused(str(refused), UNAVAILABLE) from refused
-    task.propose(PutRecord(permission))
+    task.propose(UpsertRecord(permission))
 
 
 def set_permissions(task: Task, given: Given) -> None:
@@ -36,7 +36,7 @@ def clear_permissions(task: Task, given: Given) -> None:
     if key not in task.broker.definitions.permissions:
         task.finish()
     else:
-        task.propose(DropRecord(Permission.KIND, key))
+        task.propose(DeleteRecord(Permission.KIND, key))
 
 
 def set_topic_permissions(task: Task, given: Given) -> None:
@@ -58,7 +58,7 @@ def clear_topic_permissions(task: Task, given: Given) -> None:
         if key[:2] == (user, vhost) and exchange in (None, key[2])
     ]
     for key in keys:
-        task.propose(DropRecord(TopicPermission.KIND, key))
+        task.propose(DeleteRecord(TopicPermission.KIND, key))
     if not keys:
         task.finish()
 

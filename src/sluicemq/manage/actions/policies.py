@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Refused
 from sluicemq.manage.command import UNAVAILABLE, CommandRefused
-from sluicemq.metadata.changes import DropRecord, PutRecord
+from sluicemq.metadata.changes import DeleteRecord, UpsertRecord
 from sluicemq.model.document_fields import json_of
 from sluicemq.model.parameters import IMPORTED, GlobalParameter, Parameter
 from sluicemq.model.policies import OperatorPolicy, Policy
@@ -45,7 +45,7 @@ def setting(kind: type[Policy]) -> Action:
             policy.check()
         except Refused as refused:
             raise CommandRefused(f"Validation failed\n\n{refused}\n", UNAVAILABLE) from refused
-        task.propose(PutRecord(policy), policies_in=[vhost.name])
+        task.propose(UpsertRecord(policy), policies_in=[vhost.name])
 
     return run
 
@@ -57,7 +57,7 @@ def clearing(kind: type[Policy]) -> Action:
         vhost, name = task.vhost(given), given.text("name")
         if (vhost.name, name) not in task.broker.definitions.records[kind.KIND]:
             raise no_parameter()
-        task.propose(DropRecord(kind.KIND, (vhost.name, name)), policies_in=[vhost.name])
+        task.propose(DeleteRecord(kind.KIND, (vhost.name, name)), policies_in=[vhost.name])
 
     return run
 
@@ -90,14 +90,14 @@ def set_parameter(task: Task, given: Given) -> None:
         raise CommandRefused(f"Validation failed\n\n{text}\n", UNAVAILABLE)
     value = value_of(given.text("value"))
     parameter = Parameter(vhost.name, component, given.name("name"), value)
-    task.propose(PutRecord(parameter))
+    task.propose(UpsertRecord(parameter))
 
 
 def clear_parameter(task: Task, given: Given) -> None:
     key = task.vhost(given).name, given.text("component"), given.text("name")
     if key not in task.broker.definitions.parameters:
         raise no_parameter()
-    task.propose(DropRecord(Parameter.KIND, key))
+    task.propose(DeleteRecord(Parameter.KIND, key))
 
 
 def list_parameters(task: Task, given: Given) -> None:
@@ -114,14 +114,14 @@ def list_parameters(task: Task, given: Given) -> None:
 
 def set_global_parameter(task: Task, given: Given) -> None:
     parameter = GlobalParameter(given.name("name"), value_of(given.text("value")))
-    task.propose(PutRecord(parameter))
+    task.propose(UpsertRecord(parameter))
 
 
 def clear_global_parameter(task: Task, given: Given) -> None:
     name = given.text("name")
     if name not in task.broker.definitions.global_parameters:
         raise no_parameter()
-    task.propose(DropRecord(GlobalParameter.KIND, name))
+    task.propose(DeleteRecord(GlobalParameter.KIND, name))
 
 
 def list_global_parameters(task: Task, _: Given) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from sluicemq.manage.command import DATA, NO_USER, SOFTWARE, UNAVAILABLE, CommandRefused
-from sluicemq.metadata.changes import DropRecord, PutRecord
+from sluicemq.metadata.changes import DeleteRecord, UpsertRecord
 from sluicemq.model.document_fields import is_name, json_of
 from sluicemq.model.passwords import SALT_BYTES, hash_password
 from sluicemq.model.users import User
@@ -46,17 +46,17 @@ def add_user(task: Task, given: Given) -> None:
         raise CommandRefused(f'User "{name}" already exists', SOFTWARE)
     if not name or not is_name(name):
         raise CommandRefused(f"a user's name must have 1 to {NAME_BYTES_MAX} bytes", DATA)
-    task.propose(PutRecord(User(name, hashed(task, given))))
+    task.propose(UpsertRecord(User(name, hashed(task, given))))
 
 
 def delete_user(task: Task, given: Given) -> None:
     """With all it may do; its connections are closed."""
-    task.propose(DropRecord(User.KIND, user_of(task, given).name))
+    task.propose(DeleteRecord(User.KIND, user_of(task, given).name))
 
 
 def change(task: Task, user: User) -> None:
     """Store the user as it is now."""
-    task.propose(PutRecord(user))
+    task.propose(UpsertRecord(user))
 
 
 def change_password(task: Task, given: Given) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sluicemq.broker.vhost import VhostEmpty
 from sluicemq.manage.actions.users import json_object
 from sluicemq.manage.command import DATA, LATER, UNAVAILABLE, CommandRefused
-from sluicemq.metadata.changes import CloseVhost, DropRecord, PutRecord
+from sluicemq.metadata.changes import CloseVhost, DeleteRecord, UpsertRecord
 from sluicemq.model.document_fields import is_name
 from sluicemq.model.queue_types import TYPES_HERE
 from sluicemq.model.vhosts import (
@@ -46,7 +46,7 @@ def add_vhost(task: Task, given: Given) -> None:
         return
     tags = tuple(tag for tag in given.text("tags", "").split(",") if tag)
     definition = VhostDefinition(name, given.text("description", ""), tags, kind)
-    task.propose(PutRecord(definition))
+    task.propose(UpsertRecord(definition))
 
 
 def delete_vhost(task: Task, given: Given) -> None:
@@ -57,7 +57,7 @@ def delete_vhost(task: Task, given: Given) -> None:
 
     def on_answer(message: object) -> None:
         if isinstance(message, VhostEmpty):
-            task.propose(DropRecord(VhostDefinition.KIND, vhost.name))
+            task.propose(DeleteRecord(VhostDefinition.KIND, vhost.name))
 
     task.on_message(on_answer)
     task.broker.agreement.propose(CloseVhost(vhost.name))
@@ -83,14 +83,14 @@ def set_vhost_limits(task: Task, given: Given) -> None:
     """Replace a virtual host's limits; those that are not named are removed."""
     definition = definition_of(task, given)
     limits = check_limits(json_object(given.text("definition")), VHOST_LIMITS)
-    task.propose(PutRecord(replace(definition, limits=limits)))
+    task.propose(UpsertRecord(replace(definition, limits=limits)))
 
 
 def clear_vhost_limits(task: Task, given: Given) -> None:
     definition = definition_of(task, given)
     if not definition.limits:
         raise CommandRefused("Parameter does not exist", UNAVAILABLE)
-    task.propose(PutRecord(replace(definition, limits={})))
+    task.propose(UpsertRecord(replace(definition, limits={})))
 
 
 def list_vhost_limits(task: Task, given: Given) -> None:
