@@ -54,7 +54,7 @@ from sluicemq.client.publishing import Publisher
 from sluicemq.client.wire import Wire
 from sluicemq.spark.consumer_threads import CHUNK_ROWS_MAX
 from sluicemq.spark.data_source import AmqpDataSource
-from sluicemq.spark.declared import Side
+from sluicemq.spark.option_declaration import Side
 from sluicemq.spark.option_values import ROWS_PER_BATCH
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import columns_of

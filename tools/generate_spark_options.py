@@ -10,7 +10,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
-from sluicemq.spark.declared import Declared
+from sluicemq.spark.option_declaration import OptionDeclaration
 from sluicemq.spark.options import Options
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "spark-amqp.md"
@@ -18,7 +18,7 @@ BEGIN = "<!-- options: written by tools/generate_spark_options.py, do not edit -
 END = "<!-- end of options -->\n"
 
 
-def default_words(declared: Declared, value: object) -> str:
+def default_words(declared: OptionDeclaration, value: object) -> str:
     """A default, as a user would write it."""
     if declared.default_words:
         return declared.default_words
@@ -29,7 +29,7 @@ def default_words(declared: Declared, value: object) -> str:
     return f"`{value}`"
 
 
-def type_words(declared: Declared) -> str:
+def type_words(declared: OptionDeclaration) -> str:
     """What may be written."""
     if declared.kind == "choice":
         return ", ".join(f"`{choice}`" for choice in declared.choices)
@@ -45,7 +45,7 @@ def table() -> str:
     """The options, in the order they are declared."""
     lines = ["| option | side | type | default | meaning |", "|---|---|---|---|---|"]
     for each in fields(Options):
-        declared: Declared = each.metadata["declared"]
+        declared: OptionDeclaration = each.metadata["declared"]
         cells = (
             f"`{declared.name}`",
             declared.side,

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.listener import QueryTerminatedEvent
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sluicemq.errors import Refused
-from sluicemq.spark.commits import CommitLog, Offset, Signs, listener_of, tell_committed
+from sluicemq.spark.commits import CommitLog, CommitSigns, Offset, listener_of, tell_committed
 from sluicemq.spark.data_source import AmqpDataSource
 from sluicemq.spark.driver_lines import LineServer
 from sluicemq.spark.listener import LISTENS, CommitListener, QueryRun, listen
@@ -312,7 +312,7 @@ def test_a_file_system_nobody_knows_is_refused() -> None:
 
 @pytest.mark.parametrize("end", [END, json.dumps(END)])
 def test_a_session_hears_of_its_own_commits_only(end: Any) -> None:
-    signs = Signs(SESSION, "")
+    signs = CommitSigns(SESSION, "")
     try:
         for stray in ({"n": 1}, None, "no JSON", END | {"session": "../x"}, 7):
             tell_committed(stray)  # type: ignore[arg-type]

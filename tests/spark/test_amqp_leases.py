@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sluicemq.spark import crew as crews
+from sluicemq.spark import consumer_assignment as crews
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.consumer_groups import PlannedConsumer
@@ -58,7 +58,7 @@ class Group:
 
 def test_leases_are_renewed_while_the_checkpoint_stands_still(session: StreamPlanner) -> None:
     group = Group()
-    session._crew.groups.append(group)  # type: ignore[arg-type]
+    session._assignment.groups.append(group)  # type: ignore[arg-type]
     standing = threading.Event()
 
     def stand(*_: object, **__: object) -> None:
@@ -126,7 +126,7 @@ def test_an_acknowledgement_that_failed_is_not_forgotten(
 
 def test_a_session_whose_last_word_fails_takes_leave_all_the_same(session: StreamPlanner) -> None:
     group = Group()
-    session._crew.groups.append(group)  # type: ignore[arg-type]
+    session._assignment.groups.append(group)  # type: ignore[arg-type]
     session._planned.append(SimpleNamespace())  # type: ignore[arg-type]
 
     def fail() -> list[Offset]:
@@ -134,7 +134,7 @@ def test_a_session_whose_last_word_fails_takes_leave_all_the_same(session: Strea
 
     session._signs.last_words = fail  # type: ignore[method-assign]
     session.close()
-    assert session._crew.groups == []
+    assert session._assignment.groups == []
 
 
 class Stuck:
@@ -209,7 +209,7 @@ def test_a_lease_is_renewed_by_a_word() -> None:
 
 
 class Clock:
-    """Time passes where the crew waits for news. `group` is heard of every `beat_s`, as long as
+    """Time passes where the planner waits for news. `group` is heard of every `beat_s`, as long as
     that is not None; it is lost after a lease without."""
 
     def __init__(self, group: Group, beat_s: float | None) -> None:
@@ -246,14 +246,14 @@ def test_a_machine_that_is_off_is_known_to_be_off_when_its_lease_ends(
     """A task that cannot reach it asks at once, and fails if it is told that the process lives: so
     it is told that of a process that has said something since."""
     group = Group()
-    crew = session._crew
+    assignment = session._assignment
     clock = Clock(group, beat_s)
     with monkeypatch.context() as patch:
-        patch.setattr(crew, "groups", [group])
-        patch.setattr(crew, "_news", clock)
+        patch.setattr(assignment, "groups", [group])
+        patch.setattr(assignment, "_news", clock)
         patch.setattr(crews, "time", clock)
-        assert crew._is_lost(TOKEN) is (beat_s is None)
-        assert crew._is_lost("another") is True
+        assert assignment._is_lost(TOKEN) is (beat_s is None)
+        assert assignment._is_lost("another") is True
     assert clock.now - 100.0 <= (LEASE_S if beat_s is None else 2 * beat_s)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sluicemq.client.session import BrokerError
-from sluicemq.spark.available import Available
+from sluicemq.spark.available_now import AvailableNow
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.consumer_threads import ConsumerThread
@@ -44,15 +44,17 @@ class Process(threading.Thread):
         """Positions of what is acknowledged."""
         self.taken = 0
         self.lost = 0
-        crew = session._crew
+        assignment = session._assignment
         token = str(id(self))
-        before = len(crew._arrived)
+        before = len(assignment._arrived)
         threading.Thread(
-            target=crew._welcome, args=(Endpoint("", 1, token, ""), PlannerLink(ours)), daemon=True
+            target=assignment._welcome,
+            args=(Endpoint("", 1, token, ""), PlannerLink(ours)),
+            daemon=True,
         ).start()
         with session._news:
-            assert session._news.wait_for(lambda: len(crew._arrived) > before, WAIT_S)
-            self.group = crew._arrived[-1]
+            assert session._news.wait_for(lambda: len(assignment._arrived) > before, WAIT_S)
+            self.group = assignment._arrived[-1]
         self._news = session._news
         self.start()
 
@@ -103,7 +105,7 @@ def session() -> Iterator[StreamPlanner]:
     """Of a query that takes what is available: 1000 rows."""
     given = {"queue": QUEUE, "gather": "executors", "gatherers": "1", "timeout": "10000"}
     made = StreamPlanner(Options.parse(given, "source"))
-    made._available = Available(made._options, {QUEUE: 2 * CHUNK})
+    made._available = AvailableNow(made._options, {QUEUE: 2 * CHUNK})
     yield made
     made.close()
 

@@ -20,9 +20,9 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.spark import own_folder as folders
-from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_lines import LineServer, answers, ask
+from sluicemq.spark.gatherer_start import GathererCall, start_beside
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import is_at, lock_file, own_folder
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
@@ -136,7 +136,7 @@ def test_an_executor_that_cannot_start_a_process_says_that(folder: Path) -> None
     options = Options.parse({"queue": "q", "gather": "executors"}, "source")
     planner = Endpoint("127.0.0.1", 1, "token", "")
     reader = QueueStreamReader(options, StructType([StructField("body", BinaryType())]))
-    partition = ChunkPartition(planner, [], Call("session", options, planner))
+    partition = ChunkPartition(planner, [], GathererCall("session", options, planner))
     with pytest.raises(AmqpError) as caught:
         list(reader.read(partition))
     assert str(caught.value) == (
@@ -196,7 +196,7 @@ def test_a_driver_that_cannot_start_a_process_says_so(
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(socket if what == "socketpair" else subprocess, what, fail)
-    call = Call("a", Options.parse({"queue": "q"}, "source"), Endpoint("", 0, "", ""))
+    call = GathererCall("a", Options.parse({"queue": "q"}, "source"), Endpoint("", 0, "", ""))
     words = "gather = driver: this machine cannot start a process that gathers: .*Too many open"
     with pytest.raises(AmqpError, match=words):
         start_beside(call)

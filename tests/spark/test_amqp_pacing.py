@@ -13,8 +13,8 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StructType
 
 from sluicemq.errors import Refused
-from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.commits import Offset
+from sluicemq.spark.option_conflicts import check_batch
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
 from sluicemq.spark.stream_planner import START, StreamPlanner

@@ -23,7 +23,7 @@ from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError, Outage, is_overdue, is_transient
 from sluicemq.spark.consumer_threads import ConsumerThread
 from sluicemq.spark.options import Options
-from sluicemq.spark.stream_planner import START, Planned, StreamPlanner
+from sluicemq.spark.stream_planner import START, PlannedChunk, StreamPlanner
 from spark.amqp_messages import Broker, Files, numbered, numbers, running, streaming
 from spark.kill_parts import BrokerProcess
 from support import broker
@@ -213,10 +213,10 @@ def test_what_goes_back_as_it_is_taken_is_waited_for(
     reader.limit_to_available()
     take, calls = StreamPlanner._take, []
 
-    def lose_and_take(self: StreamPlanner, rows_max: int) -> list[Planned]:
+    def lose_and_take(self: StreamPlanner, rows_max: int) -> list[PlannedChunk]:
         calls.append(rows_max)
         if len(calls) == 1:
-            (consumer,) = self._crew.consumers
+            (consumer,) = self._assignment.consumers
             assert isinstance(consumer, ConsumerThread)
             assert consumer._subscription is not None
             consumer._subscription.wire.sever()

@@ -29,9 +29,9 @@ from sluicemq.amqp.events import Deliveries
 from sluicemq.amqp.frames import HEARTBEAT_FRAME
 from sluicemq.amqp.methods import BasicDeliver
 from sluicemq.client.messages import BasicProperties, body_of, content, properties_of
+from sluicemq.spark.batch_ids import BatchIds, BatchPart
 from sluicemq.spark.chunks import ChunkReader, FetchedChunk, GatheredChunk, Scratch
-from sluicemq.spark.ids import message_id
-from sluicemq.spark.ledger import BatchPart, Ledger
+from sluicemq.spark.message_ids import message_id
 from sluicemq.spark.raw_contents import ContentRun
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.transfer import send_all
@@ -163,7 +163,7 @@ def test_ids_are_cut_as_they_are_decoded(
 
 def test_ids_that_come_again_are_found_out(tmp_path: Path) -> None:
     """Known ones, those of the batch, and those that stand in the chunk twice."""
-    ledger = Ledger(str(tmp_path), window=100, session="s")
+    ledger = BatchIds(str(tmp_path), window=100, session="s")
     ledger.align(0, "")
     ledger.record(1, [BatchPart("q", 2, ["a", "b"]), BatchPart("other", 1, ["c"])])
     batch: set[str] = set()

@@ -21,15 +21,15 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
-from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.data_source import AmqpDataSource
+from sluicemq.spark.option_conflicts import check_batch
 from sluicemq.spark.options import Options
 from sluicemq.spark.planner_link import PlannerLink
 from sluicemq.spark.queue_stream import ChunkPartition, QueueStreamReader
 from sluicemq.spark.raw_contents import ContentRun
-from sluicemq.spark.stream_planner import Piece, StreamPlanner
+from sluicemq.spark.stream_planner import ChunkToFetch, StreamPlanner
 from sluicemq.spark.transfer import ChunkServer, Endpoint, fetch
 from sluicemq.spark.transfer_tls import TlsSocket, asking_context, make_identity
 
@@ -123,7 +123,7 @@ class Pretender:
         self.is_done.set()
 
 
-def read(planner: Endpoint, piece: Piece, **options: object) -> None:
+def read(planner: Endpoint, piece: ChunkToFetch, **options: object) -> None:
     """A task's read of one chunk."""
     reader = QueueStreamReader(source(transferTls="true", **options), SCHEMA)
     list(reader.read(ChunkPartition(planner, [piece], None)))
@@ -135,7 +135,7 @@ def test_another_certificate_is_refused_before_it_is_told_anything(is_planners: 
     pretender = Pretender()
     with serving(True, [BODY]) as (endpoint, number):
         false = endpoint._replace(port=pretender.port)
-        piece = Piece(false, number, [], is_planners)
+        piece = ChunkToFetch(false, number, [], is_planners)
         words = f"transferTls = true: 127.0.0.1:{pretender.port} has another certificate"
         planner = ChunkServer("127.0.0.1", has_tls=True)
         planner.answer = lambda _asked, peer: peer.sendall(b"false\n")
@@ -150,7 +150,7 @@ def test_a_server_without_tls_in_its_place_is_refused() -> None:
     with serving(False, [BODY]) as (endpoint, number):
         false = endpoint._replace(certificate="00" * 32)
         with pytest.raises(AmqpError, match=r"transferTls = true: .* does not begin TLS"):
-            read(false, Piece(false, number, [], True))
+            read(false, ChunkToFetch(false, number, [], True))
 
 
 def test_both_sides_talk_at_once() -> None:

@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from sluicemq.kernel.companies import Companies, Member
 from sluicemq.kernel.containment import is_vital
+from sluicemq.kernel.turn_groups import TurnGroupMember, TurnGroups
 
 TURN_MAX: Final = 64
 """Inbox messages handled in one turn at most."""
@@ -70,7 +70,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.ready: deque[Actor] = deque()
-        self.patient: Companies[Actor] = Companies()
+        self.patient: TurnGroups[Actor] = TurnGroups()
         """Those who bring work in, behind those who do it."""
         self.awake = False
         self.turn_max = TURN_MAX
@@ -203,7 +203,7 @@ class Scheduler:
         return bool(self.ready or self.patient)
 
 
-class Actor(Member):
+class Actor(TurnGroupMember):
     """Base of everything that has an inbox. Only the scheduler, or a share, calls `run_turn`."""
 
     is_common = False

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.metadata.events import DeclaredQueue
-    from sluicemq.metadata.hosts import VhostState
     from sluicemq.metadata.record_tables import RecordTables
+    from sluicemq.metadata.vhost_state import VhostState
     from sluicemq.model.definitions import ExchangeDefinition
 
 

@@ -54,9 +54,9 @@ from sluicemq.metadata.events import (
     RecordUpserted,
     VhostClosed,
 )
-from sluicemq.metadata.hosts import VhostState, find_queue
 from sluicemq.metadata.record_tables import RecordTables
 from sluicemq.metadata.snapshot import checkpoint_pieces, snapshot
+from sluicemq.metadata.vhost_state import VhostState, find_queue
 from sluicemq.model.definitions import (
     QUEUE,
     Destination,

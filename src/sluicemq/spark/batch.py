@@ -19,14 +19,14 @@ from pyspark.sql.types import StructType
 from sluicemq.client.blocking import counts_of
 from sluicemq.client.consuming import PREFETCH_MAX, Subscription
 from sluicemq.client.session import BrokerError, ClosedByBrokerError
-from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
 from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
-from sluicemq.spark.declared import ACK_ON_READ
 from sluicemq.spark.discovery import count_ready, find_queues, none_matches
-from sluicemq.spark.kinds import check_delivery, refuse_stream
+from sluicemq.spark.option_conflicts import check_batch
+from sluicemq.spark.option_declaration import ACK_ON_READ
 from sluicemq.spark.options import Options
+from sluicemq.spark.queue_kinds import check_delivery, refuse_stream
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.worker import attempt_number
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from sluicemq.client.consuming import Deliveries
-from sluicemq.spark.ids import message_ids
+from sluicemq.spark.message_ids import message_ids
 from sluicemq.spark.raw_contents import ContentRun, Numbers, Octets, RawContents, bounds
 
 SIZE_TYPE: Final = "I"

@@ -52,7 +52,7 @@ SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems that have another one here."""
 
 
-class Signs:
+class CommitSigns:
     """Watches for signs that batches of one session were committed: messages from the driver's
     listener, and the checkpoint if its place is known. For use by one thread."""
 

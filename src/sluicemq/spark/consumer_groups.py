@@ -29,7 +29,7 @@ class PlannedConsumer(NamedTuple):
     consumer: str
 
 
-class Taken(NamedTuple):
+class TakenChunk(NamedTuple):
     """Describes a chunk that was handed out. `position` is that of its last message at its
     consumer; `number` is its number at the chunk server. `ids` are the message ids if they were
     asked for, else None. `redelivered` is how many of its messages the broker had sent before."""
@@ -78,12 +78,12 @@ class ConsumerGroup:
 
     def take(
         self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
-    ) -> list[Taken]:
+    ) -> list[TakenChunk]:
         """Hand out chunks of the named consumers in turn, of at most `rows_max` messages in all.
         Consumers stop giving when `bytes_max` octets are reached. With `has_ids` the message ids
         are read, too."""
         named = {consumer.name: consumer for consumer in self.consumers}
-        found: list[Taken] = []
+        found: list[TakenChunk] = []
         for name in consumers:
             consumer = named[name]
             position = consumer.taken
@@ -95,7 +95,7 @@ class ConsumerGroup:
                 number = self._server.offer(chunk)
                 sizes = chunk.rows, chunk.bytes
                 again = sum(run.count for run in chunk.runs if run.redelivered)
-                found.append(Taken(name, chunk.queue, position, *sizes, number, ids, again))
+                found.append(TakenChunk(name, chunk.queue, position, *sizes, number, ids, again))
         return found
 
     def acknowledge(self, positions: Mapping[str, int]) -> None:

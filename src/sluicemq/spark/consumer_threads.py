@@ -30,9 +30,9 @@ from sluicemq.client.session import BrokerError
 from sluicemq.errors import SluiceError
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, Outage, connect, is_missing, is_overdue
-from sluicemq.spark.kinds import check_delivery
 from sluicemq.spark.option_values import MIB
 from sluicemq.spark.options import Options
+from sluicemq.spark.queue_kinds import check_delivery
 
 log = logging.getLogger(__name__)
 

@@ -18,11 +18,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sluicemq.spark.agreement import check_streaming
 from sluicemq.spark.batch import QueueBatchReader
-from sluicemq.spark.declared import Side
 from sluicemq.spark.listener import listen
-from sluicemq.spark.named import named
+from sluicemq.spark.named_frames import named
+from sluicemq.spark.option_conflicts import check_streaming
+from sluicemq.spark.option_declaration import Side
 from sluicemq.spark.options import Options
 from sluicemq.spark.queue_stream import QueueStreamReader
 from sluicemq.spark.schema import check_schema, columns_of

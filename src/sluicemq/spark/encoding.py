@@ -32,8 +32,8 @@ from sluicemq.client.messages import (
     publish_frame,
 )
 from sluicemq.errors import Refused
-from sluicemq.spark.naming import NAME_SIZE, EqualCounter, digest, names_of
 from sluicemq.spark.options import Options
+from sluicemq.spark.row_names import NAME_SIZE, EqualCounter, digest, names_of
 from sluicemq.spark.schema import PROPERTY_COLUMNS
 
 BODY_NAMES: Final = ("body", "value")

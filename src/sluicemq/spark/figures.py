@@ -23,13 +23,13 @@ from sluicemq.client.blocking import counts_of
 from sluicemq.client.session import BrokerError
 from sluicemq.client.wire import Wire
 from sluicemq.spark.connecting import connect
-from sluicemq.spark.consumer_groups import Taken
+from sluicemq.spark.consumer_groups import TakenChunk
 from sluicemq.spark.options import Options
 
 LOOK_S: Final = 1.0
 
 
-class Gathering(Protocol):
+class ReportedConsumer(Protocol):
     """What `Figures` asks of a consumer, in this process or elsewhere."""
 
     queue: str
@@ -52,13 +52,13 @@ class Figures:
         self._wire: Wire | None = None
         self._attempts = 0
 
-    def taken(self, found: Iterable[Taken]) -> None:
+    def taken(self, found: Iterable[TakenChunk]) -> None:
         """Count the redelivered messages among these chunks, which were handed out."""
         for each in found:
             self._redelivered[each.queue] += each.redelivered
 
     def report(
-        self, consumers: Iterable[Gathering], planned: Iterable[Taken]
+        self, consumers: Iterable[ReportedConsumer], planned: Iterable[TakenChunk]
     ) -> dict[str, dict[str, int]]:
         """Return the figures of each queue, by name. `planned` are the chunks in batches that are
         not known to be committed."""

@@ -2,9 +2,10 @@
 
     python -m sluicemq.spark.gatherer < CALL
 
-On the driver the planner starts it, on an executor a task does (`callups.py`); CALL says where the
-planner is. What it is asked for is in `planner_link.py` and below, a method each. It ends when its
-planner does, and on an executor with the process whose child the task was."""
+On the driver the planner starts it, on an executor a task does (`gatherer_start.py`); CALL says
+where the planner is. What it is asked for is in `planner_link.py` and below, a method each. It ends
+when its planner does, and on an executor with the process whose child the task was.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ import threading
 import time
 from typing import Any, Final
 
-from sluicemq.spark.callups import Call, connect_to_planner
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.consumer_groups import ConsumerGroup, PlannedConsumer, in_parts
 from sluicemq.spark.consumer_threads import ConsumerThread
+from sluicemq.spark.gatherer_start import GathererCall, connect_to_planner
 from sluicemq.spark.planner_link import Words
 from sluicemq.spark.transfer import ChunkServer
 
@@ -57,7 +58,7 @@ class Gatherer:
     """Gathers in a process of its own: does what the planner asks for, one `on_` method a request,
     and reports what its consumers hold."""
 
-    def __init__(self, call: Call, ending: Ending) -> None:
+    def __init__(self, call: GathererCall, ending: Ending) -> None:
         self._ending = ending
         self._news = threading.Condition()
         self._link, host, bind = connect_to_planner(call)
@@ -199,7 +200,7 @@ def state_of(consumer: ConsumerThread) -> list[Any]:
 
 
 def main() -> None:
-    call: Call = pickle.load(sys.stdin.buffer)
+    call: GathererCall = pickle.load(sys.stdin.buffer)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ending = Ending(call.lock)
     try:

@@ -13,7 +13,14 @@ from typing import Any, Final
 from sluicemq.client.address import Address
 from sluicemq.client.tls import TlsFiles
 from sluicemq.errors import Refused
-from sluicemq.spark.declared import DEAD_LETTER, FAIL, FIRST, NEXT, Declared, Side
+from sluicemq.spark.option_declaration import (
+    DEAD_LETTER,
+    FAIL,
+    FIRST,
+    NEXT,
+    OptionDeclaration,
+    Side,
+)
 
 MIB: Final = 1024 * 1024
 ROWS_PER_BATCH: Final = 100_000
@@ -21,7 +28,7 @@ ROWS_PER_BATCH: Final = 100_000
 
 def option(name: str, kind: str, default: Any, side: Side, words: str, **more: Any) -> Any:
     """Return a dataclass field for an option of `OptionValues`, with what is declared of it."""
-    declared = Declared(name=name, kind=kind, side=side, help=words, **more)  # type: ignore[arg-type]
+    declared = OptionDeclaration(name=name, kind=kind, side=side, help=words, **more)  # type: ignore[arg-type]
     return field(default=default, repr=kind != "secret", metadata={"declared": declared})
 
 

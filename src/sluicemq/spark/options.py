@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Self
 
 from sluicemq.errors import Refused
-from sluicemq.spark.agreement import check
-from sluicemq.spark.declared import Declared, Side, shown
+from sluicemq.spark.option_conflicts import check
+from sluicemq.spark.option_declaration import OptionDeclaration, Side, shown
 from sluicemq.spark.option_values import OptionValues
 from sluicemq.spark.unknown_options import no_such_option
 
@@ -55,7 +55,7 @@ class Options(OptionValues):
         return made
 
 
-def parse_one(declared: Declared, key: str, text: str) -> Any:
+def parse_one(declared: OptionDeclaration, key: str, text: str) -> Any:
     """Return the value of an option. Under a name in the singular the text is one item as it is,
     commas and all. Raises ValueError or KeyError when the text is no value."""
     value = declared.parse(text)
@@ -74,6 +74,6 @@ SPARKS_OWN: Final[Mapping[Side, tuple[str, ...]]] = {
 """What it puts there on one side only, and an option of ours on the other."""
 
 
-def declarations() -> list[tuple[str, Declared]]:
+def declarations() -> list[tuple[str, OptionDeclaration]]:
     """Return the field names of all options with what is declared of them, in order."""
     return [(each.name, each.metadata["declared"]) for each in fields(OptionValues)]

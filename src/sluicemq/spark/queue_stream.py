@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sluicemq.spark.callups import Call, ask_planner, start_on_executor
 from sluicemq.spark.commits import Offset
 from sluicemq.spark.connecting import AmqpError
+from sluicemq.spark.gatherer_start import GathererCall, ask_planner, start_on_executor
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED
 from sluicemq.spark.schema import Decoder
-from sluicemq.spark.stream_planner import START, Piece, StreamPlanner
+from sluicemq.spark.stream_planner import START, ChunkToFetch, StreamPlanner
 from sluicemq.spark.transfer import Endpoint, fetch
 from sluicemq.spark.transfer_tls import Impostor
 from sluicemq.spark.worker import spare_collections
@@ -50,8 +50,8 @@ class ChunkPartition(InputPartition):
     def __init__(
         self,
         planner: Endpoint,
-        pieces: list[Piece],
-        call: Call | None,
+        pieces: list[ChunkToFetch],
+        call: GathererCall | None,
         awaits: int = 0,
     ) -> None:
         self.planner = planner
@@ -134,7 +134,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         partition: ChunkPartition,
         decoder: Decoder,
         endpoint: Endpoint,
-        pieces: list[Piece],
+        pieces: list[ChunkToFetch],
     ) -> Iterator[pa.RecordBatch]:
         """What one process has."""
         first = pieces[0]
@@ -150,7 +150,7 @@ class QueueStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise unreachable(endpoint, error) from error
             self._check_lost(partition.planner, first, error)
 
-    def _check_lost(self, planner: Endpoint, piece: Piece, error: Exception) -> None:
+    def _check_lost(self, planner: Endpoint, piece: ChunkToFetch, error: Exception) -> None:
         """The chunks of a process that is lost read as empty, for none of them is acknowledged
         any more: they come again. That is so when the planner says it."""
         try:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sluicemq.spark.chunks import Message
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.consumer_groups import MessageKey, PlannedConsumer, Taken
+from sluicemq.spark.consumer_groups import MessageKey, PlannedConsumer, TakenChunk
 from sluicemq.spark.planner_link import BEAT_S, LEASE_S, PlannerLink, Words
 from sluicemq.spark.transfer import Endpoint, fetch
 
@@ -21,7 +21,7 @@ ANSWER_S: Final = 20.0
 """For an answer of a process that lives. One that gives none is lost."""
 
 
-class Away:
+class RemoteOutage:
     """An outage that another process lives through, as far as that process has reported it."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class ConsumerView:
         self.overdue_rows = 0
         self.lost_rows = 0
         self.reconnects = 0
-        self.outage = Away()
+        self.outage = RemoteOutage()
         self._group = group
         self._is_parked = False
         self._rows = self._bytes = self._first = 0
@@ -150,7 +150,7 @@ class RemoteGroup:
 
     def take(
         self, consumers: Sequence[str], rows_max: int, bytes_max: int, has_ids: bool = False
-    ) -> list[Taken]:
+    ) -> list[TakenChunk]:
         """Have the process hand out chunks of the named consumers in turn, of at most `rows_max`
         messages in all. Consumers stop giving when `bytes_max` octets are reached. With `has_ids`
         the message ids are returned, too. Returns nothing when the process is lost."""
@@ -158,7 +158,7 @@ class RemoteGroup:
             return []
         words = {"consumers": consumers, "rows": rows_max, "bytes": bytes_max, "ids": has_ids}
         answer = self._answer(self.ask("take", **words, is_awaited=True))
-        found = [Taken(*each) for each in answer or ()]
+        found = [TakenChunk(*each) for each in answer or ()]
         named = {view.name: view for view in self.consumers}
         for each in found:
             named[each.consumer].taken = each.position

@@ -100,11 +100,11 @@ def write_rows(
 ) -> int:
     """Publish all rows and wait until they are confirmed; returns how many rows there were. Raises
     `AmqpError` when the broker does not take a row, or stays away."""
-    line: Line | None = None
+    line: RowPublisher | None = None
     try:
         for batch in batches:
             if batch.num_rows and line is None:
-                line = Line(options, columns, task)
+                line = RowPublisher(options, columns, task)
             part_rows = max(1, batch.num_rows * PART_BYTES // max(1, batch.nbytes))
             for at in range(0, batch.num_rows, part_rows):
                 assert line is not None
@@ -118,7 +118,7 @@ def write_rows(
             line.close()
 
 
-class Line:
+class RowPublisher:
     """Publishes messages over a connection, and over a new one when that is lost."""
 
     def __init__(self, options: Options, columns: Columns, task: WriterTask) -> None:

@@ -15,8 +15,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from sluicemq.spark.agreement import check_batch
 from sluicemq.spark.batch import decode
+from sluicemq.spark.option_conflicts import check_batch
 from sluicemq.spark.options import Options
 from sluicemq.spark.schema import Decoder
 from sluicemq.spark.stream_ranges import (

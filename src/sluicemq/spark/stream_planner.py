@@ -4,7 +4,8 @@ It lives as long as the planner process, which is a session. An offset is
 
     {"session": id, "pos": {consumer: position of its last message}, "serial": number of the batch}
 
-A consumer's name stands for one life of it, in one process (`crew.py`); its positions count from 1.
+A consumer's name stands for one life of it, in one process (`consumer_assignment.py`); its
+positions count from 1.
 
 A batch of another session cannot be read again: nothing of it was acknowledged, so the broker has
 taken it back and it comes anew, flagged redelivered. It reads as empty, unless a ledger says what
@@ -25,20 +26,20 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar, cast
 
-from sluicemq.spark.available import Available
-from sluicemq.spark.callups import Call
+from sluicemq.spark.available_now import AvailableNow
+from sluicemq.spark.batch_ids import BatchIds, BatchPart
 from sluicemq.spark.chunks import GatheredChunk, Message
-from sluicemq.spark.commits import LAST_WORD_S, Offset, Signs
+from sluicemq.spark.commits import LAST_WORD_S, CommitSigns, Offset
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.consumer_groups import BYTES_UNLIMITED, ConsumerGroup, MessageKey, Taken
-from sluicemq.spark.crew import AnyConsumer, Crew, Group
-from sluicemq.spark.declared import DEAD_LETTER, FAIL
+from sluicemq.spark.consumer_assignment import AnyConsumer, ConsumerAssignment, Group
+from sluicemq.spark.consumer_groups import BYTES_UNLIMITED, ConsumerGroup, MessageKey, TakenChunk
 from sluicemq.spark.discovery import QueueDiscovery, count_ready
 from sluicemq.spark.figures import Figures
-from sluicemq.spark.kinds import refuse_stream
-from sluicemq.spark.ledger import BatchPart, Ledger
+from sluicemq.spark.gatherer_start import GathererCall
+from sluicemq.spark.option_declaration import DEAD_LETTER, FAIL
 from sluicemq.spark.options import Options
 from sluicemq.spark.pacing import ROWS_UNLIMITED, Pace
+from sluicemq.spark.queue_kinds import refuse_stream
 from sluicemq.spark.transfer import ChunkServer, Endpoint
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ START_OVER_S: Final = 5.0
 START: Final[Offset] = {"session": "", "pos": {}, "serial": 0}
 
 
-class Piece(NamedTuple):
+class ChunkToFetch(NamedTuple):
     """A chunk of a batch for a task to fetch: where, by which number, and the rows in it, from 0,
     to leave out because they have come before. `is_planners` says that the planner itself has
     it."""
@@ -78,12 +79,12 @@ class Piece(NamedTuple):
     is_planners: bool
 
 
-class Planned:
+class PlannedChunk:
     """A chunk that was put into a batch, and the group of consumers that has it."""
 
     __slots__ = ("group", "skip", "taken")
 
-    def __init__(self, group: Group, taken: Taken) -> None:
+    def __init__(self, group: Group, taken: TakenChunk) -> None:
         self.group = group
         self.taken = taken
         self.skip: list[int] = []
@@ -98,11 +99,13 @@ class StreamPlanner:
         self.id = uuid.uuid4().hex
         self._options = options
         self._search = QueueDiscovery(options)
-        self._ledger = (
-            Ledger(options.ledger, options.dedup_window, self.id) if options.exactly_once else None
+        self._batch_ids = (
+            BatchIds(options.ledger, options.dedup_window, self.id)
+            if options.exactly_once
+            else None
         )
         self._news = threading.Condition()
-        self._signs = Signs(self.id, options.checkpoint_location)
+        self._signs = CommitSigns(self.id, options.checkpoint_location)
         try:
             self._server = serve_chunks(options)
         except BaseException:
@@ -110,7 +113,7 @@ class StreamPlanner:
             raise
         self._books = threading.RLock()
         """For what is planned and served."""
-        self._planned: list[Planned] = []
+        self._planned: list[PlannedChunk] = []
         self._replayed: list[GatheredChunk] = []
         self._serial = -1
         self._turn = 0
@@ -122,12 +125,14 @@ class StreamPlanner:
         """As one piece, at most."""
         self._rows_bound = ROWS_UNLIMITED
         """Of a batch: what the broker's consumer_timeout lets through."""
-        self._available: Available | None = None
+        self._available: AvailableNow | None = None
         """Trigger.AvailableNow: what is still to come."""
         self._checked: set[str] = set()
         """Queues that count messages and send none, seen to be no streams."""
         self._ended = False
-        self._crew = Crew(self.id, options, self._search.queues, self._news, self._server)
+        self._assignment = ConsumerAssignment(
+            self.id, options, self._search.queues, self._news, self._server
+        )
         self._gone: set[str] = set()
         """Consumers whose queues are gone, and of which something may be out."""
         self._called = 0
@@ -150,7 +155,7 @@ class StreamPlanner:
         self._watching.start()
         if self._available is None:
             self._search.open()
-        self._crew.open()
+        self._assignment.open()
 
     def close(self) -> None:
         """End the query's life here: acknowledge what is committed, which the checkpoint and the
@@ -179,7 +184,7 @@ class StreamPlanner:
 
     def _part(self) -> None:
         """Take leave of the broker, in so many words: it has heard everything then."""
-        self._crew.stop()
+        self._assignment.stop()
 
     # What Spark asks
 
@@ -187,7 +192,7 @@ class StreamPlanner:
         """Count the messages that are in the queues now, and read no more than these."""
         queues = self._search.queues
         counted = count_ready(self._options, queues)
-        self._available = Available(self._options, dict.fromkeys(queues, 0) | counted)
+        self._available = AvailableNow(self._options, dict.fromkeys(queues, 0) | counted)
         for queue, count in counted.items():
             if not count:  # of a stream the broker may count nothing
                 refuse_stream(self._options, queue)
@@ -206,12 +211,12 @@ class StreamPlanner:
         if not self._search.queues and not self._consumers:
             self._closing.wait(self._options.poll_timeout_ms / 1000)
             return start
-        if not self._crew.groups:
+        if not self._assignment.groups:
             return self._call_up(start)
         self._pace.trigger(time.monotonic())
         rows_max = self._resume(rows_max)
         taken = self._gather(rows_max)
-        if not self._crew.groups:
+        if not self._assignment.groups:
             return self._call_up(start)
         if not taken:
             if self._available is not None:
@@ -222,19 +227,19 @@ class StreamPlanner:
         self._figures.taken(each.taken for each in taken)
         self._pace.planned(self._rows_planned, time.monotonic())
         self._serial = start.get("serial", 0) + 1
-        if self._ledger is not None:
-            self._ledger.record(self._serial, self._mark_known(taken))
+        if self._batch_ids is not None:
+            self._batch_ids.record(self._serial, self._mark_known(taken))
         return self._end()
 
     def _end(self) -> Offset:
         """Of the batch that was planned."""
         pos = {consumer.name: consumer.taken for consumer in self._consumers}
         end = {"session": self.id, "pos": pos, "serial": max(self._serial, 0)}
-        return end if self._ledger is None else end | {"ledger": self._ledger.id}
+        return end if self._batch_ids is None else end | {"ledger": self._batch_ids.id}
 
     def _call_up(self, start: Offset) -> Offset:
         """A batch without rows, for the tasks it has."""
-        self._crew.call_up()
+        self._assignment.call_up()
         self._called += 1
         self._serial = start.get("serial", 0)
         return self._end() | {"called": self._called}
@@ -245,10 +250,10 @@ class StreamPlanner:
         self._let_go()
         with self._books:
             done = self._gone - {each.taken.consumer for each in self._planned}
-        self._crew.drop(done)
+        self._assignment.drop(done)
         self._gone -= done
         if self._available is None and self._search.take_in():
-            self._crew.grow()
+            self._assignment.grow()
 
     def _let_go(self) -> set[str]:
         """The queues of consumers that say that they are gone. Each consumer says it once: there
@@ -263,7 +268,7 @@ class StreamPlanner:
     def _tend(self) -> None:
         """What was lost comes again; who waits for what was there, waits for more of it, but not
         for queues that are gone."""
-        lost = self._crew.tend()
+        lost = self._assignment.tend()
         gone = self._let_go()
         if self._available is None:
             return
@@ -281,11 +286,11 @@ class StreamPlanner:
         Offsets of other sessions are ignored."""
         if offset["session"] != self.id:
             return
-        if self._ledger is not None:
-            self._ledger.settle()
+        if self._batch_ids is not None:
+            self._batch_ids.settle()
         gone = offset["pos"]
         with self._books:
-            groups = self._crew.groups[:]
+            groups = self._assignment.groups[:]
             for group in groups:
                 group.acknowledge(gone)
             self._planned = [
@@ -297,7 +302,7 @@ class StreamPlanner:
         for group in groups:
             group.await_written(deadline)
 
-    def batch(self, start: Offset, end: Offset) -> list[tuple[Piece, int]]:
+    def batch(self, start: Offset, end: Offset) -> list[tuple[ChunkToFetch, int]]:
         """Return the chunks between two offsets, in order, each with its number of rows. A batch of
         another session is put together again from the ledger, and is empty without one. Raises
         `AmqpError` when messages of it are missing and failOnDataLoss is true."""
@@ -305,22 +310,22 @@ class StreamPlanner:
             is_empty = start.get("serial", 0) == end.get("serial", 0)
             return self._replay(end) if not is_empty else []
         first = start["pos"] if start["session"] == self.id else {}
-        found: list[tuple[Piece, int]] = []
+        found: list[tuple[ChunkToFetch, int]] = []
         for group, taken, skip in ((p.group, p.taken, p.skip) for p in self._planned):
             if first.get(taken.consumer, 0) < taken.position <= end["pos"].get(taken.consumer, 0):
                 is_here = isinstance(group, ConsumerGroup)
-                piece = Piece(group.endpoint, taken.number, skip, is_here)
+                piece = ChunkToFetch(group.endpoint, taken.number, skip, is_here)
                 found.append((piece, taken.rows))
         return found
 
-    def call(self, start: Offset, end: Offset) -> tuple[Call | None, int]:
+    def call(self, start: Offset, end: Offset) -> tuple[GathererCall | None, int]:
         """Return what tasks of the batch need to start a process that gathers on their executor
         (None: they need not), and how many tasks to run for nothing else."""
         is_called = end["session"] == self.id and end.get("called") not in (
             None,
             start.get("called"),
         )
-        return self._crew.call, self._options.gatherers if is_called else 0
+        return self._assignment.call, self._options.gatherers if is_called else 0
 
     def gathered(self) -> Offset:
         """Return the offset that a batch could end with now, with the figures of each queue, and
@@ -348,11 +353,11 @@ class StreamPlanner:
 
     @property
     def _consumers(self) -> list[AnyConsumer]:
-        return self._crew.consumers
+        return self._assignment.consumers
 
     # Gathering
 
-    def _gather(self, rows_max: int) -> list[Planned]:
+    def _gather(self, rows_max: int) -> list[PlannedChunk]:
         """What the next batch has; nothing: there is none now."""
         while self._wait_for_rows():
             rows = min(rows_max, self._pace.room(time.monotonic()))
@@ -387,7 +392,7 @@ class StreamPlanner:
             available.begin(time.monotonic())
         while not self._is_due():
             self._tend()
-            if not self._crew.groups:
+            if not self._assignment.groups:
                 return False
             self._raise_failure()
             if available is None:
@@ -409,7 +414,9 @@ class StreamPlanner:
             return False
         if self._available is not None or self._pace.enough(rows, now):
             return True
-        return any(consumer.waiting_bytes() >= self._crew.consumer_bytes for consumer in consumers)
+        return any(
+            consumer.waiting_bytes() >= self._assignment.consumer_bytes for consumer in consumers
+        )
 
     def _wait_for_more(self, rows_max: int) -> None:
         """While they come fast, a batch that is not full. What a batch costs besides its rows is
@@ -440,11 +447,11 @@ class StreamPlanner:
     def _is_more_to_come(self) -> bool:
         """Nothing could be taken, and yet there is something: what waited a moment ago has gone
         back to the broker, with the connection or the process that had it, and comes again."""
-        if any(group.is_lost for group in self._crew.groups):
+        if any(group.is_lost for group in self._assignment.groups):
             return True
-        return self._available is not None and bool(self._crew.groups and self._wanted())
+        return self._available is not None and bool(self._assignment.groups and self._wanted())
 
-    def _await_counted(self, available: Available) -> bool:
+    def _await_counted(self, available: AvailableNow) -> bool:
         """Look after what was counted and does not come now; False: there is nothing left."""
         consumers = self._wanted()
         if not consumers:
@@ -453,14 +460,14 @@ class StreamPlanner:
             consumer.resume(
                 self._piece_rows
             )  # nobody else has those fetch that were parked meanwhile
-        if available.is_over(self._crew.groups, time.monotonic()):
+        if available.is_over(self._assignment.groups, time.monotonic()):
             ready = count_ready(self._options, self._search.queues)
-            available.give_up(self._crew.groups, ready)
+            available.give_up(self._assignment.groups, ready)
         elif all(consumer.quiet.is_set() for consumer in consumers):
             self._forget_gone(available)
         return True
 
-    def _forget_gone(self, available: Available) -> None:
+    def _forget_gone(self, available: AvailableNow) -> None:
         """The queues are silent before all came that was counted: others may have taken it."""
         ready = count_ready(self._options, self._search.queues)
         with self._news:
@@ -483,7 +490,7 @@ class StreamPlanner:
             if consumer.failure is not None:
                 raise consumer.failure
 
-    def _take(self, rows_max: int) -> list[Planned]:
+    def _take(self, rows_max: int) -> list[PlannedChunk]:
         """Chunks within the limits, the consumers in turn."""
         bytes_left = self._options.max_bytes_per_batch
         consumers = self._wanted()
@@ -491,16 +498,16 @@ class StreamPlanner:
         least = min(filter(None, (consumer.first_rows() for consumer in consumers)), default=0)
         rows_max = max(rows_max, least)
         self._turn += 1
-        planned: list[Planned] = []
-        for group in turned(self._crew.groups, self._turn):
+        planned: list[PlannedChunk] = []
+        for group in turned(self._assignment.groups, self._turn):
             names = [
                 consumer.name
                 for consumer in turned(group.consumers, self._turn)
                 if consumer in consumers
             ]
             with self._books:
-                found = group.take(names, rows_max, bytes_left, self._ledger is not None)
-                fresh = [Planned(group, taken) for taken in found]
+                found = group.take(names, rows_max, bytes_left, self._batch_ids is not None)
+                fresh = [PlannedChunk(group, taken) for taken in found]
                 self._planned += fresh
             planned += fresh
             rows_max -= sum(taken.rows for taken in found)
@@ -514,26 +521,26 @@ class StreamPlanner:
 
     def _align(self, offset: Offset) -> None:
         serial = offset.get("serial", 0)
-        if self._ledger is not None and self._serial != serial:
-            self._ledger.align(serial, offset.get("ledger", ""))
+        if self._batch_ids is not None and self._serial != serial:
+            self._batch_ids.align(serial, offset.get("ledger", ""))
             self._serial = serial
 
-    def _mark_known(self, planned: Iterable[Planned]) -> list[BatchPart]:
+    def _mark_known(self, planned: Iterable[PlannedChunk]) -> list[BatchPart]:
         """Have executors skip what has come before; what the others are."""
-        assert self._ledger is not None
+        assert self._batch_ids is not None
         batch: defaultdict[str, set[str]] = defaultdict(set)
         parts: list[BatchPart] = []
         for each in planned:
             queue = each.taken.queue
             ids, rows = self._named(each)
-            repeats = self._ledger.repeats(queue, ids, batch[queue])
+            repeats = self._batch_ids.repeats(queue, ids, batch[queue])
             each.skip += [rows[place] for place in repeats]
             for place in reversed(repeats):
                 del ids[place]
             parts.append(BatchPart(queue, each.taken.rows, ids))
         return parts
 
-    def _named(self, planned: Planned) -> tuple[list[str], Sequence[int]]:
+    def _named(self, planned: PlannedChunk) -> tuple[list[str], Sequence[int]]:
         """The ids of a chunk, and whose they are; what has none is treated as the options say."""
         taken = planned.taken
         ids = taken.ids
@@ -557,15 +564,15 @@ class StreamPlanner:
         rows = [row for row, each in enumerate(ids) if each is not None]
         return [each for each in ids if each is not None], rows
 
-    def _replay(self, end: Offset) -> list[tuple[Piece, int]]:
+    def _replay(self, end: Offset) -> list[tuple[ChunkToFetch, int]]:
         """The batch of a session before this one, once more: the same rows in the same tasks and
         order, for a sink may have named them by their place."""
-        if self._ledger is None:
+        if self._batch_ids is None:
             return []
         self.open()
         self._align(end)
         serial = self._serial
-        parts = self._ledger.batch(serial)
+        parts = self._batch_ids.batch(serial)
         if parts is None:
             return self._lost(f"the ledger does not know batch {serial}")
         read = set(self._search.queues)
@@ -576,17 +583,17 @@ class StreamPlanner:
         wanted: set[MessageKey] = {
             (part.queue, name) for part in parts if part.queue in read for name in part.ids
         }
-        with self._crew.gathering_somewhere():
+        with self._assignment.gathering_somewhere():
             found = self._find(wanted, serial)
-        self._bound(self._crew.consumer_bytes)
-        pieces: list[tuple[Piece, int]] = []
+        self._bound(self._assignment.consumer_bytes)
+        pieces: list[tuple[ChunkToFetch, int]] = []
         for part in parts:
             keys = [(part.queue, name) for name in part.ids]
             chunk = GatheredChunk.of(part.queue, [found[key] for key in keys if key in found])
             with self._books:
                 self._replayed.append(chunk)
                 number = self._server.offer(chunk)
-            pieces.append((Piece(self.endpoint, number, [], True), part.rows))
+            pieces.append((ChunkToFetch(self.endpoint, number, [], True), part.rows))
         return pieces
 
     def _find(self, wanted: set[MessageKey], serial: int) -> dict[MessageKey, Message]:
@@ -599,7 +606,7 @@ class StreamPlanner:
             self._tend()
             self._bound(BYTES_UNLIMITED)  # the batch may stand behind more than that
             before = len(found)
-            for group in self._crew.groups:
+            for group in self._assignment.groups:
                 found |= group.find(wanted - found.keys())
             if len(found) == len(wanted):
                 break
@@ -609,7 +616,7 @@ class StreamPlanner:
                 deadline = now + self._options.timeout_ms / 1000
                 start_over_at = now + START_OVER_S
             elif now > start_over_at:
-                for group in self._crew.groups:
+                for group in self._assignment.groups:
                     group.start_over(BYTES_UNLIMITED)
                 start_over_at = now + START_OVER_S
             if time.monotonic() > deadline:
@@ -621,10 +628,10 @@ class StreamPlanner:
         return found
 
     def _bound(self, bytes_max: int) -> None:
-        for group in self._crew.groups:
+        for group in self._assignment.groups:
             group.bound(bytes_max)
 
-    def _lost(self, what: str) -> list[tuple[Piece, int]]:
+    def _lost(self, what: str) -> list[tuple[ChunkToFetch, int]]:
         if self._options.fail_on_data_loss:
             raise AmqpError(f"{self._search.words}: {what} (failOnDataLoss = true)")
         return []
@@ -651,11 +658,11 @@ class StreamPlanner:
         stands still holds up `_watch`. And a planner whose parent has died must not keep messages
         from the next one."""
         while os.getppid() == parent:
-            self._crew.keep_alive()
+            self._assignment.keep_alive()
             if self._is_over.wait(WATCH_S) or time.monotonic() > self._beats_until:
                 return
         self._is_orphan = True
-        self._crew.abandon()
+        self._assignment.abandon()
 
 
 def turned(those: Sequence[Each], by: int) -> list[Each]:

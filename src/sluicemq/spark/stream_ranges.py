@@ -21,7 +21,7 @@ from sluicemq.client.session import BrokerError
 from sluicemq.spark.chunks import GatheredChunk
 from sluicemq.spark.connecting import AmqpError, connect, persistently
 from sluicemq.spark.consumer_threads import CHUNK_BYTES_MAX, CHUNK_ROWS_MAX
-from sluicemq.spark.declared import FIRST, LAST, NEXT
+from sluicemq.spark.option_declaration import FIRST, LAST, NEXT
 from sluicemq.spark.options import Options
 from sluicemq.spark.raw_contents import offset_of
 

@@ -3,7 +3,8 @@
 A request is one line, `{"token": .., "chunks": [..]}`; the answer is those chunks (`chunks.py`).
 Whoever does not know the token, or asks for what is not there, gets nothing and is hung up on. The
 token travels in Spark's own task descriptions, and with TLS (`transfer_tls.py`) the certificate's
-hash beside it. What else may be asked of the planner's server, its crew answers (`crew.py`).
+hash beside it. All other questions to the planner's server are answered in
+`consumer_assignment.py`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from sluicemq.kernel.actor import (
     Scheduler,
     Share,
 )
-from sluicemq.kernel.companies import Companies
+from sluicemq.kernel.turn_groups import TurnGroups
 
 
 class Alarm(Scheduler):
@@ -313,12 +313,12 @@ def test_the_more_of_the_patient_wait_the_more_come_together() -> None:
     assert turns_before_the_others(2000) <= many * INTAKE_WORK_MAX / (300 * INTAKE_WORK_EACH) + 1
 
 
-def test_the_patient_of_a_company_have_their_turns_together() -> None:
+def test_the_patient_of_a_turn_group_have_their_turns_together() -> None:
     scheduler = Alarm()
     log: list[tuple[str, object]] = []
     crowd = [Patient(scheduler, f"{number % 2} {number}", log) for number in range(6)]
     for number, each in enumerate(crowd):
-        each.company = number % 2
+        each.turn_group = number % 2
         each.post("x")
     while scheduler.run(1):
         pass
@@ -330,13 +330,13 @@ def test_who_waits_is_overtaken_by_nobody_more_than_twice(
     arrivals: list[int], dice: Random
 ) -> None:
     scheduler = Alarm()
-    waiting = Companies()
+    waiting = TurnGroups()
     actors = [Patient(scheduler, str(number), []) for number in range(6)]
     overtaken: dict[Actor, dict[Actor, int]] = {}
     for number in arrivals:
         actor = actors[number]
         if actor not in overtaken:
-            actor.company = number % 3
+            actor.turn_group = number % 3
             waiting.append(actor)
             overtaken[actor] = {}
         if dice.randrange(2):

@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from sluicemq.spark.pipeline.console import print_tables
+from sluicemq.spark.pipeline.display_table import Table
 from sluicemq.spark.pipeline.drawing import COLOURS
 from sluicemq.spark.pipeline.plots import save_overview_plot
 from sluicemq.spark.pipeline.report import render, warnings
@@ -29,7 +30,6 @@ from sluicemq.spark.pipeline.results import (
     Percentiles,
     StepClass,
 )
-from sluicemq.spark.pipeline.shown import Table
 from sluicemq.spark.pipeline.store import columns_of, flatten, write_results
 
 from .records import make_analysis, make_info, make_run, make_step

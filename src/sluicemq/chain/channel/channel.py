@@ -39,7 +39,7 @@ from sluicemq.chain.writer import DeliveriesFlushed, Frames
 from sluicemq.errors import ChannelViolation, ConnectionViolation
 from sluicemq.flow.gate import Gate, GateKeeper
 from sluicemq.kernel.actor import MESSAGE_WORK
-from sluicemq.kernel.steps import take
+from sluicemq.kernel.cleanup_steps import take
 from sluicemq.limits import HELD_BYTES_MAX
 from sluicemq.model.batch import OVERHEAD_BYTES
 from sluicemq.queues.commands import Down
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor
-    from sluicemq.kernel.steps import Step
+    from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.queues.commands import Command
 
 

@@ -34,7 +34,7 @@ class Intake(Actor):
     def expect(self, event: AnyPublishes) -> None:
         """Note what the client has published, for it will go on: those who publish to one address
         have their turns together, so that its queues deal out together what they bring."""
-        self.company = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
+        self.turn_group = event.raw_method[EXCHANGE_AT:-2] if isinstance(event, Publishes) else None
 
     def turn_ended(self) -> None:
         self.take_in()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.channel.connection_port import ConnectionPort
-from sluicemq.kernel.steps import take
+from sluicemq.kernel.cleanup_steps import take
 from sluicemq.queues.commands import Delete
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.channel.channel import Channel
     from sluicemq.flow.credit import Outflow
-    from sluicemq.kernel.steps import Step
+    from sluicemq.kernel.cleanup_steps import Step
     from sluicemq.kernel.world import Net
 
 

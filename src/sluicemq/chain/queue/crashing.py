@@ -40,8 +40,8 @@ from sluicemq.chain.store.messages import (
 )
 from sluicemq.flow.delivery_window import DeliveryOutflow
 from sluicemq.flow.prefetch import Resume
+from sluicemq.kernel.cleanup_steps import Step, take
 from sluicemq.kernel.containment import traceback_text
-from sluicemq.kernel.steps import Step, take
 from sluicemq.limits import RETRY_FULL_MS
 from sluicemq.metadata.agreement import Agreed
 from sluicemq.model.batch import ADDRESSED, names_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicemq.chain.queue.crashing import Crash
 from sluicemq.chain.store.messages import StoreStreamFiles
-from sluicemq.kernel.steps import Step
+from sluicemq.kernel.cleanup_steps import Step
 from sluicemq.queues import commands as c
 from sluicemq.storage.stream_log import StreamCommit
 from sluicemq.storage.stream_read_back import StreamReadBack

@@ -25,7 +25,7 @@ from sluicemq.chain.queue.republish_messages import (
     RepublisherPort,
     SourceGone,
 )
-from sluicemq.kernel.steps import take
+from sluicemq.kernel.cleanup_steps import take
 from sluicemq.limits import RETRY_REFUSED_MS
 from sluicemq.model.batch import Batch, part_of, size_of
 from sluicemq.model.content import properties_of

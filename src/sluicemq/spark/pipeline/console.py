@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.display_table import Cell, ColumnKind, Table, Tone
 from sluicemq.spark.pipeline.report_answer import verified_words
 from sluicemq.spark.pipeline.report_tables import claims_table, steps_tables
 from sluicemq.spark.pipeline.results import Analysis, RunResult
-from sluicemq.spark.pipeline.shown import Cell, ColumnKind, Table, Tone
 
 TONE_STYLES: Final = {
     Tone.GOOD: "green",

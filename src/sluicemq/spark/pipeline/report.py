@@ -16,6 +16,7 @@ from markupsafe import Markup
 from sluicemq import __version__
 from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats, plots
+from sluicemq.spark.pipeline.display_table import Table
 from sluicemq.spark.pipeline.drawing import COLOURS, HIGH, LOW, MIDDLE
 from sluicemq.spark.pipeline.limit_plots import over_limit
 from sluicemq.spark.pipeline.report_answer import answer, verified
@@ -27,7 +28,6 @@ from sluicemq.spark.pipeline.report_tables import (
     steps_tables,
 )
 from sluicemq.spark.pipeline.results import Analysis, ClaimResult, Outcome, RunResult, Step
-from sluicemq.spark.pipeline.shown import Table
 
 TEMPLATES: Final = Environment(
     loader=PackageLoader("sluicemq.spark.pipeline", "page"),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from sluicemq.lab.measurements import RunInfo
 from sluicemq.spark.pipeline import formats
 from sluicemq.spark.pipeline.classify import RULES
+from sluicemq.spark.pipeline.display_table import Table
 from sluicemq.spark.pipeline.report_tables import Rule, rules_table
 from sluicemq.spark.pipeline.results import Analysis, RunResult
-from sluicemq.spark.pipeline.shown import Table
 
 
 @dataclass(frozen=True, slots=True)

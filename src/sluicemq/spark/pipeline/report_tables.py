@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sluicemq.spark.pipeline import formats
+from sluicemq.spark.pipeline.display_table import Cell, Chip, Column, ColumnKind, Group, Table, Tone
 from sluicemq.spark.pipeline.drawing import CLASS_SIGNS
 from sluicemq.spark.pipeline.results import (
     Balance,
@@ -16,7 +17,6 @@ from sluicemq.spark.pipeline.results import (
     Step,
     StepClass,
 )
-from sluicemq.spark.pipeline.shown import Cell, Chip, Column, ColumnKind, Group, Table, Tone
 
 CLASS_TONES: Final = {
     StepClass.STEADY: Tone.GOOD,

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import Refused
-from sluicemq.spark import ledger as ledgers
+from sluicemq.spark import batch_ids
+from sluicemq.spark.batch_ids import OWNER_BEFORE, BatchIds, BatchPart, LocalFiles
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.driver_files import DriverFiles
-from sluicemq.spark.ledger import OWNER_BEFORE, BatchPart, Ledger, LocalFiles
 from sluicemq.spark.listener import listen
 from spark.amqp_messages import Broker, Files, numbered, numbers, streaming
 
@@ -108,18 +108,18 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Where a ledger may lie."""
     if request.param != "directory":
         files = request.param()
-        monkeypatch.setattr(ledgers, "open_files", lambda _: files)
+        monkeypatch.setattr(batch_ids, "open_files", lambda _: files)
     return tmp_path
 
 
-def ledger_of(folder: Path, session: str, serial: int = 0, owner: str = "") -> Ledger:
+def ledger_of(folder: Path, session: str, serial: int = 0, owner: str = "") -> BatchIds:
     """As a session opens it."""
-    ledger = Ledger(str(folder), 4, session)
+    ledger = BatchIds(str(folder), 4, session)
     ledger.align(serial, owner)
     return ledger
 
 
-def record(ledger: Ledger, *serials: int) -> None:
+def record(ledger: BatchIds, *serials: int) -> None:
     for serial in serials:
         ledger.record(serial, [BatchPart("q", 3, [f"{serial}a", f"{serial}b"])])
 
@@ -127,28 +127,28 @@ def record(ledger: Ledger, *serials: int) -> None:
 def test_a_ledger_keeps_what_spark_knows(place: Path) -> None:
     ledger = ledger_of(place, "one")
     record(ledger, 1, 2, 3, 4)
-    again = Ledger(str(place), 4, "two")
+    again = BatchIds(str(place), 4, "two")
     names = [f"{serial}a" for serial in (1, 2, 3, 4)]
     assert again.repeats("q", names, set()) == [2, 3]
     assert again.repeats("other", ["4a"], set()) == []
     again.align(3, ledger.id)
     assert (again.repeats("q", ["4a"], set()), again.batch(4)) == ([], None)
-    assert Ledger(str(place), 4, "three").batch(3) == [BatchPart("q", 3, ["3a", "3b"])]
+    assert BatchIds(str(place), 4, "three").batch(3) == [BatchPart("q", 3, ["3a", "3b"])]
 
 
 def test_one_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Refused, match=r"ledger = .*cannot be used"):
-        Ledger(str(tmp_path / "file"), 1, "s")
+        BatchIds(str(tmp_path / "file"), 1, "s")
 
 
 def test_one_that_only_spark_can_open_needs_a_driver_that_does() -> None:
     with pytest.raises(Refused, match=r"ledger = 's3a://b/l': only Spark .*register"):
-        Ledger("s3a://b/l", 1, "s")
+        BatchIds("s3a://b/l", 1, "s")
 
 
 def test_a_url_of_this_machine_is_a_directory(tmp_path: Path) -> None:
-    ledger = Ledger(f"file://{tmp_path}/ledger", 4, "s")
+    ledger = BatchIds(f"file://{tmp_path}/ledger", 4, "s")
     ledger.align(0, "")
     record(ledger, 1)
     assert len(owners(tmp_path / "ledger")) == 1
@@ -163,7 +163,7 @@ def test_another_query_is_refused(place: Path) -> None:
         with pytest.raises(Refused, match=r"ledger = .*: belongs to another query"):
             ledger_of(place, "two", 0, owner)
     record(ledger, 2)
-    assert Ledger(str(place), 4, "three").batch(2) is not None
+    assert BatchIds(str(place), 4, "three").batch(2) is not None
 
 
 def test_the_same_query_goes_on_and_its_run_before_does_not(place: Path) -> None:
@@ -190,7 +190,7 @@ def test_a_run_that_has_been_overtaken_drops_nothing(place: Path) -> None:
     ledger_of(place, "two", 1, first.id)
     with pytest.raises(AmqpError, match="has taken it"):
         first.align(0, first.id)
-    assert Ledger(str(place), 4, "three").batch(1) is not None
+    assert BatchIds(str(place), 4, "three").batch(1) is not None
 
 
 def test_a_commit_is_noted_while_the_next_batch_is_recorded(
@@ -198,13 +198,13 @@ def test_a_commit_is_noted_while_the_next_batch_is_recorded(
 ) -> None:
     """By another thread: the ledger is its query's all the time."""
     files = DeletingFiles()
-    monkeypatch.setattr(ledgers, "open_files", lambda _: files)
+    monkeypatch.setattr(batch_ids, "open_files", lambda _: files)
     ledger = ledger_of(tmp_path, "one")
     record(ledger, 1)
     files.meanwhile = lambda: record(ledger, 2)
     ledger.settle()
     record(ledger, 3)
-    assert Ledger(str(tmp_path), 4, "two").batch(3) is not None
+    assert BatchIds(str(tmp_path), 4, "two").batch(3) is not None
 
 
 @pytest.mark.parametrize("step", ["settle", "record"])
@@ -224,7 +224,7 @@ def test_one_thread_at_a_time_writes(tmp_path: Path, step: str) -> None:
 
 def test_an_earlier_versions_is_taken_on(place: Path) -> None:
     """With what it knew."""
-    Ledger(str(place), 4, "none")._files.write(OWNER_BEFORE, json.dumps(BEFORE))
+    BatchIds(str(place), 4, "none")._files.write(OWNER_BEFORE, json.dumps(BEFORE))
     with pytest.raises(Refused, match="belongs to another query"):
         ledger_of(place, "two")
     first = ledger_of(place, "two", 0, "a1")
@@ -254,7 +254,7 @@ def test_one_that_cannot_be_written_is_named(
     claimed.settle()
     with pytest.raises(AmqpError, match=words):
         record(claimed, 1)
-    monkeypatch.setattr(ledgers, "open_files", files)
+    monkeypatch.setattr(batch_ids, "open_files", files)
     with pytest.raises(AmqpError, match=words):
         ledger_of(tmp_path, "two", 0, claimed.id)
 
@@ -285,12 +285,12 @@ def test_one_whose_batch_is_damaged_is_named(tmp_path: Path, text: str) -> None:
     (batch,) = tmp_path.glob("batch-*1.json")
     batch.write_text(text)
     with pytest.raises(Refused, match=rf"ledger = '.*': cannot be used: {batch.name} is damaged"):
-        Ledger(str(tmp_path), 4, "two")
+        BatchIds(str(tmp_path), 4, "two")
 
 
 def test_a_password_in_its_url_is_not_shown() -> None:
     with pytest.raises(Refused, match=r"ledger = 's3a://me:\.\.\.@b/l': only Spark"):
-        Ledger("s3a://me:secret@b/l", 1, "s")
+        BatchIds("s3a://me:secret@b/l", 1, "s")
 
 
 def test_a_start_that_was_cut_off_leaves_it_to_the_next(place: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from sluicemq.spark.available import TOLD_MAX, Available
+from sluicemq.spark.available_now import TOLD_MAX, AvailableNow
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.crew import Group
+from sluicemq.spark.consumer_assignment import Group
 from sluicemq.spark.options import Options
 from sluicemq.spark.transfer import Endpoint
 
@@ -46,9 +46,9 @@ class Process:
         self.heard_at = 1e9
 
 
-def available(counted: dict[str, int], **options: str) -> Available:
+def available(counted: dict[str, int], **options: str) -> AvailableNow:
     given = {"queues": ",".join(counted), "timeout": f"{TIMEOUT_S * 1000:.0f}"} | options
-    return Available(Options.parse(given, "source"), counted)
+    return AvailableNow(Options.parse(given, "source"), counted)
 
 
 class Wait:

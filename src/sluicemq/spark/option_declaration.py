@@ -23,7 +23,7 @@ DEAD_LETTER: Final = "deadLetter"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Declared:
+class OptionDeclaration:
     """What is known of an option besides its default. Numbers lie between `low` and `high`,
     inclusive."""
 
@@ -77,7 +77,7 @@ class Declared:
         return text
 
 
-def shown(declared: Declared, text: str) -> str:
+def shown(declared: OptionDeclaration, text: str) -> str:
     """Return a user's text as an error may show it, quoted and without a password."""
     if declared.kind == "secret":
         return "'...'"

@@ -36,7 +36,7 @@ MODULE: Final = "sluicemq.spark.gatherer"
 
 
 @dataclass(frozen=True)
-class Call:
+class GathererCall:
     """Tells a process that gathers what it needs to know. It connects to `planner`, unless it
     inherits a connection as the file descriptor `fd` (-1: it does not). `host`, `bind` and `port`
     are those of its own chunk server; without `fd`, host and bind follow from the connection. It
@@ -54,7 +54,7 @@ class Call:
     lock: str = ""
 
 
-def start_beside(call: Call) -> tuple[subprocess.Popen[bytes], PlannerLink]:
+def start_beside(call: GathererCall) -> tuple[subprocess.Popen[bytes], PlannerLink]:
     """Start a process that gathers on this machine, and return it with the link to it. Raises
     `AmqpError` when the machine cannot start one."""
     try:
@@ -75,7 +75,7 @@ def cannot_start(error: OSError) -> AmqpError:
     return AmqpError(f"gather = driver: this machine cannot start a process that gathers: {error}")
 
 
-def start_on_executor(call: Call) -> None:
+def start_on_executor(call: GathererCall) -> None:
     """Start a process that gathers on this executor, unless one holds the lock already. Called by a
     Python worker of the executor; raises OSError when it cannot be started."""
     parent = os.getppid()
@@ -107,7 +107,7 @@ def life_of(parent: int) -> Iterator[int]:
         os.close(handle)
 
 
-def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
+def start(call: GathererCall, *handles: int) -> subprocess.Popen[bytes]:
     """Start a process that gathers, which inherits the open file descriptors `handles` and finds
     modules where this process does."""
     child = subprocess.Popen(
@@ -124,7 +124,7 @@ def start(call: Call, *handles: int) -> subprocess.Popen[bytes]:
     return child
 
 
-def connect_to_planner(call: Call) -> tuple[PlannerLink, str, str]:
+def connect_to_planner(call: GathererCall) -> tuple[PlannerLink, str, str]:
     """Connect the process that gathers with its planner. Returns the link, the host under which
     others reach the process's own server, and the address to listen at (empty: that host)."""
     if call.fd >= 0:
@@ -133,7 +133,7 @@ def connect_to_planner(call: Call) -> tuple[PlannerLink, str, str]:
     return PlannerLink(peer), *own_place(call, peer.getsockname()[0])
 
 
-def own_place(call: Call, host: str) -> tuple[str, str]:
+def own_place(call: GathererCall, host: str) -> tuple[str, str]:
     """Return the host and the address to listen at for a server of this process, whose end of the
     connection to the planner is `host`. For a loopback address, which other machines cannot reach,
     they are those that the options name for the planner's machine. An empty address means the

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicemq.spark.naming import DIGEST_SIZE, EqualCounter, digest, names_of
+from sluicemq.spark.row_names import DIGEST_SIZE, EqualCounter, digest, names_of
 
 few = st.lists(st.integers(0, 5), min_size=1, max_size=30)
 

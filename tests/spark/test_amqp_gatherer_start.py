@@ -14,16 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from sluicemq.spark import callups
-from sluicemq.spark.callups import Call, life_of, own_place, start_on_executor
 from sluicemq.spark.gatherer import Gatherer
+from sluicemq.spark.gatherer_start import GathererCall, life_of, own_place, start_on_executor
 from sluicemq.spark.options import Options
 from sluicemq.spark.transfer import Endpoint
 
 
-def call(**options: str) -> Call:
+def call(**options: str) -> GathererCall:
     given = {"queue": "orders", "gather": "executors"} | options
-    return Call(uuid.uuid4().hex, Options.parse(given, "source"), Endpoint("", 1, "", ""))
+    return GathererCall(uuid.uuid4().hex, Options.parse(given, "source"), Endpoint("", 1, "", ""))
 
 
 @pytest.mark.parametrize(
@@ -46,12 +45,12 @@ def test_a_process_is_handed_the_life_of_its_executor(monkeypatch: pytest.Monkey
     """While it starts, the executor may end, and its number become another process's."""
     started: list[str] = []
 
-    def start(call: Call, *handles: int) -> None:
+    def start(call: GathererCall, *handles: int) -> None:
         assert call.lives_with in handles
         started.append(Path(f"/proc/self/fdinfo/{call.lives_with}").read_text())
         Path(call.lock).unlink()
 
-    monkeypatch.setattr(callups, "start", start)
+    monkeypatch.setattr(gatherer_start, "start", start)
     start_on_executor(call())
     assert [f"Pid:\t{os.getppid()}\n" in each for each in started] == [True]
 

@@ -1,31 +1,31 @@
-"""Actors that wait for a turn, in the order of their turns: one company after the other."""
+"""Actors that wait for a turn, in the order of their turns: one group after the other."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
 
-class Member:
-    """An actor that may have its turns together with those whose `company` is equal. None: it has
-    them alone."""
+class TurnGroupMember:
+    """An actor that may have its turns together with those whose `turn_group` is equal. None: it
+    has them alone."""
 
-    company: object = None
-
-
-M = TypeVar("M", bound=Member)
+    turn_group: object = None
 
 
-class Companies(Generic[M]):
-    """A queue of actors in which those of one company have their turns one after the other, so that
-    what they bring for the same receiver comes together. Who comes to a company whose turns have
+M = TypeVar("M", bound=TurnGroupMember)
+
+
+class TurnGroups(Generic[M]):
+    """A queue of actors in which those of one group have their turns one after the other, so that
+    what they bring for the same receiver comes together. Who joins a group whose turns have
     begun waits for its next ones. So nobody is overtaken by the same one more than twice: once in
-    such a company, once in one that waits before its own; with a company that changes, once for
+    such a group, once in one that waits before its own; with a group that changes, once for
     each of those."""
 
     def __init__(self) -> None:
         self.waiting: dict[object, list[M]] = {}
         self.called: list[M] = []
-        """What is left of the company whose turns have begun, the last first."""
+        """What is left of the group whose turns have begun, the last first."""
         self.count = 0
         """How many wait."""
 
@@ -33,9 +33,9 @@ class Companies(Generic[M]):
         return self.count > 0
 
     def append(self, actor: M) -> None:
-        """Queue an actor with those of its company that wait, or behind all."""
-        company = actor if actor.company is None else actor.company
-        self.waiting.setdefault(company, []).append(actor)
+        """Queue an actor with those of its group that wait, or behind all."""
+        group = actor if actor.turn_group is None else actor.turn_group
+        self.waiting.setdefault(group, []).append(actor)
         self.count += 1
 
     def popleft(self) -> M:

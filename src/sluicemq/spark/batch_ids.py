@@ -1,20 +1,21 @@
 """The ids of the latest batches, on disk: what makes `exactlyOnce` survive the driver.
 
-One file a batch, `batch-SERIAL.json`: `[["queue", rows, ["id", ..]], ..]`, a part for each chunk,
-written and synced before Spark is told of the batch, so that a batch in Spark's offset log always
-has its file. A file whose batch Spark does not know was never handed out, and is dropped.
+They are kept in a *ledger* (the option `ledger`): a directory of this machine, or of any file
+system that Spark can have a checkpoint on. It has one file for each batch, `batch-SERIAL.json`:
+`[["queue", rows, ["id", ..]], ..]`, a part for each chunk. The file is written and synced before
+Spark is told of the batch, so a batch in Spark's offset log always has its file. A file whose batch
+Spark does not know was never handed out, and is removed.
 
-Whose it is stands in the names of files: `owner-N-LEDGER-SESSION.json`, of which the highest N
-counts, and `known-LEDGER.json`. LEDGER is in the offsets of the query too, and so in its
-checkpoint. A query whose offsets have another one is another query. One that has no offsets yet may
-take over a ledger that Spark never came to know (known: a batch was committed): its own, from a
-start that was cut off. SESSION is that which opened it last; one before it records nothing any
-more.
+The names of two more files say which query the ledger belongs to: `owner-N-LEDGER-SESSION.json`, of
+which the highest N counts, and `known-LEDGER.json`, which exists once Spark has committed a batch.
+LEDGER is an id that is in the offsets of the query too, and so in its checkpoint: a query whose
+offsets have another id is another query, and is refused. A query without offsets may take over a
+ledger whose LEDGER is not known: it is its own, from a start that was cut off. SESSION is the
+session that has opened the ledger last; an earlier one records nothing any more.
 
-A ledger is a directory of this machine, or anything that Spark can have a checkpoint on. There a
-file cannot be replaced: some file systems delete the old one first, so that for a moment there is
-none, and on others nothing happens at all. So files are made and removed, and never made anew.
-(Earlier versions did: their `owner.json` is read, and removed.)
+No file is ever replaced: some file systems delete the old one first, so that for a moment there is
+none, and on others nothing happens at all. (Earlier versions did replace `owner.json`, which is
+still read, and then removed.)
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def open_files(location: str) -> TextFiles:
     return DriverFiles(location)
 
 
-class Ledger:
+class BatchIds:
     """Remembers the ids of the latest batches on disk, for one `session`: `window` ids, and always
     the last BATCHES_KEPT_MIN batches. For use by one thread; `settle` may be called by any. The
     constructor raises `Refused` when the ledger cannot be used."""

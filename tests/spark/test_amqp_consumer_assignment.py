@@ -24,9 +24,14 @@ from pyspark.sql.types import BinaryType, BooleanType, StructField, StructType
 from sluicemq.client.messages import BasicProperties
 from sluicemq.errors import SluiceError
 from sluicemq.spark import remote_groups
-from sluicemq.spark.callups import Call, ask_planner, connect_to_planner, start_on_executor
 from sluicemq.spark.commits import Offset
-from sluicemq.spark.crew import Crew
+from sluicemq.spark.consumer_assignment import ConsumerAssignment
+from sluicemq.spark.gatherer_start import (
+    GathererCall,
+    ask_planner,
+    connect_to_planner,
+    start_on_executor,
+)
 from sluicemq.spark.options import Options
 from sluicemq.spark.own_folder import own_folder
 from sluicemq.spark.planner_link import BEAT_S
@@ -75,10 +80,10 @@ class Query:
         self.reader.commit(self.start)
 
     @property
-    def crew(self) -> Crew:
+    def assignment(self) -> ConsumerAssignment:
         session = self.reader._planner
         assert session is not None
-        return session._crew
+        return session._assignment
 
     def unflagged_twice(self) -> list[int]:
         fresh = Counter(number for number, redelivered in self.rows if not redelivered)
@@ -98,15 +103,15 @@ def test_a_process_that_is_killed_loses_nothing(amqp: Broker, name: str) -> None
     query = Query(amqp, queues)
     try:
         query.read(query.plan())
-        children = list(query.crew._children.values())
-        assert 2 <= len(children) <= len(query.crew.consumers) == 5
-        assert all(isinstance(group, RemoteGroup) for group in query.crew.groups)
+        children = list(query.assignment._children.values())
+        assert 2 <= len(children) <= len(query.assignment.consumers) == 5
+        assert all(isinstance(group, RemoteGroup) for group in query.assignment.groups)
         end = query.plan()
         children[0].kill()
         children[0].wait()
         query.read(end)
         query.read_all(3000)
-        assert len(query.crew._children) == len(children), "another one has taken its place"
+        assert len(query.assignment._children) == len(children), "another one has taken its place"
         assert query.unflagged_twice() == []
         assert sorted({number for number, _ in query.rows}) == list(range(3000))
         assert [amqp.ready(queue, 0) for queue in queues] == [0] * 5
@@ -127,7 +132,7 @@ def test_exactly_once_does_not_go_on_without_what_is_lost(
     again = Query(amqp, [name], **options)
     try:
         end = query.plan()
-        for child in query.crew._children.values():
+        for child in query.assignment._children.values():
             child.kill()
             child.wait()
         with pytest.raises(SluiceError, match="is gone"):
@@ -150,7 +155,7 @@ from sluicemq.spark.own_folder import own_folder
 session = StreamPlanner(Options.parse({"uri": sys.argv[1], "queues": sys.argv[2]}, "source"))
 while session.plan(dict(START), 10)["serial"] == 0:
     pass
-print(*[child.pid for child in session._crew._children.values()], flush=True)
+print(*[child.pid for child in session._assignment._children.values()], flush=True)
 time.sleep(600)
 """
 
@@ -185,17 +190,17 @@ def test_one_that_stands_by_takes_over(amqp: Broker, name: str) -> None:
     try:
         end = query.plan()
         (partition,) = query.reader.partitions(query.start, end)
-        call: Call = partition.call  # type: ignore[attr-defined]
+        call: GathererCall = partition.call  # type: ignore[attr-defined]
         start_on_executor(call)
         query.read(end)
         start_on_executor(replace(call, session=uuid.uuid4().hex))  # as if it were elsewhere
         query.read(query.plan())
         ask_planner(call.planner, are_there=2, within_s=WAIT_S)
-        (group,) = query.crew.groups
+        (group,) = query.assignment.groups
         assert isinstance(group, RemoteGroup)
         group.abandon()
         query.read_all(3000)
-        (successor,) = query.crew.groups
+        (successor,) = query.assignment.groups
         assert successor is not group
         assert query.unflagged_twice() == []
     finally:
@@ -207,7 +212,7 @@ class Mute(threading.Thread):
     """A process that gathers, which says that it has its consumers, and that they have nothing; but
     nothing by itself, nor that it lives."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: GathererCall) -> None:
         super().__init__(daemon=True)
         self.link, *_ = connect_to_planner(call)
         self.link.send({"token": call.planner.token, "join": Endpoint("127.0.0.1", 1, "", "")})
@@ -233,7 +238,7 @@ def test_what_was_counted_is_waited_for_until_who_says_nothing_is_lost(
         query.reader.prepareForTriggerAvailableNow()
         end = query.plan()
         (partition,) = query.reader.partitions(query.start, end)
-        call: Call = partition.call  # type: ignore[attr-defined]
+        call: GathererCall = partition.call  # type: ignore[attr-defined]
         Mute(call).start()
         ask_planner(call.planner, are_there=1, within_s=WAIT_S)
         start_on_executor(call)
@@ -254,7 +259,7 @@ def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:
         end = query.plan()
         assert (end["pos"], end["called"]) == ({}, 1)
         (partition,) = query.reader.partitions(query.start, end)
-        call: Call = partition.call  # type: ignore[attr-defined]
+        call: GathererCall = partition.call  # type: ignore[attr-defined]
         threads = [threading.Thread(target=start_on_executor, args=(call,)) for _ in range(4)]
         for thread in threads:
             thread.start()
@@ -262,9 +267,9 @@ def test_an_executor_gathers_once_and_joins(amqp: Broker, name: str) -> None:
             thread.join()
         query.read(end)
         query.read_all(600)
-        (group,) = query.crew.groups
+        (group,) = query.assignment.groups
         assert sorted(consumer.queue for consumer in group.consumers) == queues
-        assert query.crew._children == {}
+        assert query.assignment._children == {}
         assert query.unflagged_twice() == []
         pattern = f"gather-{call.session[:16]}-*"
         assert len(list(own_folder().glob(pattern))) == 1

@@ -20,7 +20,7 @@ from pyspark.sql.types import MapType, StringType, StructField
 
 from sluicemq.errors import Refused
 from sluicemq.spark.encoding import DEDUPLICATION_COLUMN, SOURCE_ONLY
-from sluicemq.spark.naming import EqualCounter, digest, names_of
+from sluicemq.spark.row_names import EqualCounter, digest, names_of
 from sluicemq.spark.sink import place_in_query, task_context
 
 

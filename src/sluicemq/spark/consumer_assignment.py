@@ -27,10 +27,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from sluicemq.spark.callups import Call, start_beside
 from sluicemq.spark.connecting import AmqpError
 from sluicemq.spark.consumer_groups import ConsumerGroup, PlannedConsumer
 from sluicemq.spark.consumer_threads import ConsumerThread
+from sluicemq.spark.gatherer_start import GathererCall, start_beside
 from sluicemq.spark.options import Options
 from sluicemq.spark.planner_link import LOST_S, PlannerLink
 from sluicemq.spark.remote_groups import ConsumerView, RemoteGroup
@@ -47,7 +47,7 @@ STARTS_MAX: Final = 5
 """Processes in a row that end before they say anything, and calls that nobody follows."""
 
 
-class Crew:
+class ConsumerAssignment:
     """Decides which processes gather for a query, and which queues each of them consumes. For use
     by the planner's thread; `answer` is called by the threads of the chunk server."""
 
@@ -64,7 +64,7 @@ class Crew:
         self._queues = queues
         self._news = news
         self._server = server
-        self._call = Call(session, options, server.endpoint)
+        self._call = GathererCall(session, options, server.endpoint)
         self._arrived: list[RemoteGroup] = []
         """Processes on executors that have no consumers yet, or are more than shall gather."""
         self._children: dict[int, subprocess.Popen[bytes]] = {}
@@ -85,7 +85,7 @@ class Crew:
         return self._options.gather == "executors"
 
     @property
-    def call(self) -> Call | None:
+    def call(self) -> GathererCall | None:
         """What a task needs to start a process that gathers on its executor; None when executors do
         not gather."""
         return self._call if self.is_on_executors else None

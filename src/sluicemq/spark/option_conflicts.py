@@ -8,17 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sluicemq.errors import Refused
-from sluicemq.spark.declared import (
+from sluicemq.spark.management import check_pattern, server_of
+from sluicemq.spark.option_declaration import (
     ACK_CHECKPOINT,
     ACK_DEFAULT,
     FAIL,
     FIRST,
     LAST,
-    Declared,
+    OptionDeclaration,
     Side,
     shown,
 )
-from sluicemq.spark.management import check_pattern, server_of
 from sluicemq.spark.unknown_options import NO_TABLES
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ def check_batch(options: OptionValues) -> None:
         raise Refused(f"transferTls = true: is for streaming reads; {READ_BY_TASKS}")
 
 
-def declared_of(options: OptionValues, name: str) -> Declared:
+def declared_of(options: OptionValues, name: str) -> OptionDeclaration:
     """Return what is declared of the option whose field is called `name`."""
-    found: Declared = {each.name: each for each in fields(options)}[name].metadata["declared"]
+    found: OptionDeclaration = {each.name: each for each in fields(options)}[name].metadata[
+        "declared"
+    ]
     return found

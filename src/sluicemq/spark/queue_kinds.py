@@ -15,7 +15,7 @@ from typing import Final
 from sluicemq.client.consuming import Deliveries, Subscription
 from sluicemq.client.session import ClosedByBrokerError
 from sluicemq.spark.connecting import AmqpError, connect, is_missing, persistently
-from sluicemq.spark.declared import FIRST
+from sluicemq.spark.option_declaration import FIRST
 from sluicemq.spark.options import Options
 from sluicemq.spark.raw_contents import has_offset
 

@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sluicemq.spark.connecting import AmqpError
-from sluicemq.spark.crew import AnyConsumer, Group
+from sluicemq.spark.consumer_assignment import AnyConsumer, Group
 from sluicemq.spark.options import Options
 
 TOLD_MAX: Final = 10
 """In an error."""
 
 
-class Available:
+class AvailableNow:
     """Decides when a query with Trigger.AvailableNow has read all it was to read. `counted` says
     how many messages each queue had when the query began. Times are monotonic, in seconds."""
 
