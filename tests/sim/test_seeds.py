@@ -21,17 +21,17 @@ from typing import Final
 import pytest
 
 import sluicemq
+from sluicemq.chain.channel.channel_port import ChannelPort
 from sluicemq.chain.channel.connection_port import ConnectionPort
 from sluicemq.chain.channel.methods import WholeChannel
-from sluicemq.chain.channel.port import ChannelPort
 from sluicemq.chain.connection.severing import Severable
 from sluicemq.chain.flow_actor import FlowActor
-from sluicemq.chain.queue.home import NamedQueue
 from sluicemq.chain.queue.queue import Queue
 from sluicemq.chain.queue.queue_timers import TimedQueue
 from sluicemq.chain.queue.republish_messages import RepublisherPort
+from sluicemq.chain.queue.vhost_port import NamedQueue
 from sluicemq.chain.store.messages import StoreClient
-from sluicemq.chain.store.port import StorePort
+from sluicemq.chain.store.store_port import StorePort
 from sluicemq.chain.writer import WriterClient
 from sluicemq.config import PROFILES
 from sluicemq.host.watchdog import Pulse

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicemq.spark import gatherer_start
 from sluicemq.spark.gatherer import Gatherer
 from sluicemq.spark.gatherer_start import GathererCall, life_of, own_place, start_on_executor
 from sluicemq.spark.options import Options

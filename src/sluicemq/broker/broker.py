@@ -10,8 +10,8 @@ from sluicemq.broker.followers import Followers
 from sluicemq.broker.policy_rounds import PolicyRounds
 from sluicemq.broker.vhost import VirtualHost
 from sluicemq.chain.connection.admission import Admission
+from sluicemq.chain.connection.broker_port import BrokerPort
 from sluicemq.chain.connection.deadlines import Deadlines
-from sluicemq.chain.connection.entrance import Entrance
 from sluicemq.chain.store.local_agreement import LocalAgreement
 from sluicemq.chain.store.message_store import MessageStore
 from sluicemq.model.queue_types import STREAM
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sluicemq.storage.recovery import Recovery
 
 
-class Broker(Entrance):
+class Broker(BrokerPort):
     """The whole of one node: it makes the virtual hosts, the message store and the tables that all
     of them share, from what a start has found."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sluicemq.access.session import Session
     from sluicemq.broker.policy_rounds import PolicyRounds
-    from sluicemq.chain.connection.entrance import Entrance
+    from sluicemq.chain.connection.broker_port import BrokerPort
     from sluicemq.chain.connection.reader import Reader
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.metadata.agreement import Agreement
@@ -40,7 +40,7 @@ class Followers:
 
     def __init__(
         self,
-        broker: Entrance,
+        broker: BrokerPort,
         store: MessageStore,
         vhosts: dict[str, VirtualHost],
         connections: Mapping[int, Reader],

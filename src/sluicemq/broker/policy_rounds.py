@@ -17,7 +17,7 @@ from sluicemq.model.policies import Policy
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.chain.services import Services
     from sluicemq.metadata.events import RecordDeleted, RecordUpserted
@@ -29,7 +29,7 @@ class Round:
 
     __slots__ = ("done", "queues", "vhost")
 
-    def __init__(self, vhost: Namespace) -> None:
+    def __init__(self, vhost: NamespacePort) -> None:
         self.vhost = vhost
         self.queues: Iterator[Queue] = iter([*vhost.queues.values()])
         self.done: list[Callable[[], None]] = []
@@ -39,7 +39,7 @@ class PolicyRounds(Actor):
     """Tells queues which policy holds for them: one actor a node, which works rounds off, a part a
     turn, with a pause of a millisecond between for the sockets."""
 
-    def __init__(self, services: Services, vhosts: Mapping[str, Namespace]) -> None:
+    def __init__(self, services: Services, vhosts: Mapping[str, NamespacePort]) -> None:
         super().__init__(services.scheduler)
         self.services = services
         self.vhosts = vhosts

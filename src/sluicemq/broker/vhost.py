@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.chain.queue.classic import empty_index
-from sluicemq.chain.queue.home import BINDING_WORK, BINDINGS_MAX
-from sluicemq.chain.queue.namespace import Namespace, Queues
+from sluicemq.chain.queue.namespace_port import NamespacePort, Queues
 from sluicemq.chain.queue.types import SHELLS
+from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX
 from sluicemq.chain.republish.delayer import HoldingQueue
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.metadata.changes import (
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.chain.queue.faults import Faults
-    from sluicemq.chain.queue.home import NamedQueue
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.queue.vhost_port import NamedQueue
     from sluicemq.chain.services import Services
     from sluicemq.chain.store.message_store import MessageStore
     from sluicemq.kernel.actor import Actor
@@ -47,7 +47,7 @@ class VhostEmpty:
         self.vhost = vhost
 
 
-class VirtualHost(Namespace):
+class VirtualHost(NamespacePort):
     """A virtual host of the broker. Its topology is that of the declared state, which nothing in
     here changes."""
 

@@ -125,7 +125,7 @@ class Drawing:
         if writer.backlog_gate.is_shut:
             self.add_gate(own, f"writer {own}", writer.backlog_gate)
         if reader.throttle.alarm_gate.is_shut:
-            for source in reader.entrance.alarms.reasons:
+            for source in reader.broker.alarms.reasons:
                 self.add_gate(own, alarm_id(source), reader.throttle.alarm_gate)
         yield 2 * STAGE_WORK + inbox_work(reader)
         for number in [*reader.channels]:

@@ -229,7 +229,7 @@ CONNECTION_COLUMNS: Final[dict[str, Callable[[Reader], object]]] = {
     "port": lambda reader: reader.peer.port,
     "peer_host": lambda reader: reader.peer.peer_host,
     "peer_port": lambda reader: reader.peer.peer_port,
-    "state": lambda reader: reader.state(reader.entrance.world.clock.now_ns()),
+    "state": lambda reader: reader.state(reader.broker.world.clock.now_ns()),
     "channels": lambda reader: len(reader.channels),
     "protocol": lambda _: "AMQP 0-9-1",
     "auth_mechanism": lambda reader: reader.handshake.mechanism,

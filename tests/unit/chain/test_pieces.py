@@ -17,8 +17,8 @@ from sluicemq.amqp.properties import BasicProperties
 from sluicemq.amqp.types import Table
 from sluicemq.chain.channel.channel import Channel
 from sluicemq.chain.queue.classic import ClassicShell
-from sluicemq.chain.queue.home import BINDINGS_MAX
 from sluicemq.chain.queue.queue import TARGETS_MAX
+from sluicemq.chain.queue.vhost_port import BINDINGS_MAX
 from sluicemq.chain.republish.republisher import Republisher
 from sluicemq.kernel.world import Closed
 from sluicemq.model.definitions import QUEUE, Destination

@@ -218,7 +218,7 @@ def test_node_remembers_nothing_of_connections_that_are_gone() -> None:
     broker.world.clock.timers.clear()
     gc.collect()
     readers = [one for one in gc.get_objects() if isinstance(one, Reader)]
-    assert [reader.connection for reader in readers if reader.entrance is broker.node.broker] == [1]
+    assert [reader.connection for reader in readers if reader.broker is broker.node.broker] == [1]
     assert broker.node.broker.vhosts["/"].queues["q"].machine.depth.ready == 10
 
 

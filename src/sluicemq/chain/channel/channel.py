@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel.channel_port import ChannelDirectory
     from sluicemq.chain.channel.connection_port import ConnectionPort
-    from sluicemq.chain.channel.port import ChannelDirectory
     from sluicemq.chain.services import Services
     from sluicemq.flow.credit import Inflow
     from sluicemq.kernel.actor import Actor

@@ -9,7 +9,7 @@ from sluicemq.chain.flow_actor import FlowActor
 
 if TYPE_CHECKING:
     from sluicemq.access.access import Rights
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.writer import Writer
     from sluicemq.errors import ConnectionViolation
     from sluicemq.flow.delivery_window import ConnectionWindow
@@ -40,7 +40,7 @@ class ConnectionPort(FlowActor, Session):
     window: ConnectionWindow
     writer: Writer
     frame_max: int
-    vhost: Namespace | None
+    vhost: NamespacePort | None
     rights: Rights
 
     @property

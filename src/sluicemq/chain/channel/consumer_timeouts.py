@@ -15,7 +15,7 @@ from sluicemq.errors import ChannelViolation
 from sluicemq.kernel.actor import Actor
 
 if TYPE_CHECKING:
-    from sluicemq.chain.channel.port import ChannelDirectory
+    from sluicemq.chain.channel.channel_port import ChannelDirectory
     from sluicemq.chain.services import Services
 
 LOOKS: Final = 4

@@ -16,7 +16,7 @@ from sluicemq.queues.commands import ACK, REQUEUE, Settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sluicemq.chain.channel.port import ChannelPort
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.transaction_port import TransactionPort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Inflow, Outflow

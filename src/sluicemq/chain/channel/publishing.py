@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
     from sluicemq.amqp.connection import AnyPublishes
     from sluicemq.amqp.methods import BasicPublish
-    from sluicemq.chain.channel.port import ChannelPort
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.routes import Targets
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import LinkEnded, PublishLink, Queue
     from sluicemq.queues.effects import Confirm, Rejected
 
@@ -77,7 +77,7 @@ class Search:
         self.names: tuple[str, ...] = ()
         self.targets: Targets = []
 
-    def pieces(self, vhost: Namespace, channel: ChannelPort) -> Iterator[int]:
+    def pieces(self, vhost: NamespacePort, channel: ChannelPort) -> Iterator[int]:
         """Find the targets for this channel, and yield the work of each piece. Queues that have
         gone meanwhile are left out."""
         names = yield from vhost.topology.search(self.exchange, self.message)

@@ -24,8 +24,8 @@ from sluicemq.model.reply_address import ADDRESS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from sluicemq.chain.channel.channel_port import ChannelDirectory, ChannelPort
     from sluicemq.chain.channel.consuming import Consuming
-    from sluicemq.chain.channel.port import ChannelDirectory, ChannelPort
 
 PLACE: Final = struct.Struct(">QH")
 """Connection and channel."""

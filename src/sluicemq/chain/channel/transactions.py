@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sluicemq.amqp.method import Method
+    from sluicemq.chain.channel.channel_port import ChannelPort
     from sluicemq.chain.channel.consuming import Consuming
-    from sluicemq.chain.channel.port import ChannelPort
     from sluicemq.chain.channel.publishing import Publishing
     from sluicemq.chain.channel.routes import Targets
     from sluicemq.chain.queue.queue import Queue

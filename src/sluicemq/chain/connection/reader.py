@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sluicemq.amqp.method import Method
-    from sluicemq.chain.connection.entrance import Entrance
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.connection.broker_port import BrokerPort
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.credit import Outflow
     from sluicemq.kernel.endpoints import Peer
@@ -89,36 +89,34 @@ class Reader(Severable):
     keeper: ActorKeeper
     halts: ActorKeeper
 
-    def __init__(self, entrance: Entrance, connection: int, peer: Peer) -> None:
-        share = Share(entrance.scheduler)
-        super().__init__(entrance.scheduler, entrance.world.clock, share)
-        self.entrance = entrance
+    def __init__(self, broker: BrokerPort, connection: int, peer: Peer) -> None:
+        share = Share(broker.scheduler)
+        super().__init__(broker.scheduler, broker.world.clock, share)
+        self.broker = broker
         self.connection = connection
         self.peer = peer
         self.name = f"{peer.peer_host}:{peer.peer_port} -> {peer.host}:{peer.port}"
-        self.net = entrance.world.net
+        self.net = broker.world.net
         self.amqp = AmqpConnection(SERVER)
-        self.amqp.max_message_size = entrance.config.net.max_message_size
-        self.handshake = Handshake(
-            entrance.config, peer.is_near, entrance.access, peer.vouched_name
-        )
-        self.keeper = ActorKeeper(entrance.world.clock, self)
+        self.amqp.max_message_size = broker.config.net.max_message_size
+        self.handshake = Handshake(broker.config, peer.is_near, broker.access, peer.vouched_name)
+        self.keeper = ActorKeeper(broker.world.clock, self)
         self.throttle = Throttle(self.keeper, False)
         # Gates that say nothing of publishing: an alarm must not take such a connection for one
         # that publishes, or it would stop reading acknowledgements.
-        self.halts = ActorKeeper(entrance.world.clock, self)
-        self.window = ConnectionWindow(entrance.connection_window)
+        self.halts = ActorKeeper(broker.world.clock, self)
+        self.window = ConnectionWindow(broker.connection_window)
         """Over the delivery windows of all its channels."""
         self.writer = Writer(
-            entrance.scheduler,
+            broker.scheduler,
             self.net,
             connection,
             Gate(self.halts, "writer backlog"),
-            entrance.writer_backlog_bytes,
-            max(1, entrance.delivery_window.more_after // 4),
+            broker.writer_backlog_bytes,
+            max(1, broker.delivery_window.more_after // 4),
             share,
             self.broken,
-            entrance.memory_used,
+            broker.memory_used,
             self.window.give_back,
         )
         self.channels: dict[int, Channel] = {}
@@ -126,7 +124,7 @@ class Reader(Severable):
         self.outflows: dict[int, Outflow] = {}
         self.rest: AnyPublishes | None = None
         self.handover = Handover()
-        self.intake = Intake(entrance.scheduler, self.take_more_in, self.broken)
+        self.intake = Intake(broker.scheduler, self.take_more_in, self.broken)
         self.publishes_now = False
         """Was there a publish in what was parsed last? Then there will be more in what comes, and
         that has to wait for its turn; not with RabbitMQ's profiles."""
@@ -140,9 +138,9 @@ class Reader(Severable):
         self.faults = 0
         """In it, its writer and its channels."""
         self.paused = False
-        self.frame_max = entrance.config.net.frame_max
+        self.frame_max = broker.config.net.frame_max
         self.user = ""
-        self.vhost: Namespace | None = None
+        self.vhost: NamespacePort | None = None
         """There is none before connection.open-ok."""
         self.rights: Rights
         """From then on."""
@@ -150,10 +148,10 @@ class Reader(Severable):
         """Bytes it was last counted with, of those in use: see `account`."""
         self.received_bytes = self.received_reads = 0
         self.heartbeats = Heartbeats()
-        self.connected_at_ms = entrance.world.clock.wall_ms()
-        entrance.counters.connections_opened += 1
-        self.later(entrance.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
-        self.amqp.frame_max = entrance.config.net.initial_frame_max
+        self.connected_at_ms = broker.world.clock.wall_ms()
+        broker.counters.connections_opened += 1
+        self.later(broker.config.net.handshake_timeout_ms, Deadline(HANDSHAKE))
+        self.amqp.frame_max = broker.config.net.initial_frame_max
 
     def receive(self, message: object) -> None:
         """Handle bytes from the net, grants from channels, alarms, timers and the news of the
@@ -234,7 +232,7 @@ class Reader(Severable):
             held += self.rest.size
         if held != self.accounted:
             change, self.accounted = held - self.accounted, held
-            self.entrance.memory_used(change)
+            self.broker.memory_used(change)
 
     def flow_resumed(self) -> None:
         """Go on in a turn of its own, whoever has opened the gate."""
@@ -247,7 +245,7 @@ class Reader(Severable):
     def pump(self) -> None:
         """Hand on what has been read, as far as the gates and the turn's work allow."""
         scheduler = self.scheduler
-        self.publishes_now = self.rest is not None and self.entrance.pacer is not None
+        self.publishes_now = self.rest is not None and self.broker.pacer is not None
         while self.phase != CLOSED and not self.is_stopped():
             if self.handover.waits():
                 self.schedule()  # the channel has its turn before that: both are in one share
@@ -291,7 +289,7 @@ class Reader(Severable):
             count = outflow.credit
             event, self.rest = split(event, count)
         outflow.spend(count)
-        self.publishes_now = self.entrance.pacer is not None
+        self.publishes_now = self.broker.pacer is not None
         self.intake.expect(event)
         self.spend(count)
         channel.post(event)
@@ -350,12 +348,12 @@ class Reader(Severable):
         if len(self.channels) >= limit:
             text = f"number of channels opened ({limit}) has reached the negotiated channel_max"
             raise ConnectionViolation(530, f"{text} ({limit})")  # RabbitMQ names no method here
-        self.entrance.access.check_channels(self.user)
-        channel = Channel(self.entrance, self.entrance, self, number)
-        halves = self.entrance.credit_link(self, channel, f"channel {number}")
+        self.broker.access.check_channels(self.user)
+        channel = Channel(self.broker, self.broker, self, number)
+        halves = self.broker.credit_link(self, channel, f"channel {number}")
         self.outflows[number], channel.inflow = halves
         self.channels[number] = channel
-        self.entrance.counters.channels_opened += 1
+        self.broker.counters.channels_opened += 1
         channel.reply(ChannelOpenOk())
         channel.schedule()
 
@@ -430,10 +428,10 @@ class Reader(Severable):
 
     def check_room(self, method: Method) -> None:
         """Raise ConnectionViolation (530) for connection.open when as many are open as may be."""
-        limit = self.entrance.config.net.connection_max
+        limit = self.broker.config.net.connection_max
         if limit is None or not isinstance(method, ConnectionOpen):
             return
-        if self.entrance.admission.logged_in >= limit:
+        if self.broker.admission.logged_in >= limit:
             text = f"connection refused: node connection limit ({limit}) is reached"
             self.violate(530, text, method)
 
@@ -451,24 +449,24 @@ class Reader(Severable):
         """Begin to heed alarms and heartbeats, and enter the tables: the handshake is done."""
         self.phase = RUNNING
         self.half_open = False
-        self.entrance.admission.log_in(self.peer.peer_host)
+        self.broker.admission.log_in(self.peer.peer_host)
         self.is_logged_in = True
         self.user = self.handshake.user
-        self.vhost = self.entrance.vhosts[self.handshake.vhost]
-        self.rights = Rights(self.entrance.access, self.user, self.vhost.name)
-        self.entrance.access.enter(self)
+        self.vhost = self.broker.vhosts[self.handshake.vhost]
+        self.rights = Rights(self.broker.access, self.user, self.vhost.name)
+        self.broker.access.enter(self)
         self.throttle.notify = self.handshake.can("connection.blocked")
-        reason = self.entrance.alarms.register(self)
+        reason = self.broker.alarms.register(self)
         if reason:
             self.alarms_changed(reason)
         if self.handshake.heartbeat:
             self.later(self.handshake.heartbeat * 500, TICK)
         else:
-            self.entrance.deadlines.cancel(self)
+            self.broker.deadlines.cancel(self)
 
     @property
     def refits(self) -> bool:
-        offered = self.entrance.config.net.frame_max
+        offered = self.broker.config.net.frame_max
         return self.frame_max > 0 and not 0 < offered <= self.frame_max
 
     def is_open(self) -> bool:
@@ -516,7 +514,7 @@ class Reader(Severable):
             self.say(ConnectionUnblocked())
 
     def log(self, level: str, text: str) -> None:
-        self.entrance.world.log.write(level, f"connection {self.name}: {text}")
+        self.broker.world.log.write(level, f"connection {self.name}: {text}")
 
     def say(self, method: Method) -> None:
         """Send the client a method on channel 0."""
@@ -524,7 +522,7 @@ class Reader(Severable):
 
     def later(self, delay_ms: int, message: object) -> None:
         """Set the one timer for `message`: what was to come before does not come any more."""
-        self.entrance.deadlines.set(self, delay_ms, message)
+        self.broker.deadlines.set(self, delay_ms, message)
 
     def fail(self, violation: ConnectionViolation) -> None:
         """Close the connection for the peer's fault; wait for its close-ok, not for ever."""
@@ -612,13 +610,13 @@ class Reader(Severable):
             farewell()
 
     def farewells(self) -> tuple[Callable[[], object], ...]:
-        entrance = self.entrance
+        broker = self.broker
         return (
-            partial(entrance.deadlines.cancel, self),
+            partial(broker.deadlines.cancel, self),
             self.log_out,
-            partial(entrance.access.leave, self),
-            partial(entrance.forget_connection, self.connection),
-            partial(entrance.alarms.unregister, self),
+            partial(broker.access.leave, self),
+            partial(broker.forget_connection, self.connection),
+            partial(broker.alarms.unregister, self),
             self.amqp.close,
             self.account,
         )
@@ -627,12 +625,12 @@ class Reader(Severable):
         """Count the connection as open no more, with the broker."""
         if self.is_logged_in:
             self.is_logged_in = False
-            self.entrance.admission.log_out()
+            self.broker.admission.log_out()
 
     def give_up_place(self) -> None:
         if self.half_open:
             self.half_open = False
-            self.entrance.admission.leave(self.peer.peer_host)
+            self.broker.admission.leave(self.peer.peer_host)
 
     # -- faults
 
@@ -668,7 +666,7 @@ class Reader(Severable):
     def is_held_up(self) -> bool:
         """True while it waits for what says nothing of its own publishes: its client to read, or
         queues to deal out what they have (`Pacer`)."""
-        pacer = self.entrance.pacer
+        pacer = self.broker.pacer
         waits = self.intake.scheduled and pacer is not None and pacer.is_held
         return waits or self.halts.gates_shut > 0
 

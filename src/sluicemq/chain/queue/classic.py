@@ -43,8 +43,8 @@ from sluicemq.storage.segments import queue_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.poison import Place
+    from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.chain.services import Services
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
@@ -62,7 +62,7 @@ class ClassicShell(TimedQueue):
 
     def __init__(
         self,
-        vhost: QueueHome,
+        vhost: VhostPort,
         definition: QueueDefinition,
         queue_id: int,
         index: QueueIndex,

@@ -52,7 +52,7 @@ from sluicemq.storage.queue_recovery import QueueRecovery, ReadBack
 from sluicemq.text import text_of
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.queue import Queue
     from sluicemq.flow.link import Link
     from sluicemq.kernel.actor import Actor
@@ -79,7 +79,7 @@ class Crash(Aftermath, Generic[Q]):
     """Stands in for a queue that has had a fault; from `begin` on it is what the queue's actor
     does."""
 
-    def __init__(self, vhost: Namespace, queue: Q, error: Exception) -> None:
+    def __init__(self, vhost: NamespacePort, queue: Q, error: Exception) -> None:
         self.vhost = vhost
         self.queue = queue
         self.fault = f"{type(error).__name__}: {error}"[:FAULT_SAID_MAX]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sluicemq.chain.queue.home import BINDING_WORK, BINDINGS_MAX, NamedQueue
+from sluicemq.chain.queue.vhost_port import BINDING_WORK, BINDINGS_MAX, NamedQueue
 from sluicemq.flow.gate import GateKeeper
 from sluicemq.flow.link import Link
 from sluicemq.kernel.disk import DiskJob, Files
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from sluicemq.chain.flow_actor import FlowActor
     from sluicemq.chain.queue.faults import Aftermath
-    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.refused_messages import Unwelcome
+    from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.kernel.actor import Actor
     from sluicemq.model.batch import Batch
     from sluicemq.model.definitions import QueueDefinition
@@ -139,7 +139,7 @@ class Queue(NamedQueue, StateOwner[Command]):
     machine: QueueMachine
     replicator: Replicator[Command, Effect]
 
-    def __init__(self, vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> None:
+    def __init__(self, vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> None:
         services = vhost.services
         super().__init__(services.scheduler, services.world.clock)
         self.services = services

@@ -40,7 +40,7 @@ from sluicemq.storage.stream_log import StreamCommit, StreamDrop, StreamLog
 from sluicemq.storage.stream_reads import StreamRead
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.home import QueueHome
+    from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.model.definitions import QueueDefinition
@@ -79,7 +79,7 @@ class StreamShell(Queue):
 
     def __init__(
         self,
-        vhost: QueueHome,
+        vhost: VhostPort,
         definition: QueueDefinition,
         queue_id: int,
         term: int = FIRST_TERM,

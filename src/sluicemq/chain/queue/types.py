@@ -17,8 +17,8 @@ from sluicemq.chain.queue.stream_crashing import StreamCrash
 from sluicemq.model.queue_types import CLASSIC, STREAM
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.home import QueueHome
     from sluicemq.chain.queue.queue import Queue
+    from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.storage.recovery import Recovery
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 class ShellType:
     """Says of one type of queue how it comes to be, and what it is after a fault."""
 
-    declare: Callable[[QueueHome, QueueDefinition, int], Queue]
+    declare: Callable[[VhostPort, QueueDefinition, int], Queue]
     """Makes an empty queue with this id."""
-    recover: Callable[[QueueHome, QueueDefinition, int, Recovery], Queue]
+    recover: Callable[[VhostPort, QueueDefinition, int, Recovery], Queue]
     """Makes a queue of this id with what was found of it at the start."""
     crash: Callable[[Any, Any, Exception], Crash[Any]]
     """Takes the virtual host, the queue, and its first fault."""
 
 
-def declare_classic(vhost: QueueHome, definition: QueueDefinition, queue_id: int) -> Queue:
+def declare_classic(vhost: VhostPort, definition: QueueDefinition, queue_id: int) -> Queue:
     index = empty_index(vhost.services, queue_id, definition.durable)
     return ClassicShell(vhost, definition, queue_id, index)
 
 
 def recover_classic(
-    vhost: QueueHome, definition: QueueDefinition, queue_id: int, recovery: Recovery
+    vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
 ) -> Queue:
     found = recovery.queues[queue_id]
     queue = ClassicShell(vhost, definition, queue_id, found.index)
@@ -52,7 +52,7 @@ def recover_classic(
 
 
 def recover_stream(
-    vhost: QueueHome, definition: QueueDefinition, queue_id: int, recovery: Recovery
+    vhost: VhostPort, definition: QueueDefinition, queue_id: int, recovery: Recovery
 ) -> Queue:
     stream = StreamShell(vhost, definition, queue_id)
     stream.recover(recovery.streams[queue_id])

@@ -48,7 +48,7 @@ from sluicemq.queues.effects import Cancelled, Consumed, Deliver
 from sluicemq.routing.delayed import DELAY, delay_ms
 
 if TYPE_CHECKING:
-    from sluicemq.chain.queue.home import QueueHome
+    from sluicemq.chain.queue.vhost_port import VhostPort
     from sluicemq.model.definitions import QueueDefinition
     from sluicemq.model.policies import EffectivePolicy
     from sluicemq.storage.quarantine import Wanted
@@ -91,7 +91,7 @@ class HoldingQueue(ClassicShell):
 
     def __init__(
         self,
-        vhost: QueueHome,
+        vhost: VhostPort,
         definition: QueueDefinition,
         queue_id: int,
         index: QueueIndex,

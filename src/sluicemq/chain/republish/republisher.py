@@ -37,7 +37,7 @@ from sluicemq.text import cut
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.queue.poison import Place
     from sluicemq.chain.queue.queue import PublishLink, Queue
     from sluicemq.flow.link import Link
@@ -76,7 +76,7 @@ class Republisher(RepublisherPort):
     is_vital = False
     keeper: ActorKeeper
 
-    def __init__(self, vhost: Namespace, source: Actor, name: str) -> None:
+    def __init__(self, vhost: NamespacePort, source: Actor, name: str) -> None:
         services = vhost.services
         super().__init__(services.scheduler, services.world.clock)
         self.keeper = ActorKeeper(services.world.clock, self)

@@ -14,7 +14,7 @@ from sluicemq.limits import BALLAST_PAUSE_NS
 from sluicemq.storage.recovery import BALLAST
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.port import StorePort
+    from sluicemq.chain.store.store_port import StorePort
 
 
 class CreateBallast(DiskJob):

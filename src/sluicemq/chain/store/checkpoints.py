@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from sluicemq.chain.store.messages import Flushed, StoreClient
-    from sluicemq.chain.store.port import StorePort
+    from sluicemq.chain.store.store_port import StorePort
     from sluicemq.storage.entries import StreamFiles
     from sluicemq.storage.queue_replica import QueueReplica
 

@@ -19,7 +19,7 @@ from sluicemq.limits import GROUP_WAIT_MS, UNHURRIED_GROUP_BYTES
 from sluicemq.storage.journal import GroupWrite
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.port import StorePort
+    from sluicemq.chain.store.store_port import StorePort
     from sluicemq.kernel.actor import Actor
     from sluicemq.kernel.disk import DiskJob
     from sluicemq.storage.journal import Journal

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sluicemq.limits import SEAL_AFTER_MS
 
 if TYPE_CHECKING:
-    from sluicemq.chain.store.port import StorePort
+    from sluicemq.chain.store.store_port import StorePort
 
 
 class Idle:

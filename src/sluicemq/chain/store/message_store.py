@@ -26,8 +26,8 @@ from sluicemq.chain.store.messages import (
     TryAgain,
     Written,
 )
-from sluicemq.chain.store.port import StorePort
 from sluicemq.chain.store.store_group import StoreGroup
+from sluicemq.chain.store.store_port import StorePort
 from sluicemq.flow.alarm import STORAGE
 from sluicemq.flow.gate import Gate
 from sluicemq.kernel.disk import SYNC_STRAND, DiskJob

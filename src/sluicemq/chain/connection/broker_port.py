@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicemq.chain.channel.port import ChannelDirectory
+from sluicemq.chain.channel.channel_port import ChannelDirectory
 from sluicemq.chain.services import Services
 
 if TYPE_CHECKING:
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from sluicemq.access.access import Access
     from sluicemq.chain.connection.admission import Admission
     from sluicemq.chain.connection.deadlines import Deadlines
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
 
 
-class Entrance(Services, ChannelDirectory):
+class BrokerPort(Services, ChannelDirectory):
     """A broker, as its connections see it; `vhosts` are by name."""
 
     access: Access
     admission: Admission
     deadlines: Deadlines
-    vhosts: Mapping[str, Namespace]
+    vhosts: Mapping[str, NamespacePort]
 
     def forget_connection(self, connection: int) -> None:
         """Forget the connection of that number, which has come to its end; a second call does

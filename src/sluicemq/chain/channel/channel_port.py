@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sluicemq.access.access import Rights
     from sluicemq.amqp.method import Method
     from sluicemq.chain.channel.connection_port import ConnectionPort
-    from sluicemq.chain.queue.namespace import Namespace
+    from sluicemq.chain.queue.namespace_port import NamespacePort
     from sluicemq.chain.services import Services
     from sluicemq.errors import ChannelViolation
     from sluicemq.flow.gate import GateKeeper
@@ -40,7 +40,7 @@ class ChannelPort(WriterClient):
     services: Services
     directory: ChannelDirectory
     reader: ConnectionPort
-    vhost: Namespace
+    vhost: NamespacePort
     rights: Rights
     number: int
     name: str

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sluicemq.access.session import Host
-from sluicemq.chain.queue.home import QueueHome
 from sluicemq.chain.queue.queue import Queue
+from sluicemq.chain.queue.vhost_port import VhostPort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ class Queues(dict[str, Queue]):
         return self.holding[name]
 
 
-class Namespace(QueueHome, Host):
+class NamespacePort(VhostPort, Host):
     """This is a virtual host: its exchanges, bindings and queues by name. They come and go by what
     is agreed on (metadata/agreement.py). `exclusive` has the exclusive queues by their connection's
     name, then by their own."""

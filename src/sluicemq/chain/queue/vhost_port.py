@@ -1,4 +1,4 @@
-"""What a queue sees of the virtual host it is in; for all besides see `namespace.py`."""
+"""What a queue sees of the virtual host it is in; for all else see `namespace_port.py`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ BINDING_WORK: Final = 10
 
 
 class NamedQueue(StoreClient):
-    """This is a queue, as its home sees it: what it is called, and what was declared of it."""
+    """This is a queue, as its virtual host sees it: its name, and what was declared of it."""
 
     name: str
     definition: QueueDefinition
 
 
-class QueueHome:
+class VhostPort:
     """This is a virtual host, for the queues in it. `crashes` has, by name, what is known of queues
     that have had faults since the start."""
 
